@@ -505,16 +505,13 @@ class TestTrees:
 
     @pytest.fixture
     def forest(self):
-        """Trees that grow best first: their children are stored."""
         return RandomForestClassifier(3, max_leaf_nodes=12, random_state=0).fit(X, Y)
 
     @pytest.mark.parametrize("value", [0, 255, 0b10101010])
-    def test_leaves(self, path, value):
-        """Trees in depth first store only which nodes are leaves."""
+    def test_leaves(self, path, forest, value):
         writer = Attacker()
-        structure = writer.finished(writer.value(RandomForestClassifier(3, random_state=0).fit(X, Y)))
+        structure = writer.finished(writer.value(forest))
         (group,) = structure["trees"]
-        assert "left_child" not in group
         group["leaf"] = writer.array(np.full(group["leaf"][1], value, dtype=np.uint8))
         self.refuse(path, writer, structure)
 

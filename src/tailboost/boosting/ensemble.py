@@ -170,11 +170,8 @@ class AdditiveEnsemble:
         return predict_models(self.base_models, X)
 
     def _staged_votes(self, X: Table) -> Iterator[Floats]:
-        """Yield the votes after each base model; the same array is changed in place."""
-        votes = np.zeros((n_rows_of(X), self.n_classes))
-        for step, answers in zip(self.weights, self.answers(X), strict=True):
-            add_vote(votes, float(step), answers)
-            yield votes
+        """Yield the votes of the rows of a table, see `staged_votes`."""
+        return staged_votes(self.answers(X), self.weights, n_rows_of(X), self.n_classes)
 
     def staged_scores(self, X: Table) -> Iterator[Floats]:
         """Yield ``f`` after each base model, shape (n, K)."""
@@ -235,13 +232,10 @@ def centred(votes: Floats) -> Floats:
     return centred_votes
 
 
-def majority_vote(
+def staged_votes(
     answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classes: int
-) -> Ints:
-    """Return the class number with the most votes of base models, weighted by their steps, shape (n,).
-
-    Base models without a positive step have no vote, as in an `AdditiveEnsemble` of the others. Among classes
-    with equal votes, the first one is returned.
+) -> Iterator[Floats]:
+    """Yield the votes of all rows after each base model, shape (n, K); one array, changed in place.
 
     Parameters
     ----------
@@ -254,8 +248,18 @@ def majority_vote(
     """
     votes = np.zeros((n_rows, n_classes))
     for step, answers_of_model in zip(steps, answers, strict=True):
-        if step > 0:
-            add_vote(votes, float(step), answers_of_model)
+        add_vote(votes, float(step), answers_of_model)
+        yield votes
+
+
+def majority_vote(
+    answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classes: int
+) -> Ints:
+    """Return the class number with the most votes of at least one base model, shape (n,).
+
+    Among classes with equal votes, the first one is returned. The parameters are those of `staged_votes`.
+    """
+    *_, votes = staged_votes(answers, steps, n_rows, n_classes)
     # Centred votes have the same ties after rounding as `AdditiveEnsemble.scores`.
     class_numbers: Ints = centred(votes).argmax(axis=1)
     return class_numbers

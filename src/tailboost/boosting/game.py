@@ -433,8 +433,8 @@ class Request:
         Seed of the fit.
     demand : Demand or None
         When a learner has grown enough; None for a whole fit.
-    weighted_loss : callable or None
-        Weighted loss of a candidate, for the demand.
+    weighted_loss : callable
+        Weighted loss of a candidate, for the demand; 0 by default.
     refuses : callable or None
         ``refuses(rows, outputs)``, with a mask of selection rows and the outputs on them, is asked before the
         base model is fitted. The result is why the round does not count, or None.
@@ -443,7 +443,7 @@ class Request:
     density: Floats
     seed: int
     demand: Demand | None = None
-    weighted_loss: Callable[[Candidate], float] | None = None
+    weighted_loss: Callable[[Candidate], float] = lambda candidate: 0.0
     refuses: Callable[[Mask, NDArray[Any]], Stop | None] | None = None
 
     @property
@@ -453,7 +453,7 @@ class Request:
 
     def distance(self, candidate: Candidate) -> float:
         """Return how far a candidate is from good enough; 0 without a demand."""
-        if self.demand is None or self.weighted_loss is None:
+        if self.demand is None:
             return 0.0
         return self.demand.distance(self.weighted_loss(candidate))
 
@@ -748,10 +748,11 @@ class Game:
                 if stop is not None:
                     break
                 weights = self.checked_weights(position.played)
-                candidate = self.learner.fit(self.request(position, weights, entropy))
+                request = self.request(position, weights, entropy)
+                candidate = self.learner.fit(request)
                 if interrupted():
                     raise KeyboardInterrupt
-                stop = self.refusal(position, weights, candidate)
+                stop = self.refusal(position.n_rounds + 1, request, candidate)
                 if stop is not None:
                     break
                 # One assignment: an interrupt leaves the position before or after the round.
@@ -830,20 +831,17 @@ class Game:
             density, round_seed(entropy, n_rounds), self.demand, weighted_loss, refuses
         )
 
-    def refusal(
-        self, position: Position, weights: Floats, candidate: Candidate | Stop
-    ) -> Stop | None:
-        """Return the reason to drop the round of a candidate, or None to keep it.
+    def refusal(self, t: int, request: Request, candidate: Candidate | Stop) -> Stop | None:
+        """Return the reason to drop round ``t``, counted from 1, or None to keep it.
 
         The learner may return a reason itself, in the place of a candidate. Otherwise the candidate may miss
         the demand.
         """
         if isinstance(candidate, Stop):
             return candidate
-        if self.demand is None or position.n_rounds == 0:  # see `reason_to_stop`
+        if self.demand is None or t == 1:  # see `reason_to_stop`
             return None
-        weighted_loss = float(weights @ self.stakes.losses(candidate))
-        return self.demand.refusal(position.n_rounds + 1, weighted_loss)
+        return self.demand.refusal(t, request.weighted_loss(candidate))
 
     def after_round(
         self, position: Position, weights: Floats, fitted: Candidate, round_start: float

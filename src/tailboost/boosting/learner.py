@@ -209,16 +209,14 @@ class CrossFit:
         stage. A fold at the end of its growth keeps its last answers.
         """
         answers = np.empty(len(self.fold), dtype=np.intp)
-
-        def grow_fold(rows: Mask, staged_answers: Iterator[Ints]) -> bool:
-            # One more stage; whether there is one.
-            for newest in staged_answers:
-                answers[rows] = newest
-                return True
-            return False
-
         with self._threads() as parallel:
-            while any(parallel(delayed(grow_fold)(*fold) for fold in folds)):
+            while True:
+                newest_answers = parallel(delayed(next)(stages, None) for _, stages in folds)
+                if all(newest is None for newest in newest_answers):
+                    return
+                for (rows, _), newest in zip(folds, newest_answers, strict=True):
+                    if newest is not None:
+                        answers[rows] = newest
                 yield answers.copy()
 
     def _measured(self, answers: Ints) -> Candidate:
@@ -364,18 +362,16 @@ def nearest_stage(
     candidate has no model.
     """
     least_distance = np.inf
-    nearest_number = 0
-    nearest = Candidate(None, np.empty(0), np.empty(0, np.intp))
     with closing(staged_models):
         for number, model in enumerate(staged_models, 1):
-            if not keeps_models:
-                nearest = replace(nearest, model=None)
             candidate = measure(model)
             distance = request.distance(candidate)
             if number == 1 or distance < least_distance:  # the first may be NaN
                 least_distance = distance
                 nearest_number = number
                 nearest = candidate
+            elif not keeps_models:  # this stage has changed the model
+                nearest = replace(nearest, model=None)
             if distance <= 0.0:
                 break
     return nearest_number, nearest

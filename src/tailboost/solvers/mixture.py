@@ -173,9 +173,8 @@ def _single_candidate(problem: TailGame) -> Optimum | None:
         w = problem.p
         rounding_error = 1e-10
     optimum = problem.optimum(lam, w, "closed-form")
-    optimum.canonical = True
     if optimum.gap <= rounding_error:
-        return optimum
+        return replace(optimum, canonical=True)
     return None
 
 
@@ -356,12 +355,10 @@ def _all_tied(problem: TailGame, epsilon: float, lam: Floats, combined: Floats) 
     exact = newton(problem.losses, best_weights, lam, 1e-14, combined=combined, max_iter=15)
     w = feasible(exact.w, problem.cap)
     optimum = problem.optimum(exact.lam, w, "newton", exact.combined)
-    optimum.closest = True
     mixture = least_mixture(problem, optimum, optimum.bound)
-    if mixture is not None:
-        problem.mix(optimum, mixture)
-        optimum.canonical = True
-    return optimum
+    if mixture is None:
+        return replace(optimum, closest=True)
+    return replace(problem.optimum(mixture, w, "newton"), canonical=True)
 
 
 def _exact_near_boundary(problem: TailGame, combined: Floats) -> Optimum | None:
@@ -423,7 +420,7 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
     if lam is None:  # they are not exact
         lam = least_mixture(problem, optimum, optimum.value)
     if lam is not None:
-        problem.mix(canonical, lam)
+        canonical = problem.optimum(lam, w, optimum.method)
     if canonical.gap <= max(optimum.gap, 10 * LOSS):
         return canonical
     return optimum

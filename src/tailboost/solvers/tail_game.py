@@ -27,16 +27,14 @@ class SolverError(RuntimeError):
     """Raised if no method closes the duality gap; the message gives the gap and the problem's size."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Optimum:
     """Solution of the reduced problem."""
 
     # Mixture λ (T,) and unit weights w (n,).
     lam: Floats
     w: Floats
-    # Losses of the units under λ (n,), expected losses of the candidates under w (T,).
-    combined: Floats
-    expected: Floats
+    combined: Floats  # losses of the units under λ, shape (n,)
     # Primal and dual objective.
     value: float
     bound: float
@@ -159,7 +157,6 @@ class TailGame:
             lam,
             w,
             combined,
-            expected,
             value,
             bound,
             threshold,
@@ -167,13 +164,6 @@ class TailGame:
             tied=(w > 1e-7 * self.p) & (w < (1 - 1e-7) * self.cap),
             candidates=expected <= bound + 1e-9,
         )
-
-    def mix(self, optimum: Optimum, lam: Floats) -> None:
-        """Replace the mixture of an optimum, with its losses, threshold and value."""
-        optimum.lam = lam
-        optimum.combined = self.losses.combine(lam)
-        worst, optimum.threshold = tail(optimum.combined, self.alpha, self.p)
-        optimum.value = float(worst @ optimum.combined)
 
     def expand(self, w: Floats) -> Floats:
         """Return the weights of all units, shape (n_units,), from weights of the reduced problem.

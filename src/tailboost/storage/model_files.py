@@ -17,7 +17,7 @@ RECORD = "tailboost.json"
 STRUCTURE = "parts.json"
 ARRAYS = "arrays.bin"
 LEDGERS = "ledgers.json"
-MODEL_FORMAT = 27
+MODEL_FORMAT = 28
 # Largest size of everything but the arrays: max_bytes / 32. Its text becomes many small objects, with about
 # twenty times the memory of the text.
 _TEXT_SHARE = 32

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import _tree
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Mask
 
 TREE = "sklearn.tree._tree.Tree"
 NODE = np.dtype(_tree.NODE_DTYPE)
@@ -18,10 +18,10 @@ FIELDS = (
     "left_child", "right_child", "feature", "threshold", "impurity", "n_node_samples",
     "weighted_n_node_samples", "missing_go_to_left",
 )  # fmt: skip
-CHILDREN = ("left_child", "right_child")  # relative to the first node of the tree
+CHILDREN = ("left_child", "right_child")  # numbers of nodes in the tree, in files distances
 # Of an inner node these are sums over its children.
 NODE_SUMS = ("n_node_samples", "weighted_n_node_samples")
-SPLITS = ("feature", "missing_go_to_left")
+SPLITS = ("feature", "threshold", "missing_go_to_left")
 MOST_DEPTH = 100_000  # a forged file could contain one path of all nodes
 # Impurities of the leaves' distributions replace the stored ones if they agree to this tolerance.
 SAME = 1e-12
@@ -34,9 +34,8 @@ def packed_trees(trees: list[Any], pack: Pack) -> list[dict[str, Any]]:
     """Return trees as arrays of all their nodes, one group for each shape of values.
 
     ``pack`` stores an array and returns its JSON. Trees read rows as float32, so ``x <= t`` is the same for t
-    rounded down to float32. Such thresholds are stored, sorted by column of the table because similar numbers
-    compress well. Rows, weights and values of inner nodes follow from the leaves. Predictions do not need
-    them.
+    rounded down to float32. Such thresholds are stored. Rows, weights and values of inner nodes follow from
+    the leaves. Predictions do not need them.
     """
     if trees and set(NODE.names or ()) != set(FIELDS):
         raise TypeError(
@@ -68,13 +67,13 @@ def _packed(trees: list[Any], pack: Pack) -> dict[str, Any]:
     inner = ~leaf
     columns = {name: nodes[name][leaf] for name in NODE_SUMS}
     columns |= {name: nodes[name][inner] for name in SPLITS}
-    columns |= _unusual_children(nodes, leaf, counts)
-    thresholds = _rounded_down(nodes["threshold"][inner])
-    by_feature = np.argsort(nodes["feature"][inner], kind="stable")
+    columns["threshold"] = _rounded_down(columns["threshold"])
+    place = np.arange(len(nodes)) - _first_nodes(counts)  # of a node in its tree
+    for name in CHILDREN:  # distances from the parent, which compress better than numbers
+        columns[name] = (nodes[name] - place)[inner]
     of_leaves = values[leaf].reshape(leaf.sum(), -1)  # shape (leaves, outputs × classes)
     distinct_values, number = np.unique(of_leaves, axis=0, return_inverse=True)
     _fill(nodes, values, counts)
-    columns["missing_go_to_left"] ^= _more_left(nodes, counts)[inner]
     if not np.allclose(nodes["impurity"], gini(values), rtol=SAME, atol=SAME):
         columns["impurity"] = nodes["impurity"]
     return {
@@ -82,45 +81,9 @@ def _packed(trees: list[Any], pack: Pack) -> dict[str, Any]:
         "depths": [int(state["max_depth"]) for state in states],
         "values": pack(distinct_values),
         "value": pack(_small(number.ravel())),
-        "threshold": pack(thresholds[by_feature]),
         "leaf": pack(np.packbits(leaf)),
         **{name: pack(_small(column)) for name, column in columns.items()},
     }
-
-
-def _unusual_children(
-    nodes: NDArray[Any], leaf: Mask, counts: list[int]
-) -> dict[str, NDArray[Any]]:
-    """Return the distances from each inner node to its children; empty if the nodes are in preorder.
-
-    Trees that grow depth first number their nodes in preorder, and then the leaves determine the children.
-    """
-    inner = ~leaf
-    number = np.arange(len(leaf))  # of a node among the nodes of all trees
-    place = number - _first_nodes(counts)  # of a node in its tree, by which children are named
-    left = (nodes["left_child"] - place)[inner]
-    right = (nodes["right_child"] - place)[inner]
-    right_in_preorder = (_right_children(leaf) - number)[inner]
-    if (left == 1).all() and (right == right_in_preorder).all():
-        return {}
-    return {"left_child": left, "right_child": right}
-
-
-def _right_children(leaf: Mask) -> Ints:
-    """Return the right child of each inner node, shape (n,), for nodes in preorder.
-
-    In preorder the left child is the next node, and the right child follows the left subtree. The height of a
-    node is the number of inner nodes minus the number of leaves up to the node, which is included. A subtree
-    has one leaf more than inner nodes. So the left subtree ends at the next node with a height one lower.
-    """
-    n = len(leaf)
-    height = np.cumsum(np.where(leaf, -1, 1))
-    key = (height - height.min(initial=0)) * (n + 1) + np.arange(n)  # by height, then by place
-    order = np.argsort(key)
-    next_below = np.searchsorted(key[order], key - (n + 1))
-    # Leaves, and inner nodes of forged files, may have no such node: they get any number.
-    last_of_left: Ints = order[np.minimum(next_below, n - 1)]
-    return last_of_left + 1
 
 
 def _first_nodes(counts: list[int]) -> NDArray[np.intp]:
@@ -153,17 +116,6 @@ def _fill(nodes: NDArray[Any], values: Floats, counts: list[int]) -> None:
         np.divide(weight[left_child], weight[level], out=share, where=weight[level] != 0)
         of_left = share.reshape(-1, 1, 1)  # values: (nodes, outputs, classes)
         values[level] = of_left * values[left_child] + (1.0 - of_left) * values[right_child]
-
-
-def _more_left(nodes: NDArray[Any], counts: list[int]) -> NDArray[np.uint8]:
-    """Return whether the left child of each inner node has more rows than the right one.
-
-    scikit-learn sends missing values to the larger child if fit had none. Files contain the exceptions.
-    """
-    first = _first_nodes(counts)
-    n_rows = nodes["n_node_samples"]
-    more_left = n_rows[nodes["left_child"] + first] > n_rows[nodes["right_child"] + first]
-    return more_left.astype(np.uint8)
 
 
 def gini(values: Floats) -> Floats:
@@ -217,13 +169,10 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
     _check(all(type(n) is int and n > 0 for n in sizes))
     _check(len(n_classes) == n_outputs and len(counts) == len(depths))
     nodes, leaf = _built_nodes(group, unpack)
-    inner = ~leaf
-    feature = nodes["feature"][inner]
+    feature = nodes["feature"][~leaf]
     _check(((feature >= 0) & (feature < n_features)).all())
     values = _leaf_values(group, leaf, unpack)
     _fill(nodes, values, counts)
-    # The file has the exceptions from the rule of `_more_left`, which needs the rows of inner nodes.
-    nodes["missing_go_to_left"][inner] ^= _more_left(nodes, counts)[inner]
     if "impurity" not in group:
         nodes["impurity"] = gini(values)
     built = []
@@ -267,9 +216,6 @@ def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[NDArray[Any], M
     bits = unpack(*group["leaf"])
     _check(bits.dtype == np.uint8 and bits.shape == (math.ceil(n / 8),))
     leaf = np.unpackbits(bits, count=n).astype(np.bool_)
-    # The file has the thresholds sorted by feature; argsort of an order is the inverse order.
-    by_feature = np.argsort(columns["feature"], kind="stable")
-    columns["threshold"] = columns["threshold"][np.argsort(by_feature)]
     nodes = np.zeros(n, dtype=NODE)
     for name in ("feature", "threshold"):
         nodes[name] = _tree.TREE_UNDEFINED
@@ -281,9 +227,6 @@ def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[NDArray[Any], M
             described = np.ones(n, dtype=np.bool_)
         _check(column.shape == (described.sum(),))
         nodes[name][described] = column
-    if not set(CHILDREN) <= columns.keys():
-        nodes["left_child"] = 1
-        nodes["right_child"] = _right_children(leaf) - np.arange(n)
     _place_children(nodes, leaf, counts)
     return nodes, leaf
 
