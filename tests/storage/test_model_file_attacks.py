@@ -117,7 +117,7 @@ class Attacker(parts.Writer):
             if not hasattr(thing, "__dict__"):
                 return ["list", []]
             fields = [[k, self.named(k, v, reviewed.Reviewed())] for k, v in vars(thing).items()]
-            return ["object", self.class_number(parts.name_of(type(thing))), fields]
+            return ["object", parts.number_in(self.classes, parts.name_of(type(thing))), fields]
 
     def object_part(self, thing, cls):
         if isinstance(thing, type) or (callable(thing) and hasattr(thing, "__qualname__")):
@@ -129,7 +129,7 @@ class Attacker(parts.Writer):
         fields = [
             [k, self.named(k, v, reviewed.Reviewed())] for k, v in state.items() if k != "_sklearn_version"
         ]
-        return ["object", self.class_number(name), fields]
+        return ["object", parts.number_in(self.classes, name), fields]
 
     def named(self, field, value, spec):
         if isinstance(value, type):

@@ -147,7 +147,7 @@ def save_model(
     writer = Writer(_checked_names(trusted))
     view = judged(model)
     if view.has_records:
-        writer.ledger_number(view.records.ledger)  # the first one, which read_ledger returns
+        writer.ledgers.append(view.records.ledger)  # the first one, which read_ledger returns
     try:
         structure = writer.finished(writer.value(model))
     except Refused as refusal:
@@ -179,7 +179,8 @@ def _versions_of_use(class_names: Iterable[str]) -> dict[str, str]:
     for library, beginnings in _WHERE_USED.items():
         if any(name.startswith(beginnings) for name in class_names):
             libraries.append(library)
-    return {name: number for name, number in _versions(libraries).items() if number}
+    installed = {name: _version(name) for name in libraries}
+    return {name: version for name, version in installed.items() if version}
 
 
 def _checked_names(trusted: Any) -> list[str]:
@@ -198,14 +199,6 @@ def _shortened(text: str) -> str:
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]} …"
-
-
-def _versions(libraries: Iterable[str]) -> dict[str, str]:
-    """Return the installed versions of libraries in `_ALWAYS` and `_WHERE_USED`; no others are imported.
-
-    The version is empty if the library is missing.
-    """
-    return {name: _version(name) for name in libraries if name in (*_ALWAYS, *_WHERE_USED)}
 
 
 def _version(library: str) -> str:
@@ -419,8 +412,11 @@ def _changed_versions(path: Path, saved_versions: Mapping[str, str]) -> str:
     Raise ImportError if a library of the model is missing.
     """
     differences = []
-    for name, installed in _versions(saved_versions).items():
-        saved = saved_versions[name]
+    known = {*_ALWAYS, *_WHERE_USED}  # a forged file may name others, which are not imported
+    for name, saved in saved_versions.items():
+        if name not in known:
+            continue
+        installed = _version(name)
         if not installed:
             raise ImportError(
                 f"{os.fspath(path)!r} contains a model that needs {name}, which cannot be "

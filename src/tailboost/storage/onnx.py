@@ -92,8 +92,7 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     if rule is candidate.rule:  # a single candidate, with thresholds
         (name,) = clf.named_estimators_
         P = graph.probabilities(clf.named_estimators_[name], "model_0", name)
-        distribution = graph.distribution_by_thresholds(candidate.answered, P)
-        deferral = graph.deferral_by_thresholds(rule, P)
+        distribution, deferral = graph.thresholds(rule, candidate.answered, P)
     else:
         distribution, deferral = graph.mixture(rule, clf.named_estimators_)
     label_type = graph.add_labels(rule.classes, distribution)
@@ -209,19 +208,20 @@ class _Graph:
         columns = self.constant([1], np.int64)  # the axis of the slice
         return self.op("Slice", table, start, stop, columns)
 
-    def distribution_by_thresholds(self, rule: ThresholdRule, P: str) -> str:
-        """Return the label distribution of a threshold rule: 1 for its answer, shape (n, K)."""
-        labels = np.array(rule.classes, dtype=object)
-        by_band = [labels == answer for _, answer in rule.bands[0]]
-        return self._of_bands(rule, P, by_band)
+    def thresholds(
+        self, rule: ThresholdRule, answered: ThresholdRule, P: str
+    ) -> tuple[str, str]:
+        """Return the label distribution of a threshold rule, (n, K), and 1 for the rows it defers, (n,).
 
-    def deferral_by_thresholds(self, rule: ThresholdRule, P: str) -> str:
-        """Return 1 for the deferred rows of a threshold rule, and 0 for others, shape (n,)."""
-        by_band = [answer == HUMAN_REVIEW for _, answer in rule.bands[0]]
-        return self._of_bands(rule, P, by_band)
+        ``answered`` is the rule with a label for deferred rows too. P are the class probabilities, (n, K).
+        """
+        labels = np.array(rule.classes, dtype=object)
+        distributions = [labels == answer for _, answer in answered.bands[0]]
+        deferrals = [answer == HUMAN_REVIEW for _, answer in rule.bands[0]]
+        return self._of_bands(answered, P, distributions), self._of_bands(rule, P, deferrals)
 
     def _of_bands(self, rule: ThresholdRule, P: str, by_band: Sequence[Any]) -> str:
-        """Return for each row the value of its band of the probability of the second label."""
+        """Return the value of each row in ``by_band``, by the band of the second label's probability."""
         (bands,) = rule.bands
         thresholds = self.constant([[lower for lower, _ in bands[1:]]])
         reached = self.double(self.op("GreaterOrEqual", self._column(P, 1), thresholds))

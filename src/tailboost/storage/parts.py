@@ -60,6 +60,13 @@ def imported(name: str) -> Any:
 # -- writing -----------------------------------------------------------------------------------------------
 
 
+def number_in(items: list[Any], item: object) -> int:
+    """Return the place of an item in a list, to which it is added if new."""
+    if item not in items:
+        items.append(item)
+    return items.index(item)
+
+
 class Writer:
     """Converter of a model to parts.
 
@@ -129,14 +136,8 @@ class Writer:
             arrays = self.values((thing.data, thing.indices, thing.indptr))
             return ["sparse", cls.__name__, list(map(int, thing.shape)), *arrays]
         if isinstance(thing, Ledger):
-            return ["ledger", self.ledger_number(thing)]
+            return ["ledger", number_in(self.ledgers, thing)]
         return self.object_part(thing, cls)
-
-    def ledger_number(self, ledger: Ledger) -> int:
-        """Return the number of a ledger, which is added to the list if new."""
-        if ledger not in self.ledgers:
-            self.ledgers.append(ledger)
-        return self.ledgers.index(ledger)
 
     def array(self, array: NDArray[Any]) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""
@@ -165,7 +166,8 @@ class Writer:
             self.trees.append(thing)
             return ["tree", len(self.trees) - 1]
         if name in MADE:
-            return ["made", self.class_number(name), self.value(MADE[name].taken_apart(thing))]
+            taken_apart = self.value(MADE[name].taken_apart(thing))
+            return ["made", number_in(self.classes, name), taken_apart]
         if name not in reviewed() and name not in self.trusted:
             if "__reduce__" in vars(cls):
                 thing.__reduce__()  # raises the reason if the class must not be stored
@@ -187,7 +189,7 @@ class Writer:
                     raise Refused(f"{name} with {field}={str(value)[:50]!r}")
                 value = required  # None replaces a value for the fit, such as a folder
             fields.append([field, self.field_value(field, value, restrictions)])
-        return ["object", self.class_number(name), fields]
+        return ["object", number_in(self.classes, name), fields]
 
     def field_value(self, field: str, value: object, restrictions: Reviewed) -> Any:
         """Return the `value` of a field, or {kind: name} of its type or function."""
@@ -207,12 +209,6 @@ class Writer:
                 advice = f"; {field} may be one of {', '.join(allowed)}"
             raise Refused(f"{name or name_of(type(value))} as {field}{advice}")
         return self.value(value)
-
-    def class_number(self, name: str) -> int:
-        """Return the number of a class, which is added to the list if new."""
-        if name not in self.classes:
-            self.classes.append(name)
-        return self.classes.index(name)
 
     def finished(self, root: object) -> dict[str, Any]:
         """Return the structure for JSON; the arrays are in ``arrays``."""

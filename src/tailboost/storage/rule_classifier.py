@@ -269,7 +269,8 @@ def _attempts(content: Mapping[str, Any], ledger: Ledger) -> tuple[Attempt, ...]
 
 def scores_of(selection: Mapping[str, Any]) -> Scores:
     """Return the scores of a rule from the part "selection" of its file."""
-    columns, label, kind, missing = columns_of_file(selection)
-    return Scores(
-        columns[0] if len(columns) == 1 else columns, label, kind=kind, missing=missing
-    )
+    stored = columns_of_file(selection)
+    columns: Any = stored.columns
+    if len(columns) == 1:
+        (columns,) = columns
+    return Scores(columns, stored.label, kind=stored.kind, missing=stored.missing)

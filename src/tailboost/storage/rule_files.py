@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailboost.core.checks import reading
 from tailboost.core.exceptions import warn_user
@@ -149,10 +149,10 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     rule = replace(
         rule_alone(content["rule"]), limits=tuple(checked_limits(selection["limits"]))
     )
-    columns = columns_of_file(selection)
+    scores = columns_of_file(selection)
     by_group = selection["by_group"]
     if isinstance(rule, ThresholdRule):
-        if rule.column not in columns[0]:
+        if rule.column not in scores.columns:
             raise ValueError(f"its column {rule.column!r} is none of its scores")
         rule = replace(rule, group_column=by_group)
     if (rule.groups is not None) != (by_group is not None):
@@ -161,7 +161,7 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     is_of_another_rule = False
     groups_named = {}
     if certificate is not None:
-        is_of_another_rule = certificate["rule"] != digest_of_rule(rule, [columns])
+        is_of_another_rule = certificate["rule"] != digest_of_rule(rule, [tuple(scores)])
     if not is_of_another_rule:
         groups_named = {column: list(groups) for column, groups in content["groups_named"]}
     file = RuleFile(rule, content, is_of_another_rule)
@@ -177,11 +177,17 @@ def rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:
     return Rule.from_dict(document)
 
 
-def columns_of_file(selection: Mapping[str, Any]) -> tuple[list[str], Any, str, float | None]:
-    """Return the columns, label and kind of the scores of a rule file, and the score of rows without one.
+class ScoreColumns(NamedTuple):
+    """The columns of scores of a rule file; as a tuple they are part of the digest of a rule."""
 
-    The last is None if such rows are refused.
-    """
+    columns: list[str]
+    label: Any  # of a single column, or a list with the label of each
+    kind: str
+    missing: float | None  # the score of rows without one; None: such rows are refused
+
+
+def columns_of_file(selection: Mapping[str, Any]) -> ScoreColumns:
+    """Return the columns of scores from the part "selection" of a rule file; raise ValueError for others."""
     columns = selection["scores"]
     labels = selection["labels"]
     if not all(isinstance(name, str) for name in columns):
@@ -189,4 +195,4 @@ def columns_of_file(selection: Mapping[str, Any]) -> tuple[list[str], Any, str, 
     if not columns or len(labels) != len(columns):
         raise ValueError("each score needs a label")
     label = labels[0] if len(columns) == 1 else list(labels)
-    return list(columns), label, selection["kind"], selection["missing"]
+    return ScoreColumns(list(columns), label, selection["kind"], selection["missing"])
