@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,27 +77,36 @@ class Block:
         The keys.
     starts : ndarray of int
         Number of the first threshold of each column in the block.
+    order : ndarray of int
+        The rows of the first column in order, then those of the next.
+    rows, sums : lists of slice
+        The places of each column in ``order``, and of its running sums among those of all columns. The
+        running sums of a column have a 0 in front.
+    last_sums : ndarray of int
+        The place of the last running sum of each column.
+    ends : ndarray of int
+        For each threshold the place of the sum of the rows below it.
+    common_below : ndarray of int
+        For each threshold its column, by its place in the block, if the most common value of the column lies
+        below the threshold; otherwise the number of columns.
     """
 
     def __init__(self, columns: dict[int, SortedColumn]) -> None:
         self.numbers = list(columns)
-        k = np.arange(len(columns))
-        n_thresholds = [len(column.ends) for column in columns.values()]
-        column_of = k.repeat(n_thresholds)
+        sorted_columns = list(columns.values())
+        n_thresholds = [len(column.ends) for column in sorted_columns]
+        column_of = np.arange(len(columns)).repeat(n_thresholds)  # of each threshold
         self.starts = np.cumsum([0, *n_thresholds[:-1]])
-        self.order = np.concatenate([column.order for column in columns.values()])
-        row_bounds = np.cumsum([0, *(len(column.order) for column in columns.values())])
-        # The running sums of a column have a 0 in front.
-        self.pieces = [
-            (slice(start, end), slice(start + at + 1, end + at + 1))
-            for at, (start, end) in enumerate(pairwise(row_bounds.tolist()))
-        ]
-        self.last_sums = row_bounds[1:] + k
-        ends = np.concatenate([column.ends for column in columns.values()])
-        self.ends = ends + (row_bounds[:-1] + k)[column_of]
-        # Column whose most common value lies below a threshold; their number if it lies above.
-        is_below = [np.arange(len(column.ends)) < column.n_below for column in columns.values()]
-        self.mode_below = np.where(np.concatenate(is_below), len(columns), column_of)
+        self.order = np.concatenate([column.order for column in sorted_columns])
+        first_row = np.cumsum([0, *(len(column.order) for column in sorted_columns)])
+        first_sum = first_row + np.arange(len(first_row))  # the 0 of each column
+        self.rows = [slice(*bounds) for bounds in pairwise(first_row.tolist())]
+        self.sums = [slice(zero + 1, end) for zero, end in pairwise(first_sum.tolist())]
+        self.last_sums = first_sum[1:] - 1
+        ends = np.concatenate([column.ends for column in sorted_columns])
+        self.ends = ends + first_sum[column_of]
+        is_below = [np.arange(len(column.ends)) < column.n_below for column in sorted_columns]
+        self.common_below = np.where(np.concatenate(is_below), len(columns), column_of)
 
     def below(self, terms: Floats, total: float) -> Floats:
         """Return the sum of the terms of the rows below each threshold of the block.
@@ -106,12 +115,32 @@ class Block:
         """
         in_order = terms.take(self.order)
         running = np.zeros(len(in_order) + len(self.numbers))
-        for rows, sums_of_rows in self.pieces:
-            in_order[rows].cumsum(out=running[sums_of_rows])
-        sums: Floats = running.take(self.ends)
+        for rows, sums in zip(self.rows, self.sums, strict=True):
+            in_order[rows].cumsum(out=running[sums])
         sums_of_most_common = np.append(total - running.take(self.last_sums), 0.0)
-        sums += sums_of_most_common.take(self.mode_below)
-        return sums
+        below: Floats = running.take(self.ends)
+        below += sums_of_most_common.take(self.common_below)
+        return below
+
+
+class Constants:
+    """The constants as a block: a column of the number −1 with a threshold that has no rows below it."""
+
+    numbers: ClassVar[list[int]] = [-1]
+    starts = np.zeros(1, dtype=np.intp)
+
+    def below(self, terms: Floats, total: float) -> Floats:
+        """Return the sum of no terms."""
+        return np.zeros(1)
+
+
+class BestStump(NamedTuple):
+    """A stump by its place among all thresholds."""
+
+    feature: int  # number of the column; −1 for a constant
+    threshold: int  # number of the threshold in the column
+    above: int  # class number predicted above the threshold
+    cost: float
 
 
 def blocks_of(table: Floats) -> list[Block]:
@@ -123,7 +152,8 @@ def blocks_of(table: Floats) -> list[Block]:
         column = SortedColumn(values)
         if columns and n_rows + len(column.order) > BLOCK:
             blocks.append(Block(columns))
-            columns, n_rows = {}, 0
+            columns = {}
+            n_rows = 0
         if len(column.ends):
             columns[j] = column
             n_rows += len(column.order)
@@ -174,19 +204,20 @@ class StumpSession:
         ``seed`` has no effect.
         """
         stump = StumpClassifier(variance_weight=self.template.variance_weight)
-        feature, threshold, stump.above_, stump.cost_ = best_stump(
+        best = best_stump(
             self._blocks(rows),
             rows_of_mask(self.y, rows),
             rows_of_mask(weight, rows),
             rows_of_mask(self.sample_weight, rows),
             stump.variance_weight,
         )
-        stump.feature_ = feature
+        stump.feature_ = best.feature
+        stump.above_ = best.above
+        stump.cost_ = best.cost
         stump.threshold_ = 0.0
-        if feature >= 0:
-            stump.threshold_ = threshold_value(
-                rows_of_mask(self.X[:, feature], rows), threshold
-            )
+        if best.feature >= 0:
+            column = rows_of_mask(self.X[:, best.feature], rows)
+            stump.threshold_ = threshold_value(column, best.threshold)
         stump.classes_ = np.arange(2)
         stump.n_features_in_ = self.X.shape[1]
         stump.table_ = self.reader
@@ -203,7 +234,10 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     Here A + B = 1, C + D = V, s = A − B and t = (C − D)/V, so 1 + s = 2A, 1 − s = 2B, 1 + t = 2C/V and
     1 − t = 2D/V. B = D = 0 gives exactly 0.
     """
-    a, b, c, d = 1 + s, 1 - s, 1 + t, 1 - t
+    a = 1 + s
+    b = 1 - s
+    c = 1 + t
+    d = 1 - t
     for x in (a, b, c, d):
         x[x < TIE] = 0.0  # the root would enlarge rounding errors
     if variance_weight == 0:
@@ -222,7 +256,7 @@ def best_stump(
     weight: Floats,
     sample_weight: Floats,
     variance_weight: float,
-) -> tuple[int, int, int, float]:
+) -> BestStump:
     """Return the stump of least cost among all stumps and constants.
 
     Equal costs go to the first column and the lowest threshold. A constant is returned only if its cost is
@@ -241,9 +275,8 @@ def best_stump(
 
     Returns
     -------
-    tuple
-        Feature (−1 for a constant), number of the threshold, class number predicted above the threshold, and
-        cost, ``2√(PQ) + 2(1−λ)AB`` for Σw = 1.
+    BestStump
+        Its cost is ``2√(PQ) + 2(1−λ)AB`` for Σw = 1.
     """
     p = sample_weight / sample_weight.sum()
     w = weight / weight.sum()
@@ -255,28 +288,26 @@ def best_stump(
         summands.append(squares)
     # The signed terms of each sum, the signed sum, and the sum.
     sums = [(sign * terms, float(sign @ terms), float(terms.sum())) for terms in summands]
-    best = (-1, 0, 0)
-    least_cost = np.inf
-    for block in [*blocks, None]:  # the constants come last: no row is below their threshold
-        numbers, starts = (
-            ([-1], np.zeros(1, np.intp)) if block is None else (block.numbers, block.starts)
-        )
-        differences = []  # s and t of `eb_cost` for each threshold
+    best = BestStump(-1, 0, 0, np.inf)
+    every_block: list[Block | Constants] = [*blocks, Constants()]
+    for block in every_block:
+        differences = []  # s and t of `eb_cost` for each threshold; the same without λ
         for signed_terms, signed_sum, total in sums:
             # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
-            below = np.zeros(1) if block is None else block.below(signed_terms, signed_sum)
+            below = block.below(signed_terms, signed_sum)
             differences.append((signed_sum - 2 * below) / total)
-        s, t = differences[0], differences[-1]
-        cost = eb_cost(s, t, variance_weight, V)
-        least_costs = np.minimum.reduceat(cost, starts).tolist()
-        for feature, start, least in zip(numbers, starts.tolist(), least_costs, strict=True):
-            if least < least_cost - TIE:
-                at = start + int((cost[start:] <= least + TIE).argmax())
+        s = differences[0]
+        t = differences[-1]
+        costs = eb_cost(s, t, variance_weight, V)
+        least_costs = np.minimum.reduceat(costs, block.starts).tolist()  # by column
+        starts = block.starts.tolist()
+        for feature, start, least in zip(block.numbers, starts, least_costs, strict=True):
+            if least < best.cost - TIE:
+                at = start + int((costs[start:] <= least + TIE).argmax())
                 # P − Q up to a positive factor: with P ≥ Q the stump predicts class 1 above.
                 excess = (1 - variance_weight) * s[at] + variance_weight * V * t[at]
-                best = (feature, at - start, int(excess >= -TIE))
-                least_cost = float(cost[at])
-    return (*best, least_cost)
+                best = BestStump(feature, at - start, int(excess >= -TIE), float(costs[at]))
+    return best
 
 
 class StumpClassifier(ClassifierMixin, BaseEstimator):
