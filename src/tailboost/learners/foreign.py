@@ -47,6 +47,18 @@ def rows_of_mask(X: Table, rows: Mask | None) -> Any:
     return _safe_indexing(X, np.flatnonzero(rows))
 
 
+def folds_left_out(fold: Ints | None, rows: Mask | None, least: int = 1) -> list[int]:
+    """Return the number of the fold that the rows of a mask are without; all folds for all rows.
+
+    The list is empty without folds, or if the rows are not the complement of a fold. ``fold`` has the fold of
+    each row, shape (n,); there are at least ``least`` folds, of which some may be empty.
+    """
+    if fold is None:
+        return []
+    numbers = range(max(least, int(fold.max()) + 1))
+    return [j for j in numbers if rows is None or np.array_equal(rows, fold != j)]
+
+
 def set_seeds(estimator: Model, seed: int) -> None:
     """Set all ``random_state`` parameters of an estimator, including nested ones, from one seed."""
     names = []
@@ -153,18 +165,13 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
 class _OnPresentClasses:
     """Fitted model whose training rows lacked classes, with the class numbers that were present."""
 
-    def __init__(self, model: Model, present: Ints) -> None:
+    def __init__(self, model: Model, classes_: Ints) -> None:
         self.model = model
-        self.present = present
+        self.classes_ = classes_
 
     def predict(self, X: Table) -> Ints:
         place = np.asarray(self.model.predict(X)).astype(np.intp).ravel()
-        return self.present[place]
-
-    @property
-    def classes_(self) -> Ints:
-        """Class number of each column of the probabilities."""
-        return self.present
+        return self.classes_[place]
 
     @available_if(lambda self: hasattr(self.model, "predict_proba"))
     def predict_proba(self, X: Table) -> Any:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
 from tailboost.core.long_work import count_threads, predict_in_blocks, sklearn_threads
-from tailboost.learners.foreign import rows_of_mask
+from tailboost.learners.foreign import folds_left_out, rows_of_mask
 from tailboost.learners.table import BinnedReader, OpenTable, TableClassifier, bin_cuts
 
 FOREST_TREES = 100
@@ -218,21 +218,16 @@ class ForestSession:
         With folds, a forest on all rows consists of the trees grown without fold 0, 1, …. Trees without a
         fold are grown once for the same weights.
         """
-        left_out = []  # the folds without which trees were grown on these rows
-        if self.fold is not None:
-            # With a single fold the other half of the trees uses all rows.
-            n_folds = max(2, int(self.fold.max()) + 1)
-            left_out = list(range(n_folds))
-            if rows is not None:
-                left_out = [j for j in left_out if np.array_equal(rows, self.fold != j)]
-        if self.fold is None or not left_out:  # the rows are not the complement of a fold
+        # A second, empty fold beside a single one: half of the trees uses all rows.
+        left_out = folds_left_out(self.fold, rows, least=2)
+        if self.fold is None or not left_out:
             if rows is None:
                 rows = np.ones(len(weight), dtype=bool)
             return self._grow(weight, rows, self.n_trees, 0)
         if self.grown_key != weight.tobytes():
             self.grown = {}
             self.grown_key = weight.tobytes()
-        n_trees = _evenly(self.n_trees, n_folds)
+        n_trees = _evenly(self.n_trees, max(2, int(self.fold.max()) + 1))
         for j in left_out:
             if j not in self.grown:
                 self.grown[j] = self._grow(weight, self.fold != j, n_trees[j], j)

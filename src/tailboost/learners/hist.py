@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
 from importlib import import_module
 from itertools import islice
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,7 +31,13 @@ from tailboost.core.long_work import (
     predict_in_blocks,
     sklearn_threads,
 )
-from tailboost.learners.foreign import fit_whole, grow, rows_of_mask, set_seeds
+from tailboost.learners.foreign import (
+    fit_whole,
+    folds_left_out,
+    grow,
+    rows_of_mask,
+    set_seeds,
+)
 from tailboost.learners.table import (
     SMALLEST_PROBABILITY,
     BinnedReader,
@@ -154,43 +159,40 @@ class HistSession:
         self.n_classes = n_classes
         self.opened = opened
         self.backend: Backend = template._choose_backend()
-        reader = opened.reader
-        self.reader: TableReader | BinnedReader = reader
+        self.reader: TableReader | BinnedReader = opened.reader
         self.table: Table = opened.table
-        self.table_weight: Any = None  # weights that the binned table contains now
-        if self.backend == "sklearn":
-            table = as_dense(self.table)
-            self.reader = BinnedReader(
-                reader, bin_cuts(table, min(template.max_bins, SKLEARN_BINS), opened.hashes)
-            )
-            self.table = self.reader.bins(table)
+        if self.backend == "xgboost":
+            self._bin_for_xgboost()
         else:
-            kinds = reader.feature_types
-            # Trees with a value for each class in a leaf cannot split sets of categories.
-            self.vector_leaves = template._vector_leaves and n_classes > 2
-            if self.vector_leaves:
-                kinds = ["q"] * len(kinds)
-            self.threads = count_threads(template.n_jobs, self.table.shape)
-            reference = cut_table(opened, template.max_bins, kinds)
-            # The smallest number of bins that keeps all thresholds. XGBoost stores bin numbers in one byte up
-            # to 256 bins, in two bytes beyond.
-            self.n_bins = len(reference)
-            stated_kinds: list[str] | None = kinds
-            if "c" not in kinds:
-                # XGBoost reads the kinds of all columns with every tree. Numbers need none.
-                stated_kinds = None
-            shared: dict[str, Any] = {
-                "feature_types": stated_kinds,
-                "nthread": self.threads,
-                "enable_categorical": True,
-            }
-            binned = partial(xgboost().QuantileDMatrix, max_bin=self.n_bins, **shared)
-            # All tables get the bins of the reference.
-            self.bin: Callable[[Table], Any] = partial(binned, ref=binned(reference))
-            # A table of values. Of sparse ones it is predicted 20 times as fast as a binned table.
-            self.values: Callable[[Table], Any] = partial(xgboost().DMatrix, **shared)
-            self.data = self.bin(self.table)
-            self.data.set_info(label=self._targets(y))
+            table = as_dense(self.table)
+            n_bins = min(template.max_bins, SKLEARN_BINS)
+            self.reader = BinnedReader(opened.reader, bin_cuts(table, n_bins, opened.hashes))
+            self.table = self.reader.bins(table)
+
+    def _bin_for_xgboost(self) -> None:
+        """Bin the table in the form of XGBoost, ``data``, by the thresholds of `cut_table`."""
+        template = self.template
+        kinds = self.opened.reader.feature_types
+        # Trees with a value for each class in a leaf cannot split sets of categories.
+        self.vector_leaves = template._vector_leaves and self.n_classes > 2
+        if self.vector_leaves:
+            kinds = ["q"] * len(kinds)
+        self.threads = count_threads(template.n_jobs, self.table.shape)
+        reference = cut_table(self.opened, template.max_bins, kinds)
+        # The smallest number of bins that keeps all thresholds. XGBoost stores bin numbers in one byte up
+        # to 256 bins, in two bytes beyond.
+        self.n_bins = len(reference)
+        shared: dict[str, Any] = {"nthread": self.threads, "enable_categorical": True}
+        if "c" in kinds:  # XGBoost reads the kinds of all columns with every tree
+            shared["feature_types"] = kinds
+        binned = partial(xgboost().QuantileDMatrix, max_bin=self.n_bins, **shared)
+        # All tables get the bins of the reference.
+        self.bin: Callable[[Table], Any] = partial(binned, ref=binned(reference))
+        # A table of values. Of sparse ones it is predicted 20 times as fast as a binned table.
+        self.values: Callable[[Table], Any] = partial(xgboost().DMatrix, **shared)
+        self.data = self.bin(self.table)
+        self.data.set_info(label=self._targets(self.y))
+        self.table_weight: Any = None  # weights that ``data`` contains now
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
         """Return a classifier fitted on these rows (None: all); other rows get weight 0."""
@@ -307,12 +309,20 @@ class HistSession:
         return model.predict_table(rows_of_mask(self.table, rows))
 
 
+class GrowthLimits(NamedTuple):
+    """When trees stop to grow."""
+
+    most: int  # largest number of trees
+    gain: float  # least relative decrease of the loss that counts
+    wait: int  # fewest trees to wait for it
+
+
 class BoostSession(HistSession):
     """Fits of boosted trees, whose class probabilities can be averaged over folds and rounds."""
 
     fold: Ints | None = None  # the fold of each row; None without folds
     n_trees = MOST_TREES  # of the next fit, for "auto"
-    grown_key: Any = None  # seed and weights of the models of the folds in ``grown``
+    grown_key: Any = None  # seed and weights of the models in ``grown``, each without one fold
 
     @property
     def accumulates(self) -> bool:
@@ -343,23 +353,20 @@ class BoostSession(HistSession):
         """
         if self.template.n_estimators != "auto":
             return super().fit(weight, seed, rows)
-        left_out = None  # the number of the fold that the rows are without
-        if self.fold is not None and rows is not None:
-            numbers = range(int(self.fold.max()) + 1)
-            left_out = next((j for j in numbers if np.array_equal(rows, self.fold != j)), None)
-        if self.fold is not None and (rows is None or left_out is not None):
+        left_out = folds_left_out(self.fold, rows)
+        if self.fold is not None and left_out:
             key = (seed, weight.tobytes())
             if self.grown_key != key:
                 self.grown = self._grow(self.fold, weight, seed)
                 self.grown_key = key
-            if left_out is not None:
-                return self.grown[left_out]
+            grown = self.grown
+            if rows is not None:
+                return grown[left_out[0]]
         else:
-            self.grown = self._grow(self._own_fold(weight, rows), weight, seed, rows)
-            self.grown_key = None
+            grown = self._grow(self._own_fold(weight, rows), weight, seed, rows)
         n_trees = FEW_TREES  # if no row can be held out
-        if self.grown:
-            n_trees = self.grown[0].n_estimators
+        if grown:
+            n_trees = grown[0].n_estimators
         if rows is None and self.refits:  # one model in the place of the mean of several
             n_trees = round(MORE_TREES * n_trees)
         return self._fit_trees(n_trees, weight, seed, rows)
@@ -419,24 +426,24 @@ class BoostSession(HistSession):
         loss_weight = weight[held_out]
         if not loss_weight.any():  # the player weighs other rows alone
             loss_weight = np.ones(len(loss_weight))
-        max_trees, min_gain, min_wait = self._limits_of_growth(fold)
+        limits = self._limits_of_growth(fold)
         scores = np.zeros((len(fold), self.n_classes))
         models: list[Any] = [None] * len(fold_rows)
         least_loss = np.inf
         best_size = 0
         scale = 1.0
         size = 0
-        while size < max_trees and size - best_size < max(min_wait, WAIT * size):
+        while size < limits.most and size - best_size < max(limits.wait, WAIT * size):
             for j, stages in enumerate(growing):
                 # The step of one fold is not interrupted: each fold sets its weights in the binned table.
-                models[j] = deque(islice(stages, step), maxlen=1)[0]
+                *_, models[j] = islice(stages, step)
                 scores[fold_rows[j]] = self._scores(models[j], tables[j])
             if self.backend == "sklearn":
                 size = models[0].model_.n_iter_
             else:
                 size = models[0]._booster.num_boosted_rounds()
             loss, scale = _scaled_loss(scores[held_out], self.y[held_out], loss_weight, scale)
-            if loss < least_loss * (1.0 - min_gain):
+            if loss < least_loss * (1.0 - limits.gain):
                 least_loss = loss
                 best_size = size
         for stages in growing:
@@ -445,15 +452,15 @@ class BoostSession(HistSession):
             return [self._fit_trees(best_size, weight, seed, mask) for mask in fitted_rows]
         return [model.first(best_size) for model in models]
 
-    def _limits_of_growth(self, fold: Ints) -> tuple[int, float, int]:
-        """Return the most trees, the least relative gain of the loss, and the fewest trees to wait for it."""
-        max_trees = MOST_TREES
+    def _limits_of_growth(self, fold: Ints) -> GrowthLimits:
+        """Return the limits of the growth without each fold, which depend on the number of rows."""
+        most = MOST_TREES
         if fold is self.fold and self.refits:
-            max_trees = MOST_OF_FOLDS
+            most = MOST_OF_FOLDS
         n_rows = len(np.unique(self.opened.hashes))
         if n_rows > MANY_ROWS:
-            return max_trees, LOSS_GAIN * MANY_ROWS / n_rows, LONG_WAIT
-        return max_trees, LOSS_GAIN, LEAST_WAIT
+            return GrowthLimits(most, LOSS_GAIN * MANY_ROWS / n_rows, LONG_WAIT)
+        return GrowthLimits(most, LOSS_GAIN, LEAST_WAIT)
 
     def _scores(self, model: _HistClassifier, table: Any) -> Floats:
         """Return the scores of the rows of a table by class, shape (n, K).
