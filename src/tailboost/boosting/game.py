@@ -421,6 +421,11 @@ class Demand:
         )
 
 
+def no_loss(candidate: Candidate) -> float:
+    """Return 0, the loss of a candidate without a demand."""
+    return 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Request:
     """The request of a round to the learner.
@@ -443,7 +448,7 @@ class Request:
     density: Floats
     seed: int
     demand: Demand | None = None
-    weighted_loss: Callable[[Candidate], float] = lambda candidate: 0.0
+    weighted_loss: Callable[[Candidate], float] = no_loss
     refuses: Callable[[Mask, NDArray[Any]], Stop | None] | None = None
 
     @property
