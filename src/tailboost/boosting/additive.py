@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.boosting.ensemble import AdditiveEnsemble, add_vote, centred, majority_vote
 from tailboost.boosting.game import Candidate, Position, Watched
 from tailboost.boosting.players.additive_player import Additive
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, ModelAnswers
 from tailboost.learners.foreign import constant
 from tailboost.rows.rows import Rows
 from tailboost.solvers import BitLosses, soft_margin_weights
@@ -49,7 +48,7 @@ class SoftMargin:
     held_out: bool  # whether no base model was fitted on the selection data
 
     def choose(
-        self, wrong: BitLosses, answers: list[NDArray[Any]], rows: Rows, heaviest: int
+        self, wrong: BitLosses, answers: list[ModelAnswers], rows: Rows, heaviest: int
     ) -> SoftMarginWeights:
         """Return the weights with the smallest error of their vote on the selection data.
 
@@ -154,7 +153,7 @@ class AdditivePool:
     models: tuple[Any, ...] = ()
     newest: Candidate | None = None
     wrong: BitLosses | None = None
-    answers: tuple[NDArray[Any], ...] = ()
+    answers: tuple[ModelAnswers, ...] = ()
 
     def joined(self, candidate: Candidate) -> Candidate:
         """Return the candidate, which joins as it is."""
@@ -196,7 +195,7 @@ class Votes:
     votes: Floats
     log_costs: tuple[float, ...] = ()
     n_kept: int = 0
-    answers: NDArray[Any] | None = None
+    answers: ModelAnswers | None = None
     error: float = np.inf
 
 
@@ -241,7 +240,7 @@ class ErrorOfSteps:
         return Watched(error, memory=with_newest)
 
 
-def compact(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
+def compact(answers: ModelAnswers, n_classes: int) -> ModelAnswers:
     """Return class numbers in few bytes."""
     return answers.astype(np.min_scalar_type(n_classes - 1))
 
@@ -280,7 +279,7 @@ class AdditiveSelection:
     n_classes: int
     heaviest: int
     ensemble: AdditiveEnsemble
-    answers: NDArray[Any]
+    answers: ModelAnswers
     log_costs: tuple[float, ...]
     n_kept: int
     decided: tuple[str, ...]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints, Table
 from tailboost.core.checks import batches, n_rows_of, take
@@ -303,7 +302,7 @@ def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
     return class_numbers
 
 
-def draw(P: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:
+def draw(P: Floats, rng: np.random.RandomState) -> Ints:
     """Draw a class number for each row from its label distribution."""
     cumulative = P.cumsum(axis=1)
     # The last sum may miss 1 by rounding.

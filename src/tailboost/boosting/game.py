@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats, Ints, Mask, Model
+from tailboost.core.array_types import Floats, Ints, Mask, Model, ModelAnswers, UnitLosses
 from tailboost.rows.rows import Rows, memberships
 
 State = TypeVar("State")
@@ -119,7 +119,7 @@ class RowStakes:
     shrinkage = None
     indicator = False
 
-    def losses(self, candidate: Candidate) -> NDArray[Any]:
+    def losses(self, candidate: Candidate) -> UnitLosses:
         """Return the loss of each weighed row."""
         return candidate.losses
 
@@ -341,7 +341,7 @@ class Player(Protocol[State]):
         """Return the weights for the next round, on the simplex, shape (m,)."""
         ...
 
-    def update(self, state: State, losses: NDArray[Any]) -> State:
+    def update(self, state: State, losses: UnitLosses) -> State:
         """Return the state after the losses of the newest base model; the old state is unchanged."""
         ...
 
@@ -376,8 +376,8 @@ class Candidate:
     """
 
     model: Model
-    losses: NDArray[Any]
-    answers: NDArray[Any]
+    losses: UnitLosses
+    answers: ModelAnswers
     probabilities: NDArray[np.float32] | None = None
 
 
@@ -449,7 +449,7 @@ class Request:
     seed: int
     demand: Demand | None = None
     weighted_loss: Callable[[Candidate], float] = no_loss
-    refuses: Callable[[Mask, NDArray[Any]], Stop | None] | None = None
+    refuses: Callable[[Mask, ModelAnswers], Stop | None] | None = None
 
     @property
     def grows(self) -> bool:
@@ -713,7 +713,7 @@ class Game:
     schedule: Schedule
     progress: Any = Unwatched()
     demand: Demand | None = None
-    refuses: Callable[[Any, Mask, NDArray[Any]], Stop | None] | None = None
+    refuses: Callable[[Any, Mask, ModelAnswers], Stop | None] | None = None
 
     def play(
         self,

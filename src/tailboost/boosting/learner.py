@@ -15,10 +15,17 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
 from tailboost.boosting.game import Candidate, Request, Stop
-from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
+from tailboost.core.array_types import (
+    Floats,
+    Ints,
+    Mask,
+    Model,
+    ModelAnswers,
+    Table,
+    UnitLosses,
+)
 from tailboost.learners.foreign import is_real, predict_models
 from tailboost.learners.protocols import (
     Accumulating,
@@ -246,14 +253,14 @@ class Fold:
         return self.learner.session.fit(self.weight, self.seed, ~self.rows)
 
     @cached_property
-    def outputs(self) -> NDArray[Any]:
+    def outputs(self) -> ModelAnswers:
         """Predictions for the m rows of the fold by a model fitted without these rows.
 
         These are class numbers, shape (m,), or class probabilities, shape (m, K), if rounds add them up.
         """
         learner = self.learner
         if learner.accumulating is not None:
-            outputs: NDArray[Any] = learner.accumulating.probabilities(self.model, self.rows)
+            outputs: ModelAnswers = learner.accumulating.probabilities(self.model, self.rows)
         else:
             outputs = learner.session.predict(self.model, self.rows)
         if learner.averaging is None:
@@ -275,7 +282,7 @@ class Fold:
             yield self.outputs.argmax(axis=1)
 
 
-def out_of_fold(folds: list[Fold]) -> NDArray[Any]:
+def out_of_fold(folds: list[Fold]) -> ModelAnswers:
     """Return the predictions of all rows as one array, shape (n,), or probabilities, shape (n, K)."""
     first_outputs = folds[0].outputs
     outputs = np.empty(
@@ -306,7 +313,7 @@ def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
     return train.weight
 
 
-def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
+def row_losses(answers: ModelAnswers, y: Ints) -> UnitLosses:
     """Return the loss of each row, shape (n,): 1 for a wrong class number, (1 − h_y)/2 for real values h.
 
     Values h have the shape (n, K). With two classes they have the shape (n,) and are h_1 = −h_0.
@@ -317,7 +324,7 @@ def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
         true_class_values = answers[np.arange(len(y)), y]
     else:
         true_class_values = np.where(y == 1, answers, -answers)
-    losses: NDArray[Any] = 0.5 * (1.0 - true_class_values)
+    losses: UnitLosses = 0.5 * (1.0 - true_class_values)
     return losses
 
 

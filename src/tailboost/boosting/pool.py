@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble
 from tailboost.boosting.game import Candidate
 from tailboost.boosting.players.hedge import without_outliers
-from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
+from tailboost.core.array_types import (
+    Floats,
+    Ints,
+    Mask,
+    Model,
+    ModelAnswers,
+    Table,
+    UnitLosses,
+)
 from tailboost.learners.foreign import constant, predict_models
 from tailboost.learners.table import Ranked, class_of_rank
 from tailboost.rows.rows import Rows
@@ -38,10 +46,10 @@ class Judged:
     """
 
     model: Model
-    packed: NDArray[Any]
+    packed: ModelAnswers
 
     @classmethod
-    def of(cls, model: Model, answers: NDArray[Any], n_classes: int) -> Judged:
+    def of(cls, model: Model, answers: ModelAnswers, n_classes: int) -> Judged:
         """Return a model with its answers, class numbers or a label distribution."""
         if answers.ndim > 1:
             return cls(model, answers)
@@ -130,7 +138,7 @@ class Pool:
                 pool = pool.beside(Ranked(trees, rank), class_of_rank(P, rank))
         return pool
 
-    def beside(self, model: Model, answers: NDArray[Any]) -> Pool:
+    def beside(self, model: Model, answers: ModelAnswers) -> Pool:
         """Return the pool with a further model without boosting."""
         return replace(self, others=(*self.others, Judged.of(model, answers, self.n_classes)))
 
@@ -166,7 +174,7 @@ class Pool:
         answers = (self.answer(m)[selected] for m in range(len(self.judged)))
         return self._answering(answers, self.rows.part(selected))
 
-    def _answering(self, answers: Iterable[NDArray[Any]], rows: Rows) -> Pool:
+    def _answering(self, answers: Iterable[ModelAnswers], rows: Rows) -> Pool:
         """Return a pool of the same models on other rows, with the answers of each model to these rows.
 
         Answers are class numbers, shape (n,), or label distributions, shape (n, K), in the order of `judged`.
@@ -202,7 +210,7 @@ class Pool:
         """Number of models of the game."""
         return len(self.rounds)
 
-    def answer(self, number: int) -> NDArray[Any]:
+    def answer(self, number: int) -> ModelAnswers:
         """Return the answers of a candidate: class numbers, shape (n,), or a label distribution, (n, K)."""
         packed = self.judged[number].packed
         if self.n_classes > 2 or packed.ndim > 1:
@@ -239,7 +247,7 @@ class Pool:
 
     # -- losses --------------------------------------------------------------------------------------
 
-    def loss(self, number: int) -> NDArray[Any]:
+    def loss(self, number: int) -> UnitLosses:
         """Return the zero-one losses of a candidate, or the expected ones of label distributions."""
         answers = self.answer(number)
         y = self.rows.y

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.boosting.game import DECIMALS
-from tailboost.core.array_types import Floats, Ints, Mask, Stated
+from tailboost.core.array_types import Floats, Ints, Labels, Mask, Stated
 from tailboost.core.checks import check_number
 from tailboost.rates.strata import plain
 from tailboost.rows.rows import Rows, TrainingSet, memberships
@@ -47,7 +46,7 @@ class NamedSubgroups:
     """The subgroups with targets: classes, groups or class × group cells, with their names."""
 
     kind: str  # {"class", "group", "cell"}
-    names: NDArray[Any]  # shape (m,): labels, groups, or (label, group) pairs
+    names: Labels  # shape (m,): labels, groups, or (label, group) pairs
     n_classes: int  # K
     # Shape (m,): number of the family of each subgroup. Small subgroups of one family are pooled. The cells
     # of one class are a family, and the groups of one column. Each class is a family of its own.
@@ -57,7 +56,7 @@ class NamedSubgroups:
 
     @classmethod
     def of(
-        cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None
+        cls, kind: str, rows: Rows, classes: Labels, groups: GroupNames | None
     ) -> NamedSubgroups:
         """Return the subgroups of the training rows.
 
@@ -183,7 +182,7 @@ class Pools:
 def pooled_subgroups(
     kind: str,
     training: TrainingSet,
-    classes: NDArray[Any],
+    classes: Labels,
     groups: GroupNames | None,
     min_rows: int,
 ) -> tuple[NamedSubgroups, Pools]:

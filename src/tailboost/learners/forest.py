@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
+from tailboost.core.array_types import Floats, Hashes, Ints, Labels, Mask, Table
 from tailboost.core.long_work import count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import folds_left_out, rows_of_mask
 from tailboost.learners.table import BinnedReader, OpenTable, TableClassifier, bin_cuts
@@ -108,7 +108,7 @@ class TableForest(TableClassifier):
             weights=[len(batch.estimators_) for batch in self.batches_],
         )
 
-    def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
+    def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K).
 
         The probability of a class is the mean over the trees that were fitted with the class, mixed with the
@@ -117,7 +117,7 @@ class TableForest(TableClassifier):
         n_threads = count_threads(self.n_jobs, table.shape)
         return predict_in_blocks(self._predict_rows, table, n_threads)
 
-    def _predict_rows(self, rows: Table) -> NDArray[np.float64]:
+    def _predict_rows(self, rows: Table) -> Floats:
         """Return the probabilities of rows in one thread, in blocks of bounded memory."""
         n = max(rows.shape[0], 1)  # no rows are one empty block
         rows_of_entries = ENTRIES_AT_ONCE * n // max(rows.size, 1)  # also of a sparse table
@@ -125,7 +125,7 @@ class TableForest(TableClassifier):
         blocks = [self._predict_block(rows[i : i + step]) for i in range(0, n, step)]
         return np.concatenate(blocks)
 
-    def _predict_block(self, block: Table) -> NDArray[np.float64]:
+    def _predict_block(self, block: Table) -> Floats:
         """Return the probabilities of a block of m rows, summed tree by tree, shape (m, K).
 
         scikit-learn's forests change warning filters, which threads share, and sum trees in any order.
@@ -333,7 +333,7 @@ def with_stratum_weights(weight: Floats, strata: Ints, stratum_weight: Floats) -
     return new_weight
 
 
-def smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float) -> float:
+def smallest_leaf(hashes: Hashes, y: Labels, leaf_rows: float) -> float:
     """Return the minimum weight of a leaf, as a fraction of the total weight; equal rows count once."""
     _, present_class = np.unique(y, return_inverse=True)
     _, class_sizes = places_in_strata(present_class, hashes)

@@ -21,7 +21,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.core.array_types import Column, Floats, Ints, Mask, Seed, Table
+from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Seed, Table
 from tailboost.core.checks import check_labelled_rows, refuse_frame, summed
 from tailboost.core.constraints import OneOf
 from tailboost.core.long_work import (
@@ -555,7 +555,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         """Return the scikit-learn estimator for ``backend="sklearn"``."""
 
     @abstractmethod
-    def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _probabilities(self, margin: NDArray[np.float32]) -> Floats:
         """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
 
     def _choose_backend(self) -> Backend:
@@ -713,7 +713,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             return (margin > self._threshold).astype(np.intp)
         return margin.argmax(axis=1)
 
-    def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
+    def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         if self.backend_ == "sklearn":
             # Classes without training rows get probability 0. If the training rows have only one class,
@@ -727,12 +727,12 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             return P
         return self._probabilities(self._margin(table))
 
-    def predict(self, X: Table) -> NDArray[Any]:
+    def predict(self, X: Table) -> Labels:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
         return self.classes_[self.predict_table(self.table_.transform(self._checked(X)))]
 
-    def predict_proba(self, X: Table) -> NDArray[np.float64]:
+    def predict_proba(self, X: Table) -> Floats:
         """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
         check_is_fitted(self)
         return self.predict_proba_table(self.table_.transform(self._checked(X)))
@@ -840,7 +840,7 @@ class HistTreeClassifier(_HistClassifier):
             random_state=self.random_state,
         )
 
-    def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _probabilities(self, margin: NDArray[np.float32]) -> Floats:
         """Return the class distributions of the leaves, which rounding may move out of [0, 1]."""
         P = margin.astype(np.float64)
         if P.ndim == 1:  # of class 1
@@ -953,7 +953,7 @@ class HistBoostClassifier(_HistClassifier):
             max_leaf_nodes=None, random_state=self.random_state,
         )  # fmt: skip
 
-    def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _probabilities(self, margin: NDArray[np.float32]) -> Floats:
         """Return the softmax of the scores."""
         score = margin.astype(np.float64)
         if score.ndim == 1:  # log odds of class 1

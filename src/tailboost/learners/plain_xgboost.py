@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from xgboost import XGBClassifier
 
-from tailboost.core.array_types import Column, Table
+from tailboost.core.array_types import Column, Labels, Table
 from tailboost.core.long_work import fitting_apart
 
 
@@ -28,10 +27,10 @@ class PlainXGBoost(XGBClassifier):
         return self
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """Sorted labels."""
         return self.labels_
 
-    def predict(self, X: Table, **params: object) -> NDArray[Any]:
+    def predict(self, X: Table, **params: object) -> Labels:
         """Return labels."""
         return self.labels_[super().predict(X, **params)]

@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Column, Floats, Ints, Model, Table
+from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
     NAMES_SHOWN,
     as_pandas,
@@ -182,7 +182,7 @@ class Scores(ClassifierMixin, BaseEstimator):
                 f"{self._named}: label must be a list with the label of each column"
             )
 
-    def _check_label(self, y_labels: NDArray[Any], counts: Ints, X: Table) -> None:
+    def _check_label(self, y_labels: Labels, counts: Ints, X: Table) -> None:
         """Raise ValueError unless a label is stated for the single column, and y has it and one other label.
 
         ``counts`` are the rows of each label. The error names the cause: a quantity as target, a label or
@@ -226,7 +226,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         if len(labels) < 2:
             raise ValueError(f"{self._named}: y has the label {labels[0]!r} only")
 
-    def _learn_ranks(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
+    def _learn_ranks(self, scores: Floats, positive: Mask) -> None:
         """Learn the ranks of a score of kind "number"; warn of equal scores, or of the wrong direction.
 
         ``positive`` is the mask of the rows with the label of high scores.
@@ -329,12 +329,12 @@ class Scores(ClassifierMixin, BaseEstimator):
             return np.asarray(np.interp(probabilities, self.levels_, self.knots_))
         return probabilities
 
-    def predict(self, X: Table) -> NDArray[Any]:
+    def predict(self, X: Table) -> Labels:
         """Return the label of the largest probability, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-def area_if_below_half(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
+def area_if_below_half(scores: Floats, positive: Mask) -> float | None:
     """Return the area under the ROC curve if the area is below ½ by more than noise, otherwise None.
 
     ``scores`` and the mask ``positive`` have shape (n,). None also if all rows have one label.
@@ -457,7 +457,7 @@ class GivenModel(ClassifierMixin, BaseEstimator):
             )
         return P
 
-    def predict(self, X: Table) -> NDArray[Any]:
+    def predict(self, X: Table) -> Labels:
         """Return the label of the largest probability, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
@@ -475,13 +475,13 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):
         The labels.
     """
 
-    def __init__(self, name: str, number: int, classes: NDArray[Any]) -> None:
+    def __init__(self, name: str, number: int, classes: Labels) -> None:
         self.name = name
         self.number = number
         self.classes = classes
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The labels."""
         return self.classes
 

@@ -7,14 +7,13 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.core.array_types import Column, Floats, Ints, Mask, Table
+from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Table
 from tailboost.core.checks import check_weights, label_vector, unboxed
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.foreign import rows_of_mask
@@ -428,7 +427,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         above = table[:, self.feature_] > self.threshold_
         return (above == bool(self.above_)).astype(np.intp)
 
-    def predict(self, X: Table) -> NDArray[Any]:
+    def predict(self, X: Table) -> Labels:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)

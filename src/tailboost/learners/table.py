@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Column, Floats, Hashes, Ints, Table
+from tailboost.core.array_types import Column, Floats, Hashes, Ints, Labels, Table
 from tailboost.core.checks import summed
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.protocols import PreparedProba
@@ -162,7 +162,7 @@ class OpenTable:
 class TableClassifier(ClassifierMixin, BaseEstimator):
     """Base class of classifiers for open tables; the reader ``table_`` prepares rows."""
 
-    classes_: NDArray[Any]
+    classes_: Labels
     table_: TableReader
 
     @abstractmethod
@@ -190,7 +190,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.predict_proba_table(self.table_.transform(X))
 
-    def predict(self, X: Table) -> NDArray[Any]:
+    def predict(self, X: Table) -> Labels:
         """Predict labels, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 

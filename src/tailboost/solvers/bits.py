@@ -59,24 +59,12 @@ class _Losses:
         sums = np.zeros((self.shape[0], self.shape[0]))
         if not units.size:
             return sums
-        weights = d[units]
-        total_weight = float(weights.sum())
-        blocks = [
-            slice(start, start + UNITS_UNPACKED)
-            for start in range(0, units.size, UNITS_UNPACKED)
-        ]
-        if isinstance(self, BitLosses) and weights.min() == weights.max():
-            # With equal weights, the numbers of units on which two candidates err are enough.
-            for block in blocks:
-                columns = self.raw_columns(units[block]).astype(np.float32)
-                sums += columns.T @ columns
-            n_errors = sums.diagonal()
-            covariance = sums - np.outer(n_errors, n_errors) / units.size
-            return covariance * (total_weight / units.size)
-        mean = self.expectations(d) / total_weight
-        root = np.sqrt(weights)[:, None]
-        for block in blocks:
-            centred = (self.raw_columns(units[block]) - mean) * root[block]  # (units, T)
+        mean = self.expectations(d) / float(d[units].sum())
+        for start in range(0, units.size, UNITS_UNPACKED):
+            block = units[start : start + UNITS_UNPACKED]
+            centred = (self.raw_columns(block) - mean) * np.sqrt(d[block])[
+                :, None
+            ]  # (units, T)
             sums += centred.T @ centred
         return sums
 
@@ -261,7 +249,19 @@ class BitLosses(_Losses):
 
     def covariance(self, d: Floats) -> Floats:
         """Return the covariance as `DenseLosses.covariance`; the shifts do not change it."""
-        return self._scale**2 * _Losses.covariance(self.shifted(1.0, None), d)
+        bits = self.shifted(1.0, None)
+        units = np.flatnonzero(d != 0)
+        weights = d[units]
+        if not units.size or weights.min() < weights.max():
+            return self._scale**2 * _Losses.covariance(bits, d)
+        # With equal weights, the numbers of units on which two candidates err are enough.
+        sums = np.zeros((self._rows, self._rows))
+        for start in range(0, units.size, UNITS_UNPACKED):
+            columns = bits.raw_columns(units[start : start + UNITS_UNPACKED]).astype(np.float32)
+            sums += columns.T @ columns
+        n_errors = sums.diagonal()
+        covariance = sums - np.outer(n_errors, n_errors) / units.size
+        return self._scale**2 * covariance * (float(weights.sum()) / units.size)
 
     def raw_columns(self, units: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the bits of some units as bytes, shape (len(units), T)."""

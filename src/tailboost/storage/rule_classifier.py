@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.classifiers.reported import ReportedClassifier
-from tailboost.core.array_types import Floats, Groups, Mask, Table
+from tailboost.core.array_types import Floats, Groups, Labels, Mask, Table
 from tailboost.core.checks import (
     as_pandas,
     column_name,
@@ -119,7 +119,7 @@ class RuleClassifier(ReportedClassifier):
         return True
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The labels."""
         return np.asarray(self.rule.classes)
 
@@ -138,7 +138,7 @@ class RuleClassifier(ReportedClassifier):
         """The rule as it was read from the file, under the name that fitted classifiers have."""
         return self.rule
 
-    def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:
+    def actions(self, X: Table, groups: Groups = None) -> Labels:
         """Return the label of each row, or "human review"."""
         group_argument = self._group_argument(X, groups)
         if isinstance(self.rule, ThresholdRule):
@@ -153,7 +153,7 @@ class RuleClassifier(ReportedClassifier):
 
     def predict(
         self, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
-    ) -> NDArray[Any]:
+    ) -> Labels:
         """Return the label of each row; of deferred rows ``deferred`` or, with a warning, the first label.
 
         Groups are by default the column of the table that the rule reads. Rows of unknown groups are an
@@ -166,9 +166,7 @@ class RuleClassifier(ReportedClassifier):
         answers = np.where(is_deferred, self.rule.classes[0], actions)
         return labels_or_mark(self, answers.astype(self.classes_.dtype), is_deferred, deferred)
 
-    def _with_default(
-        self, X: Table, groups: Groups, deferred: Any, default: Any
-    ) -> NDArray[Any]:
+    def _with_default(self, X: Table, groups: Groups, deferred: Any, default: Any) -> Labels:
         """Return the answers as `predict`, of rows of unknown groups or none the default."""
         rule_groups = self.rule.groups or []
         table = as_pandas(X)

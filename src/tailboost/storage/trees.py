@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import _tree
 
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Floats, Ints, Mask
 
 TREE = "sklearn.tree._tree.Tree"
 NODE = np.dtype(_tree.NODE_DTYPE)
@@ -86,7 +86,7 @@ def _packed(trees: list[Any], pack: Pack) -> dict[str, Any]:
     }
 
 
-def _first_nodes(counts: list[int]) -> NDArray[np.intp]:
+def _first_nodes(counts: list[int]) -> Ints:
     """Return for each node of all trees the number of the first node of its tree."""
     return np.repeat(np.cumsum(counts) - counts, counts)
 

@@ -294,16 +294,18 @@ def calibrate(
     request.refuse_contradictions()
     columns = options.columns_of_groups(group, by_group)
     if score:
-        _calibrate_scores(
-            request,
-            score,
-            positive,
-            columns=columns,
+        rule_selection = score_rules.RuleSelection(
+            scores=tuple(score),
+            labels=(),  # `on` finds them
+            target=target,
+            group=tuple(columns),
             by_group=by_group,
             objective=read_objective(objective),
+            limits=tuple(request.limits),
             kind=kind,
             missing=missing,
         )
+        _calibrate_scores(request, rule_selection, positive)
     elif (label_file := LabelFile.read_if_several(model)) is not None:
         options_of_one_label = (
             max_error, target, group, previous, positive, objective, training_rows, by_group
@@ -553,51 +555,33 @@ def _reporting_failure(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
 
 
 def _calibrate_scores(
-    request: _Request,
-    score: list[str],
-    positive: list[str] | None,
-    *,
-    columns: Sequence[str],
-    by_group: str | None,
-    objective: Any,
-    kind: str,
-    missing: float | None,
+    request: _Request, stated: score_rules.RuleSelection, positive: list[str] | None
 ) -> None:
     """Calibrate a rule on the scores of one table, write its rule file, and print its certificate.
 
-    The parameters are the values of the options; ``columns`` are those of groups.
+    ``stated`` are the settings of the options, without the labels of the scores. ``positive`` is --positive.
     """
     test_arguments = request.test_arguments()
     if request.targets is None and not request.limits:
         raise BadInput(
             "--max-error or --limit: one of them is needed, such as --limit 'miss(1) <= 40%'"
         )
-    score_rules.check_options(kind, missing, objective=objective, limits=request.limits)
+    score_rules.check_options(
+        stated.kind, stated.missing, objective=stated.objective, limits=request.limits
+    )
     out = request.out
     data = request.data
     assert data is not None  # the table of scores
-    assert request.target is not None
-    selection = score_rules.RuleSelection(
-        scores=tuple(score),
-        labels=(),  # `on` finds them
-        target=request.target,
-        group=tuple(columns),
-        by_group=by_group,
-        objective=objective,
-        limits=tuple(request.limits),
-        kind=kind,
-        missing=missing,
-    )
     if not shared.is_rule_file(out):
         raise BadInput("--model: with --score the file to write is a rule file (.json)")
     shared.check_output("--model", out, *request.files)
     with shared.warnings_as_lines():
-        selection, rows = selection.on(data, request.csv, positive)
+        selection, rows = stated.on(data, request.csv, positive)
         rows = replace(rows, cluster_column=request.cluster)
         other_rows = selection.other_rows(request.unlabeled, request.training_rows, request.csv)
         with shared.bad_input(f"{data}: "):
             if request.cluster is None:
-                refuse_persons(rows.table, [*score, *selection.group])
+                refuse_persons(rows.table, [*selection.scores, *selection.group])
             max_error = targets_by_label(request.targets, np.unique(rows.y), selection.group)
             fresh_rows = Given(
                 rows.features, rows.y, rows.groups, clusters=rows.clusters, **other_rows

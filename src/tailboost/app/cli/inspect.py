@@ -24,6 +24,7 @@ from tailboost.app.cli.rates import (
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
 from tailboost.core.array_types import Column, Model, Table
+from tailboost.core.limit_lines import filled_columns
 from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import a_type_of, shell_word
 from tailboost.guarantees.stated import StatedTargets, stated_by
@@ -385,18 +386,18 @@ def errors_by_subgroup(
             subgroups.append(("group", f"{column}={value}", np.asarray(values == value)))
     errors = []
     for kind, name, mask in subgroups:
-        n_rows = int(mask.sum())
-        line: dict[str, Any] = {"kind": kind, "name": name, "rows": n_rows}
+        line: dict[str, Any] = {"kind": kind, "name": name, "rows": int(mask.sum())}
         line |= {"error": None, "target": targets.get(name), "low": None, "high": None}
         line["clusters"] = None
         own_clusters = None
         if clusters is not None:
             own_clusters = clusters[mask]
             line["clusters"] = len(np.unique(own_clusters))
-        if n_rows:
-            error, low, high = share_with_interval(wrong[mask], own_clusters)
-            line |= {"error": error, "low": low, "high": high}
-        errors.append(line | {"verdict": _verdict(line)})
+        if line["rows"]:
+            interval = share_with_interval(wrong[mask], own_clusters)
+            line |= zip(("error", "low", "high"), interval, strict=True)
+        line["verdict"] = _verdict(line)
+        errors.append(line)
     return errors
 
 
@@ -422,27 +423,23 @@ def error_words(error: float, in_percent: bool) -> str:
 
 def print_errors(errors: Sequence[Mapping[str, Any]], title: str, *, in_percent: bool) -> None:
     """Print a table of errors; columns without any value are left out."""
-    formats = {
-        "": "{kind}", "name": "{name}", "rows": "{rows:,}", "clusters": "{clusters:,}",
-        "error": "{error}", "95 % interval": "{low} – {high}", "target": "{target}",
-        "verdict": "{verdict}",
-    }  # fmt: skip
-    columns: dict[str, list[str]] = {heading: [] for heading in formats}
+    heads = ["", "name", "rows", "clusters", "error", "95 % interval", "target", "verdict"]
+    rows = []
     for line in errors:
-        measured = {key: value for key, value in line.items() if value is not None}
-        for share in ("error", "low", "high", "target"):
-            if share in measured:
-                measured[share] = error_words(measured[share], in_percent)
-        for heading, text_format in formats.items():
-            try:
-                cell = text_format.format_map(measured)
-            except KeyError:  # not measured
-                cell = "–" if heading == "error" else ""
-            columns[heading].append(cell)
-    columns = {heading: cells for heading, cells in columns.items() if any(cells)}
-    shared.plain_table(
-        list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2
-    )
+        cells = dict.fromkeys(heads, "")
+        cells |= {"": line["kind"], "name": line["name"], "rows": f"{line['rows']:,}"}
+        cells |= {"error": "–", "verdict": line["verdict"]}
+        if line["clusters"] is not None:
+            cells["clusters"] = f"{line['clusters']:,}"
+        if line["target"] is not None:
+            cells["target"] = error_words(line["target"], in_percent)
+        if line["error"] is not None:
+            error, low, high = (
+                error_words(line[share], in_percent) for share in ("error", "low", "high")
+            )
+            cells |= {"error": error, "95 % interval": f"{low} – {high}"}
+        rows.append(list(cells.values()))
+    shared.plain_table(*filled_columns(heads, rows), title=title, left=2)
 
 
 def _targets_by_name(

@@ -87,10 +87,7 @@ class NewRows:
 
     def column(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput` for an absent column or missing values."""
-        if name not in self.table:
-            has = columns_instead(list(self.table), name, "they have")
-            raise BadInput(f"{option}: the data have no column {name!r}; {has}")
-        column = self.table[name]
+        column = self._present(name, option)
         rows_without = np.flatnonzero(column.isna())
         if len(rows_without):
             raise BadInput(
@@ -98,6 +95,13 @@ class NewRows:
                 f"{drop_rows_without(rows_without)}"
             )
         return column
+
+    def _present(self, name: str, option: str) -> Any:
+        """Return a column of the file; raise `BadInput`, which begins with the option, for an absent one."""
+        if name not in self.table:
+            has = columns_instead(list(self.table), name, "they have")
+            raise BadInput(f"{option}: the data have no column {name!r}; {has}")
+        return self.table[name]
 
     @property
     def groups(self) -> Any:
@@ -127,10 +131,6 @@ class NewRows:
         """Return these rows as the arguments of a fit or calibration for rows without labels."""
         return {"X_unlabeled": self.features, "groups_unlabeled": self.groups}
 
-    def _option_of(self, name: str) -> str:
-        """Return the option that names a column of groups."""
-        return "--by-group" if name == self.by_group else "--group"
-
     def groups_by(self, names: Sequence[str]) -> Any:
         """Return columns of groups as text, as in `load_table`; None without names of columns.
 
@@ -138,15 +138,11 @@ class NewRows:
         """
         groups = {}
         for name in names:
-            if name not in self.table:
-                has = columns_instead(list(self.table), name, "they have")
-                raise BadInput(
-                    f"{self._option_of(name)}: the data have no column {name!r}; {has}"
-                )
-            column = self.table[name]
+            option = "--by-group" if name == self.by_group else "--group"
+            column = self._present(name, option)
             if column.nunique() > GROUPS_NAMED:
                 raise BadInput(
-                    f"{self._option_of(name)}: column {name!r} has more than {GROUPS_NAMED} "
+                    f"{option}: column {name!r} has more than {GROUPS_NAMED} "
                     "different values; name a column of few groups, or write a column of "
                     "bands such as 30-49 into the file"
                 )

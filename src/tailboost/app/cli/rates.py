@@ -207,24 +207,22 @@ def _in_table_terms(
     expression: Any, labels: dict[str, Any], columns: Sequence[str], costs: CostTable | None
 ) -> Any:
     """Return one rate or limit with the labels and groups of the table; ``labels`` are by their text."""
-    rate = expression.rate
-    divisions = rate.by if isinstance(rate.by, tuple) else (rate.by,)
     _check_label(expression, labels)
-    in_table = rate
+    rate = expression.rate
+    changes: dict[str, Any] = {}
     if isinstance(rate.by, tuple):
-        in_table = replace(rate, by=tuple(map(str, rate.by)))
-    elif rate.by is not None:
-        in_table = replace(rate, by=str(rate.by))
+        divisions: tuple[Any, ...] = rate.by
+        changes["by"] = tuple(map(str, rate.by))
+    else:
+        divisions = ("class", "group") if rate.by == "cell" else (rate.by,)
+        changes["by"] = None if rate.by is None else str(rate.by)
     if rate.label is not None:
-        in_table = replace(in_table, label=_label_in_table(rate.label, labels))
+        changes["label"] = _label_in_table(rate.label, labels)
     if rate.labels is not None:
-        in_table = replace(
-            in_table, labels=tuple(_label_in_table(label, labels) for label in rate.labels)
-        )
+        changes["labels"] = tuple(_label_in_table(label, labels) for label in rate.labels)
+    in_table = replace(rate, **changes)
     if costs is not None and rate.needs_costs:
         in_table = costs.fill(in_table)
-    if rate.by == "cell":
-        divisions = ("class", "group")
     return expression.of_rate(
         in_table, lambda subgroup: _subgroup_in_table(subgroup, divisions, labels)
     )

@@ -26,7 +26,7 @@ from tailboost.app.report.results import (
     summarise,
 )
 from tailboost.app.table_encoder import preparation
-from tailboost.core.array_types import Column, Groups, Model, Table
+from tailboost.core.array_types import Column, Groups, Labels, Model, Table
 from tailboost.core.checks import refuse_missing, take
 from tailboost.core.long_work import noticing_interrupts, steps
 from tailboost.core.spelling import a_type_of
@@ -159,7 +159,7 @@ def compare(
 
 
 def _described(
-    table: Table, labels: NDArray[Any], group_columns: dict[str, NDArray[Any]]
+    table: Table, labels: Labels, group_columns: dict[str, Labels]
 ) -> dict[str, Any]:
     """Return the description of the data for the results; raise ValueError for a single class."""
     classes, counts = np.unique(labels, return_counts=True)
@@ -254,19 +254,19 @@ class DataSplit:
 
     X_train: Table
     X_test: Table
-    y_train: NDArray[Any]
-    y_test: NDArray[Any]
+    y_train: Labels
+    y_test: Labels
     # Argument ``groups`` of a fit: joint groups; empty without groups.
     groups_train: dict[str, Any]
-    groups_test: dict[str, NDArray[Any]]  # by column of groups
-    classes: NDArray[Any]  # labels of all rows
+    groups_test: dict[str, Labels]  # by column of groups
+    classes: Labels  # labels of all rows
     description: dict[str, int]  # the entry of "splits" in the results
 
 
 def _splits(
     table: Table,
-    labels: NDArray[Any],
-    groups: dict[str, NDArray[Any]],
+    labels: Labels,
+    groups: dict[str, Labels],
     cluster: NDArray[Any],
     settings: dict[str, Any],
 ) -> Iterator[DataSplit]:
@@ -300,7 +300,7 @@ def _splits(
         )
 
 
-def _rarest_label(labels: NDArray[Any], cluster: NDArray[Any]) -> NDArray[Any]:
+def _rarest_label(labels: Labels, cluster: Labels) -> Labels:
     """Return the rarest label in each cluster, shape (clusters,); splits are stratified by these labels.
 
     ``cluster`` has the number of the cluster of each row.
@@ -433,9 +433,7 @@ def _selected(
     return list(selected.values()), left_out
 
 
-def _checked(
-    X: Table, y: ArrayLike, groups: Groups
-) -> tuple[Any, NDArray[Any], dict[str, NDArray[Any]]]:
+def _checked(X: Table, y: ArrayLike, groups: Groups) -> tuple[Any, Labels, dict[str, Labels]]:
     """Return the table, the labels, and the groups of each column as text, after a check of their lengths."""
     table = X
     if hasattr(X, "tocsr"):
@@ -451,7 +449,7 @@ def _checked(
             f"{table.shape[0]} rows"
         )
     refuse_missing(labels, "y")
-    group_columns: dict[str, NDArray[Any]] = {}
+    group_columns: dict[str, Labels] = {}
     if groups is None:
         return table, labels, group_columns
     for name in groups:

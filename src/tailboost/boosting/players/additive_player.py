@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.boosting.game import Player, Stop, StopKind, Units, tilted
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Floats, Mask, UnitLosses
 
 # Step of a first base model without errors. Alone, it answers the same with any step.
 PERFECT_STEP = 1.0
@@ -102,7 +101,7 @@ class Additive(Player[AdditiveState]):
         """Return ``u`` on the simplex."""
         return state.learner_weights
 
-    def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
+    def update(self, state: AdditiveState, losses: UnitLosses) -> AdditiveState:
         """Return the state after a base model, with step 0 if the model is no better than a random guess.
 
         ``losses``, shape (n,), are positive for wrong rows.

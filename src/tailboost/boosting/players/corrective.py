@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.boosting.game import Player, Units
 from tailboost.boosting.players.hedge import without_outliers
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, UnitLosses
 from tailboost.solvers import (
     BitLosses,
     EntropicSolution,
@@ -34,7 +32,7 @@ class History:
     multipliers: Floats | None = None
     gap: float = 0.0
 
-    def add(self, losses: NDArray[Any]) -> History:
+    def add(self, losses: UnitLosses) -> History:
         """Return the history with one more loss vector of shape (m,), of the type of the others."""
         all_losses = self.losses
         if losses.dtype == np.bool_:
@@ -80,7 +78,7 @@ class TotallyCorrective(Player[History], ABC):
         """Return the weights of the newest solution."""
         return state.weights
 
-    def update(self, state: History, losses: NDArray[Any]) -> History:
+    def update(self, state: History, losses: UnitLosses) -> History:
         """Return the history with the newest losses and a new solution."""
         past = state.add(losses)
         solution = self.solve(past)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from tailboost.boosting.game import normalised_exp
@@ -23,7 +22,7 @@ from tailboost.boosting.players.additive_player import (
     Weighed,
     exponential_step,
 )
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Floats, Mask, UnitLosses
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 
@@ -174,7 +173,7 @@ class RealAdditive(Additive):
     projection. The cost is `WorstCase`.
     """
 
-    def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
+    def update(self, state: AdditiveState, losses: UnitLosses) -> AdditiveState:
         """Return the state after a real-valued base model with ``losses`` (1 − h_y)/2, shape (n,).
 
         A base model in the wrong direction gets no step and ends the game. A model that is right on all rows

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.boosting.game import Player, Units, tilted
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, UnitLosses
 
 
 def theory_eta(count: float, n_rounds: int) -> float:
@@ -97,6 +95,6 @@ class Hedge(Player[HedgeState]):
         w, _ = tilted(p, self.eta * state.cumulative)
         return w
 
-    def update(self, state: HedgeState, losses: NDArray[Any]) -> HedgeState:
+    def update(self, state: HedgeState, losses: UnitLosses) -> HedgeState:
         """Return the state with the newest losses added."""
         return HedgeState(state.base, state.cumulative + losses)

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from tailboost.core.array_types import Ints, Table
+from tailboost.core.array_types import Floats, Ints, Table
 from tailboost.learners.torch.net_data import RowPreparation, find_device
 from tailboost.learners.torch.training import Randomness, threads_for
 
@@ -116,7 +115,7 @@ class FittedNet:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))
 
-    def predict_proba(self, X: Table) -> NDArray[np.float64]:
+    def predict_proba(self, X: Table) -> Floats:
         """Return the softmax of the outputs, shape (n, K)."""
         p = self._logits(self.table_.transform(X)).double().softmax(dim=1)
         return np.asarray(p.cpu().numpy())

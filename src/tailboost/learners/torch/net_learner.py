@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Seed, Table
+from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Model, Seed, Table
 from tailboost.core.checks import check_labelled_rows, check_row_shape, unpack
 from tailboost.core.constraints import OneOf
 from tailboost.core.long_work import fitting_apart
@@ -410,12 +410,12 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
             fitted.classes_ = classes
         return self
 
-    def predict(self, X: Table) -> NDArray[Any]:
+    def predict(self, X: Table) -> Labels:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
         return self.classes_[self.net_.predict(self._checked(unpack(X)[0]))]
 
-    def predict_proba(self, X: Table) -> NDArray[np.float64]:
+    def predict_proba(self, X: Table) -> Floats:
         """Predict class probabilities (softmax), shape (n, K), columns in the order of ``classes_``."""
         check_is_fitted(self)
         return self.net_.predict_proba(self._checked(unpack(X)[0]))
