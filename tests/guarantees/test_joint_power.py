@@ -58,14 +58,15 @@ def probit(errors, n, most, ratio, never):
     """Return the probit of the docstring, for a rate of all rows."""
     if never:
         return 9.0
-    fresh = int(ratio * n)
-    passing = [k for k in range(fresh + 1) if binom.cdf(k, fresh, most) <= LEVEL]
-    if not passing:
-        return -9.0
     rate = (errors + 0.5) / (n + 1)
-    return float(
-        np.clip((passing[-1] + 0.5 - fresh * rate) / np.sqrt(fresh * rate * (1 - rate) * (1 + ratio)), -9, 9)
-    )
+    power = 0.0
+    for quantile in (0.1, 0.3, 0.5, 0.7, 0.9):  # of the number of fresh rows
+        fresh = int(max(0.0, norm(ratio * n, np.sqrt(ratio * n * (1 + ratio))).ppf(quantile)))
+        passing = [k for k in range(fresh + 1) if binom.cdf(k, fresh, most) <= LEVEL]
+        if passing:
+            spread = np.sqrt(fresh * rate * (1 - rate) * (1 + ratio))
+            power += norm.cdf((passing[-1] + 0.5 - fresh * rate) / spread) / 5
+    return float(np.clip(norm.ppf(power), -9, 9))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -171,6 +172,44 @@ def test_predicted_probabilities_are_those_of_fresh_rows():
         inside = (said >= low) & (said < high)
         assert inside.sum() > 100
         assert passes[inside].mean() == pytest.approx(said[inside].mean(), abs=0.08)
+
+
+def test_predictions_for_a_small_group_count_the_noise_of_its_number_of_rows():
+    """Group b has so few rows that its test passes only if enough of them are fresh."""
+    rng, share, most, rate = np.random.default_rng(0), 0.3, 0.25, 0.002
+    ratio = (1 - share) / share
+    family = LimitedFamily.from_limit(rates.miss(1, by="g") <= most, strata())
+    at_one = Bands(np.ones((1, 1), dtype=int), np.ones((1, 1), dtype=int))
+    said, passes = [], []
+    for n in rng.poisson(rng.uniform(5, 40, size=2000)):
+        selecting = rng.binomial(n, share)
+        weights = np.array([[0, 0], [0, 0], [4, 1996], [0, selecting]], dtype=float)
+        path = JointPowerPath(
+            Cells(weights, np.zeros(4, int)), [family], MISSES, np.empty((1, 2)), ratio, LEVEL, False
+        )
+        said.append(norm.cdf(path.probits(family, at_one))[0, 1])
+        fresh = n - selecting
+        passes.append(binom.cdf(rng.binomial(fresh, rate), fresh, most) <= LEVEL)
+    said, passes = np.array(said), np.array(passes)
+    for low, high in ((0.1, 0.5), (0.5, 0.9), (0.9, 1.01)):
+        inside = (said >= low) & (said < high)
+        assert inside.sum() > 100
+        assert passes[inside].mean() == pytest.approx(said[inside].mean(), abs=0.2)
+
+
+def test_a_small_group_gets_the_answer_that_keeps_its_limit_where_its_test_may_lack_rows():
+    """Ten of 17 rows have label 1: a test needs eleven. The answer 1 to all of them needs no test."""
+    limits = ["miss(1, by=g) <= .25", "precision(1) >= .5"]
+    rng = np.random.default_rng(0)
+    for seed in range(8):
+        T, y, g = table(6000, seed, shares=(0.6, 0.4))
+        small = rng.permutation(6000)[:17]
+        g.loc[small, "g"] = 2
+        y[small] = np.arange(17) < 10
+        rule = tb.calibrate(
+            tb.Scores("s", 1), T, y, groups=g, limits=limits, by_group="g", random_state=seed, attempts=1
+        )
+        assert rule.predict(T.loc[small], groups=g.loc[small]).all()
 
 
 def test_tests_are_exact_and_spare_what_is_kept_by_construction():

@@ -27,16 +27,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.limited_rates import (
     LimitedFamily,
     least_probits_of_pairs,
-    probits_of_counts,
+    power_of_shares,
 )
 from tailboost.rates import Limit
-from tailboost.rates.bounds import each_most_reached
 
 # Probits of the predicted probability of passing all tests, along the path.
 JOINT_PROBITS = np.arange(3.5, -1.31, -0.15)
@@ -243,7 +242,8 @@ class JointPowerPath:
         """Return the probit of the predicted probability of passing the test of each rate, shape (K, m).
 
         m is the number of limited rates of the family. A gap or ratio has the smallest probit of all pairs of
-        subgroups, shape (K, 1).
+        subgroups, shape (K, 1). The number of fresh rows of a rate has noise too, see `power_of_shares`.
+        Otherwise a group of 17 rows gets a threshold as if its test had enough rows, and loses the attempt.
         """
         errors, rows = family.counts(self.cells.answered(bands))
         if family.limit.compares:
@@ -251,18 +251,15 @@ class JointPowerPath:
                 family.limit, errors, rows, self.ratio, self.level
             )
             return np.clip(smallest, NEVER, ALWAYS)[:, None]
-        n_fresh = (self.ratio * rows).astype(np.intp)
-        allowed = np.empty(n_fresh.shape)
-        for j, share in enumerate(family.largest_shares.tolist()):
-            # Many rules have the same number of rows.
-            sizes, size_number = np.unique(n_fresh[:, j], return_inverse=True)
-            allowed[:, j] = each_most_reached(sizes, share, self.level)[size_number]
         all_errors = errors.sum(axis=1, keepdims=True)
         all_rows = rows.sum(axis=1, keepdims=True)
         rates = (all_errors + 0.5) / (all_rows + 1.0)
         if len(family.largest_shares) > 1:
             rates = (errors + PRIOR * rates) / (rows + PRIOR)
-        probits = probits_of_counts(rates, n_fresh, allowed, self.ratio)
+        probits = np.empty(rows.shape)
+        for j, share in enumerate(family.largest_shares.tolist()):
+            power = power_of_shares(rates[:, j], rows[:, j], share, self.ratio, self.level)
+            probits[:, j] = ndtri(power)
         is_kept = self._kept_by_construction(family, bands)
         return np.where(is_kept, ALWAYS, np.clip(probits, NEVER, ALWAYS))
 

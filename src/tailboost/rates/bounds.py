@@ -599,12 +599,13 @@ def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
     """Return `most_reached` for each of several numbers of scores ``n``, shape (k,)."""
     if bound >= 1.0:
         return n
+    sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
 
     def is_certified(counts: Ints) -> Mask:
-        certified: Mask = bdtr(counts.astype(np.float64), n, bound) <= level
+        certified: Mask = bdtr(counts.astype(np.float64), sizes, bound) <= level
         return certified
 
-    return last_inside(is_certified, np.full_like(n, -1), n - 1)
+    return last_inside(is_certified, np.full_like(sizes, -1), sizes - 1)[size_number]
 
 
 def last_inside(holds: Callable[[Ints], Mask], low: Ints, high: Ints) -> Ints:
