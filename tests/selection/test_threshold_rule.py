@@ -548,6 +548,14 @@ def test_sql_refuses_the_column_of_the_other_label():
     cure = r"the column must hold P\(repaid\), which is 1 − P\(default\)"
     with pytest.raises(ValueError, match=f"'p_default' is named like a score of 'default'.* {cure}"):
         of_repaid.to_sql("p_default")
+    assert of_repaid.to_sql("pd").startswith("/* pd: the probability of label 'repaid' */ CASE")
+    assert of_default.to_sql("pd").startswith("CASE")  # a column of scores
+    labels = ["no", "*/ 'yes' /* --"]
+    hostile = ThresholdRule("p", labels, None, [[(None, "no"), (0.5, labels[1])]], "probability", model="m")
+    database = sqlite3.connect(":memory:")
+    database.execute('create table t ("a*/b" REAL)')
+    database.execute("insert into t values (0.7)")
+    assert database.execute(f"select {hostile.to_sql('a*/b')} from t").fetchall() == [(labels[1],)]
     for name in ("p_repaid", "p", "defaulting", "default_or_repaid"):
         assert name in of_repaid.to_sql(name)
     of_number = tb.tune(

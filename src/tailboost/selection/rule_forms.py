@@ -159,6 +159,11 @@ def sql_number(table: str, column: str) -> str:
     return f"+{sql_name(table)}.{sql_name(column)}"
 
 
+def sql_comment(text: str) -> str:
+    """Return a comment in SQL, also valid if a program joins all lines of the query; it cannot end early."""
+    return f"/* {text.replace('*/', '* /').replace('/*', '/ *')} */"
+
+
 def check_sql_form(what: object) -> None:
     """Raise ValueError unless ``what`` is a form of the answers in SQL."""
     if what not in ("action", "label", "deferred"):

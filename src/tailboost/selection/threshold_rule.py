@@ -35,6 +35,7 @@ from tailboost.selection.rule_forms import (
     check_sql_form,
     group_numbers,
     sql_by_group,
+    sql_comment,
     sql_number,
     sql_value,
     with_other_group,
@@ -465,6 +466,8 @@ class ThresholdRule:
     ) -> str:  # fmt: skip
         """Return the action as an SQL expression; NULL for rows refused by `predict`.
 
+        For a model's rule the expression begins with a comment: the label whose probability the column holds.
+
         These are rows without score, with a score outside the range of `kind`, with text in its place, or of
         an unknown group. A group of NULL is the group 'missing' if the rule has one. A score of NULL is
         the score ``missing`` if the rule has one; a NaN, which some databases have beside NULL, gives NULL.
@@ -510,7 +513,11 @@ class ThresholdRule:
             group = self.group_column
         answers = [self._sql_of_band(band, score, what) for band in self.bands]
         answer = sql_by_group(self.groups, group, table, answers)
-        return f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
+        expression = f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
+        if self.model is None:
+            return expression
+        label = sql_value(self.classes[1])
+        return f"{sql_comment(f'{column}: the probability of label {label}')} {expression}"
 
     def _refuse_column_of_other_label(self, column: str) -> None:
         """Raise if a word in the name of a column is the label of low scores.
