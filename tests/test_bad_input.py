@@ -554,7 +554,7 @@ CURES = {
     ),
     "labels that are missing": (
         lambda: tb.tune(tb.Scores("a", 1), FRAME, put(Y, 0, None), limits=["miss(1) <= 30%"]),
-        "y contains NaN or None: 1 of 60 entries are missing; drop their rows",
+        "y contains NaN or None: 1 of 60 entries are missing .*; drop their rows",
     ),
     "no rows": (lambda: tb.tune(tb.Scores("a", 1), FRAME[:0], Y[:0]), "y has no rows"),
     "no groups beside by_group": (

@@ -544,7 +544,7 @@ BAD = {
     "max_error above 1": ({"max_error": 1.1}, "'max_error' parameter"),
     "max_error text": ({"max_error": "best"}, "'max_error' parameter"),
     "a target of 0": ({"max_error": {0: 0.0, None: 0.5}}, r"max_error: the target of 0 must be in \(0, 1\]"),
-    "max_error in percent": ({"max_error": 30}, r"\(30 % is 0\.3\)"),
+    "max_error in percent": ({"max_error": 30}, r"Write 0\.3 for 30 %"),
     "a target in percent": ({"max_error": {0: 30, None: 0.5}}, "of 0 must be in .*; write 0.3 for 30 %"),
     "a target of text": ({"max_error": {0: "a", None: 0.5}}, "max_error: the target of 0"),
     "a rest of text": ({"max_error": {None: "a"}}, "max_error: the target of None"),

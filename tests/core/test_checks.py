@@ -86,6 +86,20 @@ def test_missing_labels_have_one_wording(make, missing):
             check(make(["a", missing, "b"]), "groups")
 
 
+def test_missing_entries_are_located_by_row():
+    """The first rows are named, also of a table; a Series is read by place and not by index."""
+    for rows, words in (([1, 4, 10], "1, 4, 10"), ([0, 2, 3, 5, 6, 9], "0, 2, 3, 5, 6, …")):
+        entries = np.arange(24.0).reshape(12, 2)
+        entries[rows, 1] = np.nan
+        entries[rows[0]] = np.nan  # both columns
+        for table in (entries, entries.astype(object)):
+            with pytest.raises(ValueError, match=rf"missing \(row {words}, counted from 0\)"):
+                _checks.refuse_missing(table, "groups")
+    column = pd.Series(["a", None, "b", pd.NA], index=[7, 8, 9, 1])
+    with pytest.raises(ValueError, match=r"2 of 4 entries are missing \(row 1, 3, counted"):
+        _checks.refuse_missing(column, "y")
+
+
 def test_label_columns():
     assert _checks.label_column(np.array(["a", "b"], dtype=object), "y").dtype.kind == "U"
     assert _checks.label_column(np.array([1, 2.5, True], dtype=object), "y").dtype == np.float64

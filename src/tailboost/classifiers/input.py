@@ -38,7 +38,7 @@ from tailboost.core.checks import (
     unboxed,
     unpack,
 )
-from tailboost.core.constraints import OneOf, Share
+from tailboost.core.constraints import OneOf
 from tailboost.core.exceptions import ResubstitutionWarning, warn_user
 from tailboost.core.spelling import as_typed, listed, with_known_arguments
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
@@ -484,7 +484,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "q": [Interval(Real, 0, 1, closed="right")],
     "class_loss": [OneOf("auto", "indicator", "error")],
     "subgroups": [OneOf("auto", "class", "group", "cell")],
-    "max_error": [Share(), dict, OneOf("auto")],
+    "max_error": [Interval(Real, 0, 1, closed="right"), dict, OneOf("auto")],
     "randomized": ["boolean"],
     "error_budget": [Interval(Real, 0, 1, closed="both"), None],
     "min_subgroup_rows": [_COUNT],

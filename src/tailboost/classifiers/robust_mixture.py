@@ -73,7 +73,7 @@ from tailboost.core.checks import (
     refuse_swapped,
     unpack,
 )
-from tailboost.core.constraints import OneOf, Share, naming_nearest
+from tailboost.core.constraints import OneOf, naming_nearest
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.spelling import did_you_mean, with_known_arguments
 from tailboost.learners.scores import as_fitted
@@ -273,7 +273,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         "objective": [OneOf(*NAMED, "cvar"), Rate, Largest, None],
         "limits": [list, tuple, str, Limit],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
-        "max_error": [Share(), dict, None],
+        "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
         "cv": [
             Interval(Real, 0, 1, closed="neither"),

@@ -27,6 +27,8 @@ BATCH_VALUES = 2**30
 PANDAS_TEXT = ("str", "string")
 # The most known labels or groups in a message.
 NAMES_SHOWN = 10
+# The most rows in a message about missing entries.
+ROWS_SHOWN = 5
 
 
 @contextmanager
@@ -612,7 +614,7 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
         return
     others: list[Any] = []  # entries other than text, of an array of objects or a list
     if column.dtype.kind == "f":
-        n_missing = int(np.isnan(column).sum())
+        missing = np.isnan(column).ravel()
     else:
         entries = column.ravel().tolist()
         # The test for text comes first, because the other tests take thirty times as long.
@@ -620,11 +622,17 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
         if not others:
             return
         refuse_nested(entries, name)
-        n_missing = sum(map(is_missing, others))
-    if n_missing:
+        missing = np.array([is_missing(entry) for entry in entries])
+    places = np.flatnonzero(missing)
+    if places.size:
+        n_columns = column.size // len(np.atleast_1d(column))
+        rows = np.unique(places // n_columns).tolist()
+        first_rows = ", ".join(map(str, rows[:ROWS_SHOWN]))
+        if len(rows) > ROWS_SHOWN:
+            first_rows += ", …"
         raise ValueError(
-            f"{name} contains NaN or None: {n_missing} of {column.size} entries are missing; "
-            f"{remedy}"
+            f"{name} contains NaN or None: {places.size} of {column.size} entries are missing "
+            f"(row {first_rows}, counted from 0); {remedy}"
         )
     is_list = not hasattr(values, "dtype")
     if is_list and others and len(others) < column.size:  # NumPy would turn 1 into "1"

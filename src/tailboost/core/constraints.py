@@ -25,28 +25,23 @@ class OneOf(StrOptions):
         self.options = texts
 
 
-class Share(Interval):
-    """A number in (0, 1]. Messages say how 30 % is written."""
-
-    def __init__(self) -> None:
-        super().__init__(Real, 0, 1, closed="right")
-
-    def __str__(self) -> str:
-        return f"{super().__str__()} (30 % is 0.3)"
-
-
 @contextmanager
 def naming_nearest(estimator: Model) -> Iterator[None]:
-    """Add the nearest allowed texts to the error for a misspelt text of a parameter of an estimator."""
+    """Add what may be meant to the error for a wrong parameter: the nearest texts, or a percentage."""
     try:
         yield
     except InvalidParameterError as error:
         name = re.findall(r"'(\w+)' parameter", str(error))[0]
         value = estimator.get_params(deep=False)[name]
         texts: list[str] = []
+        is_percentage = False
         for constraint in estimator._parameter_constraints[name]:
             if isinstance(constraint, OneOf):
                 texts += constraint.options
+            if isinstance(constraint, Interval) and constraint.right == 1:
+                is_percentage = isinstance(value, Real) and 1 < value <= 100
         hint = did_you_mean(value, texts) if isinstance(value, str) else ""
+        if is_percentage:
+            hint = f"write {value / 100:g} for {value:g} %"
         error.args = (f"{error} {hint[:1].upper()}{hint[1:]}".strip(),)
         raise
