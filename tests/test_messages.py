@@ -274,8 +274,9 @@ def test_a_first_call_of_tune_is_understood():
 @pytest.mark.parametrize(
     ("limit", "meant"),
     [
-        (rates.miss(1) >= 0.05, "recall(1) >= 0.05 or miss(1) <= 0.05"),
-        (rates.recall(1) <= 0.95, "miss(1) <= 0.95 or recall(1) >= 0.95"),
+        (rates.miss(1) >= 0.05, "miss(1) <= 0.05 or recall(1) >= 0.05"),
+        (rates.recall(1) <= 0.95, "recall(1) >= 0.95 or miss(1) <= 0.95"),
+        (rates.precision(1) <= 0.9, "precision(1) >= 0.9"),
         (rates.error(by="class") >= 0.01, "error(by='class') <= 0.01"),
         (rates.miss(1) <= 0.9, ""),
         (rates.recall(1) >= 0.1, ""),
@@ -284,22 +285,18 @@ def test_a_first_call_of_tune_is_understood():
         (rates.gap(rates.error(by="class")) <= 0.9, ""),
     ],
 )
-def test_a_limit_in_favour_of_errors_gets_a_warning(limit, meant):
-    """A rule with more errors keeps such a limit more easily. Users may mean this, so it is legal."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        tb.tune(GaussianNB().fit(X[::2], Y[::2]), X[1::2], Y[1::2], limits=[limit])
-    said = [str(w.message) for w in caught if "asks for more errors" in str(w.message)]
-    assert len(said) == bool(meant)
-    assert not said or (repr(limit) in said[0] and said[0].endswith(f"meant may be {meant}"))
-
-
-def test_calibrate_refuses_a_reversed_limit_and_uses_up_no_row():
-    """The same rows serve the limit that is meant."""
+def test_a_limit_in_favour_of_errors_is_refused_alike_everywhere(limit, meant):
+    """A rule with more errors keeps such a limit more easily. A refused call uses up no row."""
     rule = tb.tune(GaussianNB().fit(X[::2], Y[::2]), X[::2], Y[::2], limits=["miss(1) <= 90%"])
-    words = r"limit recall\(1\) <= 0.9 asks for more errors, not for fewer; write recall\(1\) >= 0.9 or "
+    words = re.escape(f"limit {limit!r} asks for more errors, not for fewer; write {meant}")
+    if not meant:
+        tb.tune(rule, X[1::2], Y[1::2], limits=[limit])
+        return
+    for function in (tb.tune, tb.calibrate):
+        with pytest.raises(ValueError, match=f"^{words}$"):
+            function(rule, X[1::2], Y[1::2], limits=[limit])
     with pytest.raises(ValueError, match=words):
-        tb.calibrate(rule, X[1::2], Y[1::2], limits=["recall(1) <= 90%"])
+        tb.RobustMixtureClassifier(limits=[limit]).fit(X, Y)
     tb.calibrate(rule, X[1::2], Y[1::2], limits=["recall(1) >= 1%"])
 
 
@@ -511,7 +508,8 @@ def test_costs_by_row_are_no_matrix():
 
 def test_missing_labels_are_no_names():
     with pytest.raises(
-        ValueError, match=r"1 of .* entries are missing; drop their rows or give them a value"
+        ValueError,
+        match=r"1 of .* missing \(row 0, counted from 0\); drop their rows or give them a value",
     ):
         tb.tune(LINE, X, np.r_[np.nan, Y[1:]])
 

@@ -16,7 +16,7 @@ from tailboost.classifiers.input import marked_if_seen, regroup, selection_data
 from tailboost.core.array_types import Groups, Stated
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning, warn_user
-from tailboost.rates import Limit, Objective, checked_limits, error
+from tailboost.rates import Limit, Objective, error, limits_to_keep
 from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.rows import Rows
@@ -65,7 +65,7 @@ def restated(
         new_objective = objective_named(objective or "cvar", alpha)
         new_limits = ()
     if limits is not None:
-        new_limits = checked_limits(limits)
+        new_limits = limits_to_keep(limits)
     budget = problem.error_budget
     if error_budget is not None:
         budget = check_number(error_budget, "error_budget", 0, 1, closed=True)

@@ -85,9 +85,9 @@ from tailboost.rates import (
     Limit,
     Rate,
     answered_error,
-    checked_limits,
     checked_rates,
     deferred,
+    limits_to_keep,
 )
 from tailboost.rates.pair_test import some_counts_pass
 from tailboost.rates.power import MOST_ROWS
@@ -352,24 +352,13 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
         return []
     stated = list(own)
     if limits is not None:
-        stated = list(checked_limits(checked_rates(limits)))
-        _refuse_more_errors(stated)
+        stated = list(limits_to_keep(checked_rates(limits)))
     if not stated:
         raise ValueError(
             "max_error or limits is needed: there is no target to certify. Give "
             "limits=['miss(1) <= 40%'], for example"
         )
     return stated
-
-
-def _refuse_more_errors(limits: Sequence[Limit]) -> None:
-    """Raise if a limit asks for errors: its certificate would use up the rows."""
-    for limit in limits:
-        if limit.asks_for_errors:
-            fewer = " or ".join(map(repr, reversed(limit.for_fewer_errors())))
-            raise ValueError(
-                f"limit {limit!r} asks for more errors, not for fewer; write {fewer}. No row is used up"
-            )
 
 
 def _refuse_unselected(model: Any, limits: Any) -> None:

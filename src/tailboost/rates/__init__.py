@@ -13,6 +13,7 @@ from tailboost.rates.comparisons import AT_MOST as AT_MOST
 from tailboost.rates.comparisons import COMPARISONS as COMPARISONS
 from tailboost.rates.grammar import checked_limits as checked_limits
 from tailboost.rates.grammar import checked_rates as checked_rates
+from tailboost.rates.grammar import limits_to_keep as limits_to_keep
 from tailboost.rates.grammar import parse
 from tailboost.rates.make import (
     Largest,

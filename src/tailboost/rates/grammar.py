@@ -573,3 +573,21 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
     return tuple(
         replace(limit, in_percent=in_percent and limit.rate.kind != "cost") for limit in checked
     )
+
+
+def limits_to_keep(limits: Stated) -> tuple[Limit, ...]:
+    """Return `checked_limits` for a selection: a rule with more errors keeps none more easily.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an entry is not a limit, or asks for more errors.
+    """
+    checked = checked_limits(limits)
+    for limit in checked:
+        if limit.asks_for_errors:
+            fewer = " or ".join(map(repr, limit.for_fewer_errors()))
+            raise ValueError(
+                f"limit {limit!r} asks for more errors, not for fewer; write {fewer}"
+            )
+    return checked

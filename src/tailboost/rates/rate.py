@@ -181,12 +181,14 @@ KINDS = {
         lambda c: (c.answer & c.of_class, c.answer),
         labelled=True,
         lowered=False,
+        gain=True,
     ),
     "npv": Kind(
         "negative predictive value of {label}",
         lambda c: (c.answered & ~c.answer & ~c.of_class, c.answered & ~c.answer),
         labelled=True,
         lowered=False,
+        gain=True,
     ),
     "jaccard": Kind(
         "Jaccard index of {label}",
@@ -1044,13 +1046,13 @@ class Limit(Expression):
     def for_fewer_errors(self) -> list[Limit]:
         """Return what may be meant by a limit that asks for errors.
 
-        Of "miss >= .8" that is "recall >= .8", with the same bound, or "miss <= .8", of the same rate.
+        Of "miss >= .8" that is "miss <= .8", of the same rate, or "recall >= .8", with the same bound.
         """
         form = AT_LEAST if self.from_above else AT_MOST
         limits = [replace(self, form=form, strict=False)]
         if self.rate.kind in COMPLEMENTS:
             rate = replace(self.rate, kind=COMPLEMENTS[self.rate.kind])
-            limits.insert(0, replace(self, rate=rate))
+            limits.append(replace(self, rate=rate))
         return limits
 
     def stated_on(self, rate: Rate, strata: Strata) -> Limit | None:

@@ -20,9 +20,9 @@ from tailboost.rates import (
     Rate,
     Spread,
     Strata,
-    checked_limits,
     error,
     largest,
+    limits_to_keep,
     parse,
 )
 from tailboost.rates import wrong as wrong_answers
@@ -383,7 +383,7 @@ def stated(
     TypeError, ValueError
         If an argument is not an objective or limits, or if the arguments exclude each other.
     """
-    all_limits = checked_limits(limits) if limits else ()
+    all_limits = limits_to_keep(limits) if limits else ()
     if confidence and not all_limits and max_error is None:
         raise ValueError(
             f"confidence={confidence:g} has no meaning without limits: it is the probability "

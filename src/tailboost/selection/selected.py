@@ -109,13 +109,8 @@ MOST_THRESHOLDS = 3
 
 
 def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
-    """Warn of limits in favour of errors, and of limits with too few rows to confirm any rule."""
+    """Warn of limits with too few rows to confirm any rule."""
     for limit in limits:
-        if limit.asks_for_errors:
-            fewer = " or ".join(map(repr, limit.for_fewer_errors()))
-            warn_user(
-                f"limit {limit!r} asks for more errors, not for fewer; meant may be {fewer}"
-            )
         words = below_noise(limit, strata)
         if words is not None:
             warn_user(words, LimitBelowNoiseWarning)
