@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Real
 
 from sklearn.utils._param_validation import (
     Interval,
@@ -33,15 +32,15 @@ def naming_nearest(estimator: Model) -> Iterator[None]:
     except InvalidParameterError as error:
         name = re.findall(r"'(\w+)' parameter", str(error))[0]
         value = estimator.get_params(deep=False)[name]
+        cure = ""
         texts: list[str] = []
-        is_percentage = False
         for constraint in estimator._parameter_constraints[name]:
             if isinstance(constraint, OneOf):
                 texts += constraint.options
-            if isinstance(constraint, Interval) and constraint.right == 1:
-                is_percentage = isinstance(value, Real) and 1 < value <= 100
-        hint = did_you_mean(value, texts) if isinstance(value, str) else ""
-        if is_percentage:
-            hint = f"write {value / 100:g} for {value:g} %"
-        error.args = (f"{error} {hint[:1].upper()}{hint[1:]}".strip(),)
+            is_share = isinstance(constraint, Interval) and constraint.right == 1
+            if is_share and isinstance(value, (int, float)) and 1 < value <= 100:
+                cure = f"write {value / 100:g} for {value:g} %"
+        if isinstance(value, str):
+            cure = did_you_mean(value, texts)
+        error.args = (f"{error} {cure[:1].upper()}{cure[1:]}".strip(),)
         raise
