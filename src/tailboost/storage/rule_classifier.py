@@ -38,7 +38,7 @@ from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
 from tailboost.selection.rule_forms import answers_with_default, with_other_group
 from tailboost.selection.threshold_rule import ThresholdRule
-from tailboost.storage.rule_files import columns_of_file
+from tailboost.storage.score_columns import columns_of_file
 
 
 class JudgedRule(RecordedScores):

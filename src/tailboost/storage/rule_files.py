@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tailboost.core.checks import reading
 from tailboost.core.exceptions import warn_user
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule
 from tailboost.selection.threshold_rule import ThresholdRule
+from tailboost.storage.score_columns import columns_of_file
 
 if TYPE_CHECKING:
     from tailboost.selection.rule import Rule
@@ -175,24 +176,3 @@ def rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:
     from tailboost.selection.rule import Rule
 
     return Rule.from_dict(document)
-
-
-class ScoreColumns(NamedTuple):
-    """The columns of scores of a rule file; as a tuple they are part of the digest of a rule."""
-
-    columns: list[str]
-    label: Any  # of a single column, or a list with the label of each
-    kind: str
-    missing: float | None  # the score of rows without one; None: such rows are refused
-
-
-def columns_of_file(selection: Mapping[str, Any]) -> ScoreColumns:
-    """Return the columns of scores from the part "selection" of a rule file; raise ValueError for others."""
-    columns = selection["scores"]
-    labels = selection["labels"]
-    if not all(isinstance(name, str) for name in columns):
-        raise ValueError("scores must be names of columns")
-    if not columns or len(labels) != len(columns):
-        raise ValueError("each score needs a label")
-    label = labels[0] if len(columns) == 1 else list(labels)
-    return ScoreColumns(list(columns), label, selection["kind"], selection["missing"])
