@@ -312,15 +312,15 @@ class AdditiveSelection:
         votes = position.memory
         pool = position.pool
         K = pool.n_classes
-        steps: Floats = np.array(position.played.state.steps)
-        used_rounds = np.flatnonzero(steps[: votes.n_kept] > 0)
-        weights = steps[used_rounds]
-        answers = votes.answers
         decided = []
         if progress.best_prefix:
             decided.append("the number of rounds")
         if refit is not None and len(refit.slack_prices) > 1:
             decided.append("the price of slack")
+        steps: Floats = np.array(position.played.state.steps)
+        used_rounds = np.flatnonzero(steps[: votes.n_kept] > 0)
+        weights = steps[used_rounds]
+        answers = votes.answers
         choice = None
         gap = 0.0
         if refit is not None and len(used_rounds):
@@ -333,23 +333,22 @@ class AdditiveSelection:
             answers = compact(vote, K)
         models = [pool.models[t] for t in used_rounds[weights > 0]]
         constant_alone = not models
-        weights = weights[weights > 0]
+        ensemble = AdditiveEnsemble(models, weights[weights > 0], K, gap)
         if constant_alone:  # the first base model was no better than a random guess
             answers = np.full(len(rows.y), heaviest)
-            models = [constant(heaviest, K)]
-            weights = np.ones(1)
+            ensemble = AdditiveEnsemble([constant(heaviest, K)], np.ones(1), K, gap)
         return cls(
-            rows,
-            K,
-            heaviest,
-            AdditiveEnsemble(models, weights, K, gap),
-            answers,
-            votes.log_costs,
-            votes.n_kept,
-            tuple(decided),
-            constant_alone,
-            refit,
-            choice,
+            rows=rows,
+            n_classes=K,
+            heaviest=heaviest,
+            ensemble=ensemble,
+            answers=answers,
+            log_costs=votes.log_costs,
+            n_kept=votes.n_kept,
+            decided=tuple(decided),
+            constant_alone=constant_alone,
+            refit=refit,
+            choice=choice,
         )
 
     def rule(self) -> AdditiveEnsemble:

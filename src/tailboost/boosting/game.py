@@ -539,7 +539,11 @@ class Trace:
             unit_weights = (*unit_weights, weights)
         return Trace((*self.rounds, newest), unit_weights)
 
-    weighted_loss, effective_size, seconds, gap, value = map(_column, COLUMNS)
+    weighted_loss = _column("weighted_loss")
+    effective_size = _column("effective_size")
+    seconds = _column("seconds")
+    gap = _column("gap")
+    value = _column("value")
 
     @property
     def weights(self) -> Floats | None:  # noqa: D102 -- documented with the class

@@ -197,34 +197,35 @@ class Scores(ClassifierMixin, BaseEstimator):
                 f"Scores({self.columns!r}): which label does a higher score speak for? State "
                 f"{choices}"
             )
-        if len(labels) > 2 or self.label_list[0] not in labels:
-            is_quantity = len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf"
-            if is_quantity:
-                raise ValueError(f"{self._named}: {no_classes(y_labels)}")
-            [column] = self.column_list
-            names = list(getattr(as_pandas(X), "columns", [column]))
-            absent = ""
-            if column not in names:
-                absent = f". The table has no column {column!r}, only {names[:20]}"
-            if len(labels) == 2:
-                raise ValueError(
-                    f"{self._named}: {self.label!r} is no label of y; "
-                    f"{meant(self.label, labels)}y has the labels {labels}{absent}"
-                )
-            rows_of_labels = ", ".join(
-                f"{label!r} ({how_many(count, 'row')})"
-                for label, count in zip(labels[:10], counts.tolist(), strict=False)
-            )
-            score_of_each = as_typed(
-                "columns=[...] with label=[...]", "--score and --positive once for each label"
-            )
+        if self.label_list[0] in labels and len(labels) <= 2:
+            if len(labels) == 1:
+                raise ValueError(f"{self._named}: y has the label {labels[0]!r} only")
+            return
+        is_quantity = len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf"
+        if is_quantity:
+            raise ValueError(f"{self._named}: {no_classes(y_labels)}")
+        [column] = self.column_list
+        names = list(getattr(as_pandas(X), "columns", [column]))
+        absent = ""
+        if column not in names:
+            absent = f". The table has no column {column!r}, only {names[:20]}"
+        if len(labels) == 2:
             raise ValueError(
-                f"{self._named}: one column scores a label against one other, but y has "
-                f"{len(labels)} labels: {rows_of_labels}. Drop rows, name the other labels "
-                f"alike, or give the scores of all labels: {score_of_each}{absent}"
+                f"{self._named}: {self.label!r} is no label of y; "
+                f"{meant(self.label, labels)}y has the labels {labels}{absent}"
             )
-        if len(labels) < 2:
-            raise ValueError(f"{self._named}: y has the label {labels[0]!r} only")
+        rows_of_labels = ", ".join(
+            f"{label!r} ({how_many(count, 'row')})"
+            for label, count in zip(labels[:10], counts.tolist(), strict=False)
+        )
+        score_of_each = as_typed(
+            "columns=[...] with label=[...]", "--score and --positive once for each label"
+        )
+        raise ValueError(
+            f"{self._named}: one column scores a label against one other, but y has "
+            f"{len(labels)} labels: {rows_of_labels}. Drop rows, name the other labels "
+            f"alike, or give the scores of all labels: {score_of_each}{absent}"
+        )
 
     def _learn_ranks(self, scores: Floats, positive: Mask) -> None:
         """Learn the ranks of a score of kind "number"; warn of equal scores, or of the wrong direction.

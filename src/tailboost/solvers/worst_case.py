@@ -174,18 +174,27 @@ class _Best(NamedTuple):
     method: str
 
 
-def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
-    """Return w_i ∝ p_i e^{θ d_i}, KL(w ‖ p) and log Σ p e^{θ d}, also for a tiny θ to the last digits."""
+class _Tilt(NamedTuple):
+    """The base measure p tilted by e^{θ d}."""
+
+    w: Floats  # w_i ∝ p_i e^{θ d_i}, shape (n,)
+    distance: float  # KL(w ‖ p)
+    log_total: float  # log Σ p e^{θ d}
+
+
+def _tilted(d: Floats, p: Floats, theta: float) -> _Tilt:
+    """Return p tilted by e^{θ d}, also for a tiny θ to the last digits."""
     if theta > SMALL:
         w = p * np.exp(theta * d)
         total = float(w.sum())
         w /= total
         log_total = float(np.log(total))
-        return w, theta * float(w @ d) - log_total, log_total
+        return _Tilt(w, theta * float(w @ d) - log_total, log_total)
     excess = np.expm1(theta * d)  # near θ = 0, sums are computed as differences from p
     mean = float(p @ excess)
     w = p * (1.0 + excess) / (1.0 + mean)
-    return w, divergence((excess - mean) / (1.0 + mean), p), float(np.log1p(mean))
+    distance = divergence((excess - mean) / (1.0 + mean), p)
+    return _Tilt(w, distance, float(np.log1p(mean)))
 
 
 def _kl(d: Floats, p: Floats, radius: float) -> _Best:
@@ -199,8 +208,9 @@ def _kl(d: Floats, p: Floats, radius: float) -> _Best:
     theta = float(np.sqrt(2 * radius / variance))  # KL is about θ² variance / 2
     # Newton's method for √KL, which is nearly linear in small θ, inside a bracket.
     for _ in range(200):
-        w, distance, log_total = _tilted(d, p, theta)
-        root = max(distance, 0.0) ** 0.5  # rounding may give a negative distance
+        tilt = _tilted(d, p, theta)
+        w = tilt.w
+        root = max(tilt.distance, 0.0) ** 0.5  # rounding may give a negative distance
         if root < radius**0.5:
             low = theta
         else:
@@ -217,7 +227,7 @@ def _kl(d: Floats, p: Floats, radius: float) -> _Best:
             break
         theta = next_theta
     # Dual: min_θ (r + log Σ p e^{θd})/θ.
-    return _Best(w, (radius + log_total) / theta, theta, "root")
+    return _Best(w, (radius + tilt.log_total) / theta, theta, "root")
 
 
 def _chi2(d: Floats, p: Floats, radius: float) -> _Best:
@@ -348,13 +358,15 @@ def _smoothed(
     top = float(values.max())
     losses = values - top
     scale = -float(losses.min())
-    w, distance, log_total = _tilted(losses / scale, p, scale / smoothing)
-    needed_radius = -log_total  # the largest w/p is e^(−log_total), that of the largest loss
+    tilt = _tilted(losses / scale, p, scale / smoothing)
+    needed_radius = (
+        -tilt.log_total
+    )  # the largest w/p is e^(−log_total), that of the largest loss
     if uncertainty == "kl":
-        needed_radius = distance
+        needed_radius = tilt.distance
     if needed_radius <= radius:
-        value = top + smoothing * log_total
-        return WorstCaseSolution(w, value, value, 0.0, 1 / smoothing, "smoothed")
+        value = top + smoothing * tilt.log_total
+        return WorstCaseSolution(tilt.w, value, value, 0.0, 1 / smoothing, "smoothed")
     if uncertainty == "kl":
         return None
     solution = Entropic(p, float(np.exp(-radius)), 1 / smoothing)(losses)

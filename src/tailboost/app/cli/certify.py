@@ -186,7 +186,7 @@ def certify(
                 labels,
                 columns,
                 cost_table,
-                names_in_file=lambda: list(rows.table),
+                names_in_file=rows.column_names,
             )
             or None,
             training_rows=stored.features_of(training_rows, csv),

@@ -27,7 +27,7 @@ from tailboost.app.cli.shared import (
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import selected_on_part
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
-from tailboost.core.array_types import Column, Model, Stated, Table
+from tailboost.core.array_types import Column, Mask, Model, Stated, Table
 from tailboost.core.files import held
 from tailboost.core.spelling import (
     a_type_of,
@@ -107,6 +107,10 @@ class NewRows:
     def groups(self) -> Any:
         """The groups of the rows, one column for each column of groups; None without such columns."""
         return self.groups_by(self.group_columns)
+
+    def column_names(self) -> list[str]:
+        """Return the names of all columns of the file."""
+        return list(self.table)
 
     @property
     def clusters(self) -> Any:
@@ -363,25 +367,26 @@ class StoredModel:
         pairs = [group for group in view.groups if isinstance(group, tuple)]
         return [str(value) for column, value in pairs if column == name]
 
-    def in_unknown_groups(self, rows: NewRows) -> Any:
-        """Return which rows are in a group for which the rule has no answer."""
-        is_unknown = np.zeros(len(rows.table), dtype=np.bool_)
+    def unknown_groups(self, rows: NewRows) -> dict[str, Mask]:
+        """Return which rows are in a group without an answer of the rule, by column of groups.
+
+        A column without known groups is left out: the rule answers any of its groups.
+        """
+        is_unknown = {}
         for name in self.columns_read:
             known_groups = self.groups_known(name)
             if known_groups:
-                is_unknown |= ~rows.groups_by([name])[name].isin(known_groups).to_numpy()
+                groups = rows.groups_by([name])[name]
+                is_unknown[name] = ~groups.isin(known_groups).to_numpy()
         return is_unknown
 
     def refuse_unknown_groups(self, rows: NewRows) -> None:
         """Raise `BadInput` if the rule has no answer to rows, because of their group."""
-        for name in self.columns_read:
-            known_groups = self.groups_known(name)
-            if not known_groups:  # the rule answers any group
+        for name, is_unknown in self.unknown_groups(rows).items():
+            if not is_unknown.any():
                 continue
-            groups = rows.groups_by([name])[name]
-            is_unknown = ~groups.isin(known_groups)
             is_empty = rows.table[name].isna().to_numpy()
-            unknown_values = groups[is_unknown & ~is_empty]
+            unknown_values = rows.groups_by([name])[name][is_unknown & ~is_empty]
             n_empty = int((is_unknown & is_empty).sum())
             faults = []
             if len(unknown_values):
@@ -392,11 +397,9 @@ class StoredModel:
                 )
             if n_empty:
                 faults.append(f"{how_many(n_empty, 'row')} with an empty {name!r}")
-            if not faults:
-                continue
             raise BadInput(
                 f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows "
-                f"{listed(known_groups)}; drop these rows; only tailboost predict answers "
+                f"{listed(self.groups_known(name))}; drop these rows; only tailboost predict answers "
                 "them, with its --default LABEL"
             )
 

@@ -271,7 +271,7 @@ class _Bounds:
                 classifier,
                 targets_by_label(self.targets, labels, columns),
                 limits=in_table_terms(
-                    self.limits, labels, columns, names_in_file=lambda: list(rows.table)
+                    self.limits, labels, columns, names_in_file=rows.column_names
                 ),
                 subgroups=subgroups,
                 confidence=confidence,

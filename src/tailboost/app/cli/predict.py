@@ -94,7 +94,9 @@ def _answers_with_default(
         if default is None:
             return _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
         answer = _default_answer(default, stored)
-        is_unknown = stored.in_unknown_groups(rows)
+        is_unknown = np.zeros(len(rows.table), dtype=np.bool_)
+        for in_unknown_group in stored.unknown_groups(rows).values():
+            is_unknown |= in_unknown_group
         groups = stored.group_arguments(_with_known_groups(rows, stored, is_unknown))
         answers = _predictions(stored.classifier, rows.features, groups)
         return _with_default(answers, is_unknown, answer)

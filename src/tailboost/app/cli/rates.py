@@ -320,7 +320,7 @@ def measured_rates(
         classifier.classes_,
         rows.group_columns,
         cost_table,
-        names_in_file=lambda: list(rows.table),
+        names_in_file=rows.column_names,
     )
     if cost_table.by_row is None:
         goals = [goal for goal in goals if not rate_of(goal).needs_costs]

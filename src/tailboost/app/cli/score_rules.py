@@ -374,7 +374,7 @@ class RuleSelection:
             [self.objective, *self.limits],
             labels,
             self.group,
-            names_in_file=lambda: list(rows.table),
+            names_in_file=rows.column_names,
         )
         selection = replace(
             self,
