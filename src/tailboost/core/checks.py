@@ -687,8 +687,7 @@ def label_vector(labels: Any, *, warn: bool = False) -> Labels:
         raise ValueError(
             f"y is the text {labels!r}; give the column of labels, such as table[{labels!r}]"
         )
-    vector: Labels = sklearn_utils().column_or_1d(unboxed(labels), warn=warn)
-    return vector
+    return sklearn_utils().column_or_1d(unboxed(labels), warn=warn)
 
 
 def numbered(values: Column, name: str, n: int) -> Ints:

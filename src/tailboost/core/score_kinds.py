@@ -243,8 +243,7 @@ def with_shortest_decimals(table: Any) -> Any:
 def _rows(marked: NDArray[np.bool_]) -> list[int]:
     """Return the numbers of the rows with a mark in any column."""
     columns = tuple(range(1, marked.ndim))  # none of a vector
-    rows: list[int] = np.flatnonzero(marked.any(axis=columns)).tolist()
-    return rows
+    return np.flatnonzero(marked.any(axis=columns)).tolist()
 
 
 def _shown(rows: list[int]) -> str:

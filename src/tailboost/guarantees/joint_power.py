@@ -458,5 +458,4 @@ def _last_passing(probits: Floats) -> Ints:
     """
     reaches = probits >= JOINT_PROBITS[:, None]
     from_the_end = np.argmax(reaches[:, ::-1], axis=1)
-    last: Ints = np.where(reaches.any(axis=1), len(probits) - 1 - from_the_end, 0)
-    return last
+    return np.where(reaches.any(axis=1), len(probits) - 1 - from_the_end, 0)

@@ -110,14 +110,12 @@ class LimitedFamily:
     def restricts(self, answer: int) -> Mask:
         """Return which rates count this answer against the limit, and no other answer, shape (m,)."""
         counts_answer = self.wrong.max(axis=1) > 0
-        counts_it_alone: Mask = counts_answer[:, answer] & (counts_answer.sum(axis=1) == 1)
-        return counts_it_alone
+        return counts_answer[:, answer] & (counts_answer.sum(axis=1) == 1)
 
     @property
     def strata(self) -> Mask:
         """Whether the rows of a stratum count in a rate, shape (m, S)."""
-        counts: Mask = self.among.max(axis=2) > 0
-        return counts
+        return self.among.max(axis=2) > 0
 
 
 def all_pairs_pass(
@@ -176,8 +174,7 @@ def probits_of_rooms(rooms: Floats, deviations: Floats, ratio: float, level: flo
     on_fresh = deviations / np.sqrt(ratio)
     of_both = np.maximum(np.hypot(deviations, on_fresh), 1e-12)
     # The test passes if the room on the fresh rows exceeds the margin −ndtri(level) on_fresh.
-    probits: Floats = (rooms + ndtri(level) * on_fresh) / of_both
-    return probits
+    return (rooms + ndtri(level) * on_fresh) / of_both
 
 
 def least_probits_of_pairs(
@@ -235,5 +232,4 @@ def power_of_shares(
         n_fresh = np.maximum(expected_fresh + probit * spread, 0.0).astype(np.intp)
         largest_counts = each_most_reached(n_fresh, largest_share, level)
         powers.append(ndtr(probits_of_counts(shares, n_fresh, largest_counts, ratio)))
-    power: Floats = np.mean(powers, axis=0)
-    return power
+    return np.mean(powers, axis=0)

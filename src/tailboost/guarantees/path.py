@@ -146,8 +146,7 @@ class TighterRules:
     @property
     def limits(self) -> Sequence[Limit]:
         """The stated limits."""
-        limits: Sequence[Limit] = self.plain.problem.limits
-        return limits
+        return self.plain.problem.limits
 
     def from_the_likeliest(self) -> list[Step]:
         """Return the rules from the strictest with the greatest predicted power to the loosest.

@@ -249,8 +249,7 @@ class PlannedLimit:
     def sizes(self, rows: Ints) -> Ints:
         """Return the rows of each subgroup, shape (m, k), for k numbers of all rows."""
         # 1e-9 is more than the rounding error of a share.
-        sizes: Ints = np.floor(self.shares[:, None] * rows + 1e-9).astype(np.intp)
-        return sizes
+        return np.floor(self.shares[:, None] * rows + 1e-9).astype(np.intp)
 
     @property
     def excess(self) -> tuple[Floats, Floats]:

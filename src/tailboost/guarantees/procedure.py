@@ -147,8 +147,7 @@ class Procedure(ABC):
     @property
     def limits(self) -> Sequence[Limit]:
         """The limits of the selection's problem, each of which is tested."""
-        limits: Sequence[Limit] = self.selection.problem.limits
-        return limits
+        return self.selection.problem.limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,8 +210,7 @@ def losses_of(objective: Objective, strata: Strata) -> Floats | None:
     if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
         return None
     _, counted, _ = rate.by_subgroup(strata)
-    losses: Floats = counted[0]  # of the only subgroup, all rows
-    return losses
+    return counted[0]  # of the only subgroup, all rows
 
 
 def divided(level: float) -> list[float]:
@@ -304,10 +302,7 @@ def scored_fresh(
             order=np.concatenate(orders),
         )
 
-    rows: ScoredRows = thresholds.once(
-        fresh.opened[0], (losses.tobytes(), between_selected), make
-    )
-    return rows
+    return thresholds.once(fresh.opened[0], (losses.tobytes(), between_selected), make)
 
 
 def scored_selection(
@@ -421,8 +416,7 @@ def _mid_ranks(values: Floats) -> Floats:
     """Return the rank of each value as a fraction of their number; equal values have their mean rank."""
     _, place, n_equal = np.unique(values, return_inverse=True, return_counts=True)
     last_ranks = np.cumsum(n_equal)
-    mid_ranks: Floats = (last_ranks - (n_equal - 1) / 2)[place] / len(values)
-    return mid_ranks
+    return (last_ranks - (n_equal - 1) / 2)[place] / len(values)
 
 
 def _weighted_sums(values: NDArray[Any], weights: Floats) -> Ints:

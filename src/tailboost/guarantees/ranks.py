@@ -515,8 +515,7 @@ class Ranks(Procedure):
         if self.compares:
             return None
         if self.same_for_all:
-            one_threshold: ThresholdFamily | None = self.selection.one_threshold
-            return one_threshold
+            return self.selection.one_threshold
         return self.selection.family(by_group=False)
 
     @cached_property
@@ -676,5 +675,4 @@ def _means(losses: Floats, ties: Ints) -> Floats:
     """Return the mean losses of rows with equal scores, shape (n, 2); ``ties`` has numbers of the scores."""
     _, tie_of_row = np.unique(ties, return_inverse=True)
     sums = np.stack([np.bincount(tie_of_row, column) for column in losses.T], axis=1)
-    means: Floats = (sums / np.bincount(tie_of_row)[:, None])[tie_of_row]
-    return means
+    return (sums / np.bincount(tie_of_row)[:, None])[tie_of_row]

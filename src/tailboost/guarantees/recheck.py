@@ -337,8 +337,7 @@ class RecheckedBound:
     @property
     def bound_text(self) -> str:
         """The bound as printed: the limit as it was stated, if it is the bound."""
-        text: str = self.bound.limit if self.bound.is_limit else self.bound.bound_text
-        return text
+        return self.bound.limit if self.bound.is_limit else self.bound.bound_text
 
     @property
     def is_within(self) -> bool:

@@ -68,8 +68,7 @@ class ScorePath(Procedure):
     @cached_property
     def odds(self) -> LogOdds | None:
         """The score of the rows of the selection data; None if the rule reads no single score."""
-        odds: LogOdds | None = self.selection.log_odds
-        return odds
+        return self.selection.log_odds
 
     @cached_property
     def path(self) -> tuple[Bands, Floats]:

@@ -602,8 +602,7 @@ def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
     sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
 
     def is_certified(counts: Ints) -> Mask:
-        certified: Mask = bdtr(counts.astype(np.float64), sizes, bound) <= level
-        return certified
+        return bdtr(counts.astype(np.float64), sizes, bound) <= level
 
     return last_inside(is_certified, np.full_like(sizes, -1), sizes - 1)[size_number]
 

@@ -208,8 +208,7 @@ def expected_zero_one_losses(
         )
     codes = _codes(truth, names, "y_true")
     of_true_label = probabilities[np.arange(len(truth)), codes]
-    losses: Floats = np.clip(1.0 - of_true_label, 0.0, 1.0)  # rounding may exceed [0, 1]
-    return losses
+    return np.clip(1.0 - of_true_label, 0.0, 1.0)  # rounding may exceed [0, 1]
 
 
 def class_errors(

@@ -208,5 +208,4 @@ def _statistic(x1: Ints, n1: int, x2: Ints, n2: int, a: float, c: float) -> Floa
     p1 = (c + p2) / a
     variance = a * a * p1 * (1.0 - p1) / n1 + p2 * (1.0 - p2) / n2
     standard_error = np.sqrt(np.maximum(variance, 1e-12))  # rates of 0 and 1 have none
-    statistic: Floats = (a * x1 / n1 - x2 / n2 - c) / standard_error
-    return statistic
+    return (a * x1 / n1 - x2 / n2 - c) / standard_error

@@ -33,8 +33,7 @@ def binomial_power(n: Any, rate: float, most: Any) -> Floats:
     rows = np.asarray(n, dtype=np.intp)
     largest = np.asarray(most, dtype=np.intp)
     inside = bdtr(np.clip(largest, 0, rows).astype(np.float64), rows, rate)
-    power: Floats = np.where(largest < 0, 0.0, np.where(largest >= rows, 1.0, inside))
-    return power
+    return np.where(largest < 0, 0.0, np.where(largest >= rows, 1.0, inside))
 
 
 def pair_power(

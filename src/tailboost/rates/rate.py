@@ -45,8 +45,7 @@ NEEDS_COSTS = "{!r} needs the costs of the rows: give costs=, one for each answe
 
 def wrong(answers: NDArray[Any], y: NDArray[Any]) -> Bits:
     """Return the zero-one losses of answers: True if an answer differs from the label."""
-    bits: Bits = answers != y
-    return bits
+    return answers != y
 
 
 @dataclass(frozen=True)
@@ -725,8 +724,7 @@ def _at_actions(table: Floats, line: Ints, actions: Any) -> Floats:
     """
     if actions.ndim == 1:
         return table[line, actions]
-    means: Floats = (table[line] * actions).sum(axis=1)
-    return means
+    return (table[line] * actions).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -749,8 +747,7 @@ class Terms:
     @property
     def defined(self) -> Mask:
         """Mask of the subgroups with rows."""
-        defined: Mask = self.mass > 0
-        return defined
+        return self.mass > 0
 
     @property
     def linear(self) -> Floats:
@@ -970,8 +967,7 @@ class Limit(Expression):
         The rates have the shape (..., m), and the rooms (..., m, m); (a, c) is `pair`.
         """
         a, c = self.pair
-        rooms: Floats = c - a * first[..., :, None] + second[..., None, :]
-        return rooms
+        return c - a * first[..., :, None] + second[..., None, :]
 
     def deviations(self, variances: Floats) -> Floats:
         """Return the standard deviation of a rᵢ − rⱼ for pairs of independent rates.

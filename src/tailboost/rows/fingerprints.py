@@ -964,8 +964,7 @@ def copies_of(known: Hashes, hashes: Hashes) -> Mask:
     common = known[np.isin(known, contents)]
     n_known = np.bincount(np.searchsorted(contents, common), minlength=len(contents))
     # Of each content, as many rows as are known; `nth_of_kind` counts from 0.
-    copies: Mask = nth_of_kind(content_of_row, counts) < n_known[content_of_row]
-    return copies
+    return nth_of_kind(content_of_row, counts) < n_known[content_of_row]
 
 
 def nth_of_kind(kind: Ints, counts: Ints) -> Ints:

@@ -82,16 +82,14 @@ class Judged:
         """The groups in the limits of the certificate, by column; empty without such limits."""
         if self.certificate is None:
             return {}
-        named: GroupsByColumn = self.certificate.groups_named
-        return named
+        return self.certificate.groups_named
 
     @property
     def equal_rows(self) -> EqualRows:
         """How the certificate treated equal rows: as copies without one."""
         if self.certificate is None:
             return "copies"
-        equal_rows: EqualRows = self.certificate.equal_rows
-        return equal_rows
+        return self.certificate.equal_rows
 
     def reads(self, column: Any) -> bool:
         """Whether answers need the groups of a column."""
@@ -111,8 +109,7 @@ class Judged:
         """The decision rule as HTML; empty without one."""
         if self.rule is None:
             return ""
-        html: str = self.rule._repr_html_()
-        return html
+        return self.rule._repr_html_()
 
     @property
     def selects_rule(self) -> bool:
@@ -140,8 +137,7 @@ class Recorded(Judged):
     @property
     def records(self) -> Records:
         """The records of the rows of training, selection and calibration."""
-        records: Records = self.classifier.records_
-        return records
+        return self.classifier.records_
 
     @property
     def certificate(self) -> Any:
@@ -228,8 +224,7 @@ class Recorded(Judged):
     def limit_lines(self) -> list[LimitLine]:
         """The certified limits; without a certificate the limits on the selection data."""
         if self.certificate is not None:
-            lines: list[LimitLine] = self.certificate.limit_lines()
-            return lines
+            return self.certificate.limit_lines()
         try:
             check_is_fitted(self.classifier)
             return self.classifier.rates_.limit_lines()

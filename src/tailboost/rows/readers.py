@@ -79,8 +79,7 @@ def row_hashes(model: Model, X: Table) -> RowHashes:
     reader = judged(model)
     is_end = reader.classifier is model  # not a pipeline or a search
     if reader.has_records and is_end:
-        hashes: RowHashes = reader.row_hashes(X)
-        return hashes
+        return reader.row_hashes(X)
     table = as_table(X)
     names = getattr(model, "feature_names_in_", None)
     # Without a number of features the model reads columns by name.

@@ -94,8 +94,7 @@ class Rows:
     @property
     def base(self) -> Floats:
         """Normalised weights, shape (n,)."""
-        p: Floats = self.weight / self.weight.sum()
-        return p
+        return self.weight / self.weight.sum()
 
     def part(self, mask: Mask) -> Rows:
         """Return the rows of a mask, with their numbers among all passed rows in ``used``."""
@@ -110,8 +109,7 @@ class Rows:
 
     def wrong(self, answers: Column) -> Mask:
         """Return whether each prediction is wrong, for class numbers of shape (n,) or one class number."""
-        differs: Mask = answers != self.y
-        return differs
+        return answers != self.y
 
     def sizes(self, index: Ints, n_subgroups: int) -> Floats:
         """Return Kish's effective size (Σw)²/Σw² of each subgroup, shape (m,); 0 without rows.
@@ -203,8 +201,7 @@ def folds(places: Ints, k: int) -> Ints:
 
 def held_out(places: Ints, fraction: float) -> Mask:
     """Return which places are held out: every (1/fraction)-th, see `stratified_places`."""
-    is_held_out: Mask = np.floor((places + 1) * fraction) > np.floor(places * fraction)
-    return is_held_out
+    return np.floor((places + 1) * fraction) > np.floor(places * fraction)
 
 
 @dataclass(frozen=True)

@@ -474,8 +474,7 @@ def checked_columns(
 
 def _as_given(values: Column, words: str) -> Labels:
     """Return a column of groups of any type."""
-    column: Labels = sklearn_utils().column_or_1d(values)
-    return column
+    return sklearn_utils().column_or_1d(values)
 
 
 def plain_list(values: Column) -> list[Any]:
