@@ -42,21 +42,22 @@ def test_the_path_ends_with_the_given_limits_and_few_rows_need_tighter_ones(scor
         TighterRules.from_selection(model.selection_, [n] * len(limits), 0.05).from_the_likeliest()
         for n in (100, 100_000)
     )
-    assert bounds(few[-1].selection) == bounds(many[-1].selection) == {"large": 0.6, "small": 0.6}
+    assert bounds(few[-1]) == bounds(many[-1]) == {"large": 0.6, "small": 0.6}
     for path in (few, many):
         for stricter, looser in pairwise(path):
-            tighter, wider = bounds(stricter.selection), bounds(looser.selection)
+            tighter, wider = bounds(stricter), bounds(looser)
             assert all(tighter[g] >= wider[g] for g in ("large", "small"))
-        first = bounds(path[0].selection)
+        first = bounds(path[0])
         assert first["small"] >= first["large"]
 
 
 def test_the_first_rule_has_about_the_greatest_predicted_power(scored):
     """A rule without selected rows in a group satisfies every precision there, and has no certificate."""
     model, limits = scored
-    path = TighterRules.from_selection(model.selection_, [2000] * len(limits), 0.05).from_the_likeliest()
-    assert path[0].power >= 0.9 * max(step.power for step in path)
-    assert path[0].power > 0.0
+    rules = TighterRules.from_selection(model.selection_, [2000] * len(limits), 0.05)
+    powers = [rules.power(rule) for rule in rules.from_the_likeliest()]
+    assert powers[0] >= 0.9 * max(powers)
+    assert powers[0] > 0.0
 
 
 @pytest.mark.parametrize("probit", [-1.0, 0.0, 1.5, 3.0])

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from multiprocessing import parent_process
 from numbers import Integral
@@ -242,14 +242,11 @@ def noticing_interrupts() -> Iterator[Callable[[], bool]]:
     """
     interrupted = threading.Event()
 
-    def noticing(usual: _Handler) -> _Handler:
-        def handler(number: int, frame: FrameType | None) -> None:
-            interrupted.set()
-            usual(number, frame)
+    def notice(usual: _Handler, number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        usual(number, frame)
 
-        return handler
-
-    with _handling_interrupts(noticing):
+    with _handling_interrupts(notice):
         yield interrupted.is_set
 
 
@@ -262,16 +259,13 @@ def ending_at_interrupts() -> Iterator[None]:
     """
     interrupted = False
 
-    def ending(usual: _Handler) -> _Handler:
-        def handler(number: int, frame: FrameType | None) -> None:
-            nonlocal interrupted
-            interrupted = True
-            raise _Interrupt
-
-        return handler
+    def end(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise _Interrupt
 
     try:
-        with _handling_interrupts(ending):
+        with _handling_interrupts(end):
             yield
     except _Interrupt:
         raise KeyboardInterrupt from None
@@ -284,8 +278,8 @@ class _Interrupt(BaseException):
 
 
 @contextmanager
-def _handling_interrupts(replacement: Callable[[_Handler], _Handler]) -> Iterator[None]:
-    """Handle SIGINT in the block by ``replacement(usual handler)``.
+def _handling_interrupts(handle: Callable[..., None]) -> Iterator[None]:
+    """Handle SIGINT in the block by ``handle(usual handler, number of the signal, frame)``.
 
     The block runs unchanged if SIGINT is ignored, and in threads other than the main one, which may set no
     handler.
@@ -294,7 +288,7 @@ def _handling_interrupts(replacement: Callable[[_Handler], _Handler]) -> Iterato
     if not callable(usual) or threading.current_thread() is not threading.main_thread():
         yield
         return
-    signal.signal(signal.SIGINT, replacement(usual))
+    signal.signal(signal.SIGINT, partial(handle, usual))
     try:
         yield
     finally:

@@ -39,6 +39,7 @@ from tailboost.rows.fingerprints import (
     hash_rounded_rows,
     hash_rows,
 )
+from tailboost.rows.schema import text
 
 __all__ = [
     "GivenRows",
@@ -65,23 +66,17 @@ IDS, CONTENT, GROUPS, CLUSTERS, LABELS, COSTS = range(6)
 # -- identities of rows ------------------------------------------------------------------------------------
 
 
-def _text(value: object) -> str:
-    """Return a value as text; whole floats are integers, as in a column with missing values."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
-
-
 def _hash_names(columns: Sequence[Any], name: str, n: int) -> Hashes:
     """Return a hash of each of n rows of some columns of names, such as groups or ids, shape (n,).
 
-    Names are hashed as text: long numbers stay exact. Errors call the columns ``name``.
+    Names are hashed as text: long numbers stay exact, and whole floats, as in a column with missing values,
+    are integers. Errors call the columns ``name``.
     """
     texts = np.empty((n, len(columns)), dtype=object)
     for j, column in enumerate(columns):
         refuse_missing(column, name)
         check_length(column, name, n)
-        texts[:, j] = [_text(value) for value in np.asarray(column).tolist()]
+        texts[:, j] = list(map(text, np.asarray(column).tolist()))
     return hash_rows(texts)
 
 

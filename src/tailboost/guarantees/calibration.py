@@ -71,7 +71,6 @@ from tailboost.guarantees.rate_bounds import (
     Shortfall,
     better_answer,
     limit_bounds,
-    n_deferred,
     rows_for_no_error,
     rule_remarks,
     with_deferral,
@@ -847,7 +846,7 @@ def deferral_prices(
 
     The overall error counts deferred rows as right. A limited rate has a price already.
     """
-    if not n_deferred(certified):
+    if not certified.n_deferred:
         return
     limited_rates = [limit.rate for limit in limits]
     for rate in (answered_error(), deferred()):

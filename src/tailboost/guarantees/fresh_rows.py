@@ -183,6 +183,14 @@ class FreshRows:
         labels = np.asarray(strata.classes)[strata.y[labelled_stratum]]
         return UsedRows.from_table(rows, labels)
 
+    @property
+    def n_deferred(self) -> int:
+        """Number of deferred rows; 0 for answers that never defer."""
+        strata = self.answered.strata
+        if not strata.defers:
+            return 0
+        return int((self.answered.actions == strata.n_classes).sum())
+
     def n_rows_of(self, rate: Rate) -> int:
         """Return the number of rows of a rate: all rows, or the labelled ones if the rate needs labels."""
         if rate.needs_labels(self.answered.strata):
@@ -403,10 +411,8 @@ class FreshRows:
         assumption = ASSUMED
         if self.clusters is not None:
             assumption = BY_CLUSTERS.format(len(np.unique(self.clusters)))
-        strata = self.answered.strata
-        if strata.defers:
-            n_deferred = int((self.answered.actions == strata.n_classes).sum())
-            assumption += f" {deferral_words(n_deferred, len(self))}"
+        if self.answered.strata.defers:
+            assumption += f" {deferral_words(self.n_deferred, len(self))}"
         if self.n_unlabeled == len(self):
             assumption += " None of the rows has a label."
         elif self.n_unlabeled:

@@ -36,6 +36,7 @@ from tailboost.guarantees.limited_rates import power_of_shares
 from tailboost.guarantees.procedure import scored_fresh, scored_selection
 from tailboost.guarantees.shares import (
     Share,
+    fresh_ranks,
     fresh_shares,
     joins_thresholds,
     level_of_each,
@@ -220,9 +221,9 @@ class BesideRoom:
         m = self.family.n_thresholds
         n_kinds = max(1, bool(self.roomy) + bool(self.joint))
         level_of_each_kind = self.part * self.level / n_kinds
-        ranks = _ranks(self.ranked, m, (1.0 - self.part) * self.level)
-        ranks += _ranks(self.roomy, m, level_of_each_kind)
-        ranks_of_joint = _ranks(self.joint, 1, level_of_each_kind)
+        ranks = fresh_ranks(self.ranked, m, (1.0 - self.part) * self.level)
+        ranks += fresh_ranks(self.roomy, m, level_of_each_kind)
+        ranks_of_joint = fresh_ranks(self.joint, 1, level_of_each_kind)
         return within_ranks_and_line(
             self.rows, self.line, [*self.ranked, *self.roomy], ranks, self.joint, ranks_of_joint
         )
@@ -230,11 +231,12 @@ class BesideRoom:
     @property
     def rows(self) -> ScoredRows:
         """The fresh rows, then the selection data."""
-        pairs = [
-            (getattr(self.fresh, name), getattr(self.selected, name))
-            for name in ("scores", "place", "losses")
-        ]
-        return ScoredRows(*map(np.concatenate, pairs))
+        both = (self.fresh, self.selected)
+        return ScoredRows(
+            np.concatenate([rows.scores for rows in both]),
+            np.concatenate([rows.place for rows in both]),
+            np.concatenate([rows.losses for rows in both]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,11 +421,6 @@ class PlannedRoom:
             else:
                 roomy += shares
         return ranked, roomy, joint
-
-
-def _ranks(shares: Sequence[Share], n_thresholds: int, level: float) -> list[int]:
-    """Return how many fresh rows of each share may have the limited answer, see `ranks_of`."""
-    return ranks_of(shares, [len(share.rows) for share in shares], n_thresholds, level)
 
 
 def _along(rows: ScoredRows, start: Floats) -> ScoredRows:

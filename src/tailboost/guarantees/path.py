@@ -58,15 +58,15 @@ class Path(Procedure):
         """Return the last rule before the first failure; a refusal if the first rule fails."""
         last_passed = None
         with steps("tested rules", len(self.rules)) as done:
-            for step in self.rules:
-                answered = self.fresh.by(step.selection)
+            for selection in self.rules:
+                answered = self.fresh.by(selection)
                 families = [
                     RateFamily.from_expression(limit, answered) for limit in self.limits
                 ]
                 bounds = limit_bounds(families, self.level)
                 if any(bound.certified is False for bound in bounds):
                     break
-                last_passed = step.selection
+                last_passed = selection
                 done()
         if last_passed is None:
             return Refused(answered, "the safest rule", why="")
@@ -81,12 +81,11 @@ class Path(Procedure):
     @property
     def out_of_reach(self) -> bool:
         """Whether each rule of the sequence has a limit that it is predicted to miss almost surely."""
-        hardest = [self.tighter_rules.least_power(step.selection) for step in self.rules]
-        return max(hardest) < ndtr(WORTHWHILE)
+        return max(map(self.tighter_rules.least_power, self.rules)) < ndtr(WORTHWHILE)
 
     @cached_property
-    def rules(self) -> list[Step]:
-        """The rules in the order of their tests; of the fresh rows only their number is read."""
+    def rules(self) -> list[Any]:
+        """The selections in the order of their tests; of the fresh rows only their number is read."""
         return self.tighter_rules.from_the_likeliest()
 
     @cached_property
@@ -94,22 +93,6 @@ class Path(Procedure):
         """The rules within tighter limits than the stated ones."""
         n_fresh = [self.fresh.n_rows_of(limit.rate) for limit in self.limits]
         return TighterRules.from_selection(self.selection, n_fresh, self.level)
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One rule of a path.
-
-    Attributes
-    ----------
-    selection : Selection
-        The rule.
-    power : float
-        Predicted probability of all certificates, as if they were independent.
-    """
-
-    selection: Any
-    power: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,22 +131,22 @@ class TighterRules:
         """The stated limits."""
         return self.plain.problem.limits
 
-    def from_the_likeliest(self) -> list[Step]:
-        """Return the rules from the strictest with the greatest predicted power to the loosest.
+    def from_the_likeliest(self) -> list[Any]:
+        """Return the selections from the strictest with the greatest predicted power to the loosest.
 
         The tightest limits need not give the likeliest certificate: a precision close to 1 rests on few rows.
         The last rule is the one within the stated limits.
         """
-        path = []
+        rules = []
         with steps("tightened rules", len(PATH_PROBITS)) as done:
             for probit in PATH_PROBITS.tolist():
                 selection = self.within(probit)
                 if selection is not None:
-                    path.append(Step(selection, self.power(selection)))
+                    rules.append(selection)
                 done()
-        path.append(Step(self.plain, self.power(self.plain)))
-        likeliest = int(np.argmax([step.power for step in path]))
-        return path[likeliest:]
+        rules.append(self.plain)
+        likeliest = int(np.argmax([self.power(rule) for rule in rules]))
+        return rules[likeliest:]
 
     def within(self, probit: float) -> Any:
         """Return the selection within tighter limits: each passes its test with probability Φ(probit).

@@ -52,10 +52,10 @@ from tailboost.guarantees.shares import (
     ONE_ANSWER,
     Share,
     are_shares,
+    fresh_ranks,
     fresh_shares,
     joins_thresholds,
     level_of_each,
-    ranks_of,
     shares_on,
 )
 from tailboost.rates import Limit
@@ -65,7 +65,6 @@ from tailboost.selection.data import (
     BEYOND,
     COST_RESOLUTION,
     ScoredRows,
-    ThresholdFamily,
     possible_thresholds,
 )
 
@@ -352,9 +351,10 @@ class Ranks(Procedure):
         if self.has_two_rules:
             return self.simplest_of_two()
 
-        family, rows, _, breaks = self.scored
         if self.compares:
-            thresholds = at_ranks(self.shares, self.rank_ranges, rows, family.n_thresholds)
+            thresholds = at_ranks(
+                self.shares, self.rank_ranges, self.ordered_fresh, self.family.n_thresholds
+            )
             why = (
                 f"equal scores leave no threshold at the ranks that certify {self.limits[0]!r}"
             )
@@ -367,12 +367,12 @@ class Ranks(Procedure):
         if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
             return Refused(self.fresh, THE_SELECTED_RULE, ONE_ANSWER)
 
-        if breaks is None:
-            rule = self.selection.at(family, thresholds, fresh=self.fresh.opened)
+        if self.breaks is None:
+            rule = self.selection.at(self.family, thresholds, fresh=self.fresh.opened)
             return Certified(rule, self.title, self.made)
-        drawn_thresholds, probabilities = breaks.mixture(thresholds)
+        drawn_thresholds, probabilities = self.breaks.mixture(thresholds)
         rule = self.selection.at(
-            family, drawn_thresholds, probabilities, fresh=self.fresh.opened
+            self.family, drawn_thresholds, probabilities, fresh=self.fresh.opened
         )
         answered = self.fresh.by(rule)
         if not self.estimates_keep_limits(answered):
@@ -399,8 +399,13 @@ class Ranks(Procedure):
         """Return the thresholds of least loss within limits on one side; None if there are none."""
         if self.beside_room is not None:
             return self.beside_room.thresholds()
-        family, rows, selection, _ = self.scored
-        return one_sided(self.shares, self.ranks, rows, family.n_thresholds, selection)
+        return one_sided(
+            self.shares,
+            self.ranks,
+            self.ordered_fresh,
+            self.family.n_thresholds,
+            self.ordered_selection,
+        )
 
     @property
     def made(self) -> str:
@@ -458,7 +463,6 @@ class Ranks(Procedure):
         """Level of the rank of one share; of one threshold, if thresholds by group are another rule."""
         if self.beside_room is not None:
             return self.beside_room.level_of_rank
-        assert self.family is not None
         if self.has_two_rules:
             return max(kind.level_of_test for kind in self.kinds)
         return level_of_each(self.shares, self.family.n_thresholds, self.level)
@@ -471,7 +475,6 @@ class Ranks(Procedure):
         """
         if self.same_for_all is not None:
             return False
-        assert self.family is not None
         reads_groups = self.selection.family(by_group=True) is not None
         return reads_groups and not self.family.by_group
 
@@ -487,20 +490,18 @@ class Ranks(Procedure):
 
     @cached_property
     def ranks(self) -> list[int]:
-        """How many fresh rows of each share may have the limited answer, see `ranks_of`."""
-        assert self.family is not None
-        sizes = [len(share.rows) for share in self.shares]
-        return ranks_of(self.shares, sizes, self.family.n_thresholds, self.level)
+        """How many fresh rows of each share may have the limited answer, see `fresh_ranks`."""
+        return fresh_ranks(self.shares, self.family.n_thresholds, self.level)
 
     @cached_property
-    def family(self) -> ThresholdFamily | None:
-        """The thresholds: of each group if each share is of one group, otherwise one for all rows.
+    def family(self) -> Any:
+        """The `ThresholdFamily`: of each group if each share is of one group, otherwise one for all rows.
 
         None if the rule has no such thresholds. Compared shares need a threshold each.
         """
         if self.beside_room is not None:
             return self.beside_room.family
-        by_group: ThresholdFamily | None = self.selection.family(by_group=True)
+        by_group = self.selection.family(by_group=True)
         if by_group is not None and not any(
             joins_thresholds(limit, self.selection, by_group) for limit in self.limits
         ):
@@ -519,27 +520,41 @@ class Ranks(Procedure):
         return self.selection.family(by_group=False)
 
     @cached_property
-    def scored(self) -> tuple[ThresholdFamily, ScoredRows, ScoredRows, TieBreaks | None]:
-        """The thresholds, and the fresh rows and the selection data with their scores.
-
-        If the rule may draw, scores are places in the order of the last entry; otherwise this is None.
-        """
-        family = self.family
-        assert family is not None
-        # Expected losses have less noise than labels.
-        selection, _ = scored_selection(self.selection, family, expected=self.compares)
-        rows = scored_fresh(self.selection, family, self.fresh)
-        if not self.selection.problem.randomized:
-            return family, rows, selection, None
-        # Votes of clusters read the draws themselves.
-        numbers = random_numbers((self.fresh.draws * 2.0**53).astype(np.uint64))
-        breaks = TieBreaks.from_rows(rows, selection, numbers)
-        return family, breaks.rows, breaks.selection, breaks
+    def scored_fresh(self) -> ScoredRows:
+        """The fresh rows with their scores."""
+        return scored_fresh(self.selection, self.family, self.fresh)
 
     @cached_property
-    def selected_shares(self) -> list[Share] | None:
-        """The compared shares on the selection data; None if a share has no rows or no separate threshold."""
-        assert self.family is not None
+    def scored_selection(self) -> ScoredRows:
+        """The selection data with their scores; in a comparison with expected losses, of less noise."""
+        rows, _ = scored_selection(self.selection, self.family, expected=self.compares)
+        return rows
+
+    @cached_property
+    def breaks(self) -> TieBreaks | None:
+        """The order of fresh rows and selection data with equal scores apart; None if no rule may draw."""
+        if not self.selection.problem.randomized:
+            return None
+        # Votes of clusters read the draws themselves.
+        numbers = random_numbers((self.fresh.draws * 2.0**53).astype(np.uint64))
+        return TieBreaks.from_rows(self.scored_fresh, self.scored_selection, numbers)
+
+    @property
+    def ordered_fresh(self) -> ScoredRows:
+        """The fresh rows with their scores; if the rule may draw, with their places in `breaks` instead."""
+        return self.scored_fresh if self.breaks is None else self.breaks.rows
+
+    @property
+    def ordered_selection(self) -> ScoredRows:
+        """The selection data, as `ordered_fresh`."""
+        return self.scored_selection if self.breaks is None else self.breaks.selection
+
+    @cached_property
+    def selected_shares(self) -> Any:
+        """The compared shares on the selection data, a list of `Share`.
+
+        None if a share has no rows or no separate threshold.
+        """
         _, data = self.selection.thresholds(self.family).on_selection
         by_name = {
             share.name: share for share in shares_on(self.limits[0], data) if len(share.rows)
@@ -555,15 +570,13 @@ class Ranks(Procedure):
 
         None if no numbers certify the limit, see `ranks_of_comparison`.
         """
-        _, _, selection, breaks = self.scored
-        assert self.selected_shares is not None
         return ranks_of_comparison(
             self.limits[0],
             [len(share.rows) for share in self.shares],
-            selection,
+            self.ordered_selection,
             self.selected_shares,
             self.level,
-            ordered=breaks is not None,
+            ordered=self.breaks is not None,
         )
 
     @property

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -37,9 +38,9 @@ from tailboost.guarantees.shares import (
     ONE_ANSWER,
     Share,
     are_shares,
+    fresh_ranks,
     fresh_shares,
     joins_thresholds,
-    ranks_of,
 )
 from tailboost.rates import Limit
 from tailboost.rates.bounds import most_reached
@@ -47,7 +48,6 @@ from tailboost.selection.data import (
     BEYOND,
     COST_RESOLUTION,
     ScoredRows,
-    ThresholdFamily,
     possible_thresholds,
 )
 from tailboost.selection.outputs import LogProbabilities
@@ -137,7 +137,6 @@ class RanksAndTest(Procedure):
 
         The result is a refusal if the safest rule fails too, or if the passing rule has one answer for all.
         """
-        assert self.family is not None
         safest = thresholds_at_ranks(self.ranked, self.ranks, self.rows, self.least_loss)
         best = with_least_loss(safest, self.ranked[0].answer, self.selected)
         certified = None
@@ -166,14 +165,11 @@ class RanksAndTest(Procedure):
     @cached_property
     def ranks(self) -> list[int]:
         """How many fresh rows of each share by group may have the limited answer."""
-        assert self.family is not None
-        sizes = [len(share.rows) for share in self.ranked]
-        return ranks_of(self.ranked, sizes, self.family.n_thresholds, (1.0 - PART) * self.level)
+        return fresh_ranks(self.ranked, self.family.n_thresholds, (1.0 - PART) * self.level)
 
     @cached_property
     def least_loss(self) -> Floats:
         """The threshold of each group with the least expected loss on the selection data, shape (m,)."""
-        assert self.family is not None
         rows = self.selected
         thresholds = np.zeros(self.family.n_thresholds)
         for place in range(self.family.n_thresholds):
@@ -203,18 +199,16 @@ class RanksAndTest(Procedure):
     @property
     def level_of_test(self) -> float:
         """Level of the rank of one share."""
-        assert self.family is not None
         return (1.0 - PART) * self.level / self.family.n_thresholds
 
     @cached_property
-    def family(self) -> ThresholdFamily | None:
-        """The thresholds of each group; None if the rule has none."""
+    def family(self) -> Any:
+        """The thresholds of each group, a `ThresholdFamily`; None if the rule has none."""
         return self.selection.family(by_group=True)
 
     @cached_property
     def rows(self) -> ScoredRows:
         """The fresh rows with their scores and thresholds."""
-        assert self.family is not None
         return scored_fresh(self.selection, self.family, self.fresh)
 
     @cached_property
@@ -235,7 +229,6 @@ class RanksAndTest(Procedure):
     @cached_property
     def joining_limits(self) -> list[Limit]:
         """The limits with a share of rows of several thresholds."""
-        assert self.family is not None
         return [
             limit
             for limit in self.limits
@@ -245,6 +238,5 @@ class RanksAndTest(Procedure):
     @cached_property
     def selected(self) -> ScoredRows:
         """The selection data with their scores, thresholds and expected losses."""
-        assert self.family is not None
         rows, _ = scored_selection(self.selection, self.family, expected=True)
         return rows

@@ -870,9 +870,12 @@ def group_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[st
 
 def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[CertifiedBound]:
     """Return bounds with the share of deferred rows of each subgroup; unchanged if no row is deferred."""
-    if not n_deferred(fresh):
+    if not fresh.n_deferred:
         return list(bounds)
-    shares = {by: deferred_shares(fresh, by) for by in _limits_deferral(bounds)}
+    shares = {
+        by: deferred_shares(fresh, by)
+        for by in {bound.counted.by for bound in bounds if bound.is_counted}
+    }
     with_shares = []
     for bound in bounds:
         share = None
@@ -884,15 +887,17 @@ def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[Ce
 
 def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
     """Return remarks on the error of the answered rows and the deferral of groups, if rows are deferred."""
-    if not n_deferred(fresh):
+    if not fresh.n_deferred:
         return []
     (answered,) = fresh.samples(answered_error())
     in_percent = any(bound.in_percent for bound in bounds)
     error = estimate_words(answered.mean, len(answered.rows), in_percent=in_percent)
+    counted = [bound.counted for bound in bounds if bound.is_counted]
+    with_limit = {rate.by for rate in counted if rate.counts_deferral}
     shares_by_column = {
         by: deferred_shares(fresh, by)
-        for by, is_limited in _limits_deferral(bounds).items()
-        if isinstance(by, str) and by not in (CLASS, CELL) and not is_limited
+        for by in dict.fromkeys(rate.by for rate in counted)
+        if isinstance(by, str) and by not in {CLASS, CELL, *with_limit}
     }
     overall = deferred_shares(fresh, None)[None]
     lines = deferral_lines(error, overall, shares_by_column)
@@ -905,7 +910,7 @@ def better_answer(fresh: FreshRows, *, in_percent: bool) -> list[str]:
     The list is empty if there is none, or if no row is deferred.
     """
     (answered,) = fresh.samples(answered_error())
-    if not n_deferred(fresh) or not len(answered.rows):
+    if not fresh.n_deferred or not len(answered.rows):
         return []
     strata = fresh.answered.strata
     rows_of_label = np.bincount(strata.y[fresh.answered.stratum[answered.rows]])
@@ -916,26 +921,6 @@ def better_answer(fresh: FreshRows, *, in_percent: bool) -> list[str]:
     n = len(answered.rows)
     error = estimate_words(n_other_labels / n, n, in_percent=in_percent)
     return [f"The answer {label!r} to all answered rows errs less on these rows: {error}."]
-
-
-def _limits_deferral(bounds: Sequence[CertifiedBound]) -> dict[Any, bool]:
-    """Return for each ``by`` of the bounded rates whether one of these rates is about deferral."""
-    limits_deferral: dict[Any, bool] = {}
-    for bound in bounds:
-        if bound.is_counted:
-            by = bound.counted.by
-            limits_deferral[by] = (
-                limits_deferral.get(by, False) or bound.counted.counts_deferral
-            )
-    return limits_deferral
-
-
-def n_deferred(fresh: FreshRows) -> int:
-    """Return the number of deferred rows; 0 for answers that never defer."""
-    answered = fresh.answered
-    if not answered.strata.defers:
-        return 0
-    return int((answered.actions == answered.strata.n_classes).sum())
 
 
 def deferred_shares(fresh: FreshRows, by: Any) -> dict[Any, float]:

@@ -105,13 +105,6 @@ class Claim:
     # any mixture of groups.
     others: bool = False
 
-    def __str__(self) -> str:
-        if self.upper is None:
-            return f"≥ {down(self.lower or 0.0)}"
-        if self.lower is None:
-            return f"≤ {up(self.upper)}"
-        return f"{down(self.lower)} to {up(self.upper)}"
-
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
         """Return the bets against the claim: each has numbers (n,) in [0, 1] and a limit on their mean.
 

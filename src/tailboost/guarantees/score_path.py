@@ -14,7 +14,6 @@ from tailboost.guarantees.joint_power import Bands, Cells, JointPowerPath
 from tailboost.guarantees.limited_rates import LimitedFamily
 from tailboost.guarantees.procedure import Certified, Procedure, Refused, losses_of
 from tailboost.rates import Limit, Strata
-from tailboost.selection.log_odds import LogOdds
 
 # Least probit of the likeliest rule: below it the tighter limits of `Path` are tried, because the candidates
 # do not suit every rate, such as a share across groups with thresholds by group. With 0, limits on both
@@ -54,7 +53,6 @@ class ScorePath(Procedure):
         With the same thresholds for all groups, such a rule follows from the few rows of one group. It is
         tried if it passes all other tests more likely than not.
         """
-        assert self.odds is not None
         if len(np.unique(self.odds.places)) > 1:
             return True
         _, probits = self.path
@@ -66,8 +64,8 @@ class ScorePath(Procedure):
         return True
 
     @cached_property
-    def odds(self) -> LogOdds | None:
-        """The score of the rows of the selection data; None if the rule reads no single score."""
+    def odds(self) -> Any:
+        """The score of the rows of the selection data, `LogOdds`; None if the rule reads no single score."""
         return self.selection.log_odds
 
     @cached_property
@@ -78,7 +76,6 @@ class ScorePath(Procedure):
         row of a class than this number times the share of the class. So the predicted number of votes of a
         class is cautious.
         """
-        assert self.odds is not None
         n_votes = len(self.fresh)
         if self.fresh.clusters is not None:
             n_votes = len(np.unique(self.fresh.clusters))
@@ -99,7 +96,6 @@ class ScorePath(Procedure):
 
     def run(self) -> Certified | Refused:
         """Return the last rule before the first failure."""
-        assert self.odds is not None
         strata = self.fresh.answered.strata
         families = families_of(self.limits, strata)
         places = self.odds.places_of(strata)
@@ -148,7 +144,6 @@ class ScorePath(Procedure):
 
     def rules(self) -> Iterator[Any]:
         """Yield the rules of the path as selections."""
-        assert self.odds is not None
         bands, _ = self.path
         for low, high in zip(bands.low, bands.high, strict=True):
             yield self.selection.with_candidates([self.odds.candidate(low, high)])

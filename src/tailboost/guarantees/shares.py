@@ -150,6 +150,11 @@ def ranks_of(
     ]
 
 
+def fresh_ranks(shares: Sequence[Share], n_thresholds: int, level: float) -> list[int]:
+    """Return how many of its fresh rows each share may have with the limited answer, see `ranks_of`."""
+    return ranks_of(shares, [len(share.rows) for share in shares], n_thresholds, level)
+
+
 def level_of_each(shares: Sequence[Share], n_thresholds: int, level: float) -> float:
     """Return the level of each rank, see `ranks_of`."""
     return level / (n_thresholds * max(1, len({share.answer for share in shares})))
