@@ -126,7 +126,7 @@ def test_of_two_limits_on_one_rate_the_stricter_makes_the_path(texts, monkeypatc
             TighterRules.from_selection(model.selection_, [2000] * len(limits), 0.05).from_the_likeliest()
         )
     both, alone = paths
-    answers = [[step.selection.estimates for step in path] for path in (both, alone)]
+    answers = [[rule.estimates for rule in path] for path in (both, alone)]
     assert len(both) == len(alone)
     for ours, theirs in zip(*answers, strict=True):
         value = {line.subgroup: line.value for line in theirs if line.limit}
@@ -149,7 +149,7 @@ def test_of_every_pattern_of_verdicts_the_last_rule_of_the_first_passes_is_taken
 
         monkeypatch.setattr(path_module, "limit_bounds", verdicts)
         path = path_module.Path(stated, SimpleNamespace(by=lambda selection: selection), 0.05)
-        path.__dict__["rules"] = [SimpleNamespace(selection=each) for each in selections]
+        path.__dict__["rules"] = selections
         result = path.run()
         n_passed = len("".join("+" if verdict else "-" for verdict in pattern).split("-")[0])
         assert len(tested) == min(n_passed + 1, n)  # nothing is tested behind a failure
@@ -167,7 +167,7 @@ def test_the_rule_before_the_first_failure_is_taken(monkeypatch):
     selections = [SimpleNamespace(problem=SimpleNamespace(limits=[k])) for k in range(4)]
     stated = SimpleNamespace(problem=SimpleNamespace(limits=[]))
     path = path_module.Path(stated, SimpleNamespace(by=lambda selection: selection), 0.05)
-    path.__dict__["rules"] = [SimpleNamespace(selection=each) for each in selections]
+    path.__dict__["rules"] = selections
     assert path.run().selection is selections[1]
 
 

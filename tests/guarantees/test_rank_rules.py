@@ -22,9 +22,9 @@ from tailboost.guarantees.ranks import (
     TieBreaks,
     at_ranks,
     one_sided,
-    ranks_of,
     ranks_of_comparison,
 )
+from tailboost.guarantees.shares import ranks_of
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import may_follow, spent_by_next
