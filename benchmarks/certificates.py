@@ -215,7 +215,7 @@ def targets(repeats: int, folder: Path | None) -> list[dict[str, Any]]:
             limits = [tb.rates.error(by="class") <= target]
             within = Reweighted(clf).within(limits)
             path = TighterRules.from_selection(within, [n_cal], 0.05).from_the_likeliest()
-            points = [step.selection.classifier for step in path]
+            points = [rule.classifier for rule in path]
             for rule in ("predict", "randomised") if len(clf.classes_) < 10 else ("predict",):
                 losses = np.array([losses_of(p, X[held], y[held], rule) for p in points])
                 found = redraw(losses, y[held], clf.classes_, target, n_cal, rule, repeats)

@@ -35,7 +35,7 @@ from scipy.stats import binomtest
 
 import tailboost as tb
 from tailboost.classifiers.calibrating import drawn_part
-from tailboost.guarantees.path import Step, TighterRules
+from tailboost.guarantees.path import TighterRules
 from tailboost.rates.bounds import clopper_pearson_upper
 from tailboost.rows.judged import judged
 
@@ -93,7 +93,7 @@ def one_path(by_group: bool) -> Iterator[None]:
     """Make the path of rules of a setting once: fresh rows count in it by their number alone."""
     made = TighterRules.from_the_likeliest
 
-    def remembered(rules: TighterRules) -> list[Step]:
+    def remembered(rules: TighterRules) -> list[Any]:
         if by_group not in PATHS:
             PATHS[by_group] = made(rules)
         return PATHS[by_group]

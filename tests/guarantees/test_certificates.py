@@ -470,7 +470,7 @@ def path_within(model, allowed, n):
     """Return the tested rules of a classifier with largest errors of classes, for n fresh rows."""
     within = Reweighted(model).within([tb.rates.error(by="class") <= allowed])
     path = TighterRules.from_selection(within, [n], 0.05).from_the_likeliest()
-    return [step.selection.classifier for step in path]
+    return [rule.classifier for rule in path]
 
 
 @pytest.mark.slow

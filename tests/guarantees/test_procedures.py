@@ -280,7 +280,7 @@ FIXED = {
     "sequences": (ThresholdSequences, ["precision(1) >= .6"], lambda run: paths_of(run)[0].thresholds),
     "path of a score": (ScorePath, ["miss(1) <= .5", "deferred() <= .5"], lambda run: vars(run.path[0])),
     "path": (
-        Path, ["f_score(1) >= .4"], lambda run: [str(step.selection.problem.limits) for step in run.rules],
+        Path, ["f_score(1) >= .4"], lambda run: [str(rule.problem.limits) for rule in run.rules],
     ),
 }  # fmt: skip
 
@@ -361,7 +361,7 @@ SEQUENCES = {
     ),
     "path": (
         Path, ["precision(1) >= .75"], precise,
-        lambda run: [run.fresh.by(step.selection).answered.actions for step in run.rules],
+        lambda run: [run.fresh.by(rule).answered.actions for rule in run.rules],
     ),
 }  # fmt: skip
 

@@ -525,7 +525,7 @@ def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue
     """2,000 samples of calibration rows; the tested rules do not depend on them."""
     mix, rows = queue
     path = TighterRules.from_selection(mix.selection_, [1500] * len(mix.limits), 0.05).from_the_likeliest()
-    points = [judged(mix).answering(step.selection) for step in path]
+    points = [judged(mix).answering(rule) for rule in path]
     monkeypatch.setattr(TighterRules, "from_the_likeliest", lambda *_: path)
     monkeypatch.setattr(calibration, "PROCEDURES", (Path,))
     monkeypatch.setattr(Selection, "of_each_kind", lambda self: [self])

@@ -751,6 +751,32 @@ def fresh_rows(
     """
     is_model = hasattr(model, "predict")
     reader = judged(model if is_model else fitted)
+    given = _checked(given, model, reader, rates)
+    equal_rows = checked_equal_rows(given.equal_rows or "copies")
+    if is_model:
+        return _answered_by_model(model, given, rates, rule, errors=errors, opens=opens)
+    answers, classes = _given_answers(model, given, rates)
+    if given.labels is None:
+        _refuse_missing_labels(rates, classes)
+    fresh = _counted(
+        given,
+        answers,
+        given.deferred,
+        classes=classes,
+        listed_labels=given.listed[0],
+        final=fitted,
+        rates=rates,
+        errors=errors,
+    )
+    return replace(fresh, model=model, rule=rule, equal_rows=equal_rows)
+
+
+def _checked(given: Given, model: Model, reader: Any, rates: Sequence[Rate]) -> Given:
+    """Return rows with the names of their columns of groups, equal with and without labels.
+
+    Raise if indexes or columns differ, if rates need data that are not given, or if rows without clusters
+    are of persons. ``reader`` is the view of the classifier, or of the classifier behind an array of answers.
+    """
     tables_by_argument = {"groups": given.X, "groups_unlabeled": given.X_unlabeled}
     named_groups = {
         name: named_as(reader.groups_of(X, getattr(given, name)), reader.group_titles)
@@ -761,28 +787,96 @@ def fresh_rows(
     _refuse_missing_data(given, rates)
     if given.has_labels and given.clusters is None:
         refuse_persons(given.X, given.names_of_groups)
-    given = _with_equal_columns(given)
+    return _with_equal_columns(given)
 
-    final = fitted
-    listed_labels = given.listed[0]
-    equal_rows = checked_equal_rows(given.equal_rows or "copies")
-    if is_model:
-        final = last_step(model)
-        classes = _classes_of(model, given)
-        if hasattr(model, "classes_"):
-            listed_labels = classes
-        equal_rows = reason_of_equal_rows(judged(final), given.equal_rows)
-    else:
-        answers, classes = _given_answers(model, given, rates)
+
+def _answered_by_model(
+    model: Model,
+    given: Given,
+    rates: Sequence[Rate],
+    rule: Rule | None,
+    *,
+    errors: bool,
+    opens: bool,
+) -> FreshRows:
+    """Return checked rows with the answers of a classifier, compared with the rows of its fit.
+
+    Parameters are as in `fresh_rows`.
+    """
+    final = last_step(model)
+    classes = _classes_of(model, given)
+    equal_rows = reason_of_equal_rows(judged(final), given.equal_rows)
     training_rows = _named_training_rows(model, given)
     if given.labels is None:
         _refuse_missing_labels(rates, classes)
-    if is_model:
-        given, hashes = _without_copies(model, given)
-        cases, repeated = _compared_with_fit(
-            model, given, hashes, classes, training_rows, equal_rows
-        )
+    given, hashes = _without_copies(model, given)
+    cases, repeated = _compared_with_fit(
+        model, given, hashes, classes, training_rows, equal_rows
+    )
 
+    rows = RowHashes.joined(hashes)
+    any_answers = np.repeat(classes[:1], len(rows))  # `answered_by` replaces them
+    deferred = None
+    if judged(final).can_defer:
+        deferred = np.zeros(len(rows), dtype=bool)
+    elif not errors:
+        for rate in rates:
+            if rate.needs_deferral:
+                raise ValueError(f"{rate!r}: this {type(final).__name__} defers no row")
+    fresh = _counted(
+        given,
+        any_answers,
+        deferred,
+        classes=classes,
+        listed_labels=classes if hasattr(model, "classes_") else given.listed[0],
+        final=final,
+        rates=rates,
+        errors=errors,
+    )
+
+    tables = [(X, groups) for _, X, groups in given.parts]
+    if opens:
+        tables = [(judged(model).opened(X, groups), groups) for X, groups in tables]
+    return replace(
+        fresh,
+        rule=rule,
+        tables=tuple(tables),
+        rows=rows,
+        repeated=repeated,
+        equal_rows=equal_rows,
+        cases=cases,
+        training_rows=training_rows,
+    ).answered_by(model)
+
+
+def _counted(
+    given: Given,
+    answers: Labels,
+    deferred: Any,
+    *,
+    classes: Labels,
+    listed_labels: Labels | None,
+    final: Any,
+    rates: Sequence[Rate],
+    errors: bool,
+) -> FreshRows:
+    """Return rows with answers as numbers of strata and actions, and the lists of their subgroups.
+
+    Parameters
+    ----------
+    given : Given
+        The checked rows, n with and without labels.
+    answers, deferred : ndarray of shape (n,)
+        The answer to each row, and whether it is deferred; None if no row may be.
+    classes : ndarray of shape (K,)
+        All labels.
+    listed_labels : ndarray or None
+        All labels of the population, if they are listed.
+    final : classifier or None
+        Its fit may list the groups of the population.
+    rates, errors
+        As in `fresh_rows`.
+    """
     columns = given.any_columns
     clusters = None
     if given.clusters is not None:
@@ -793,28 +887,17 @@ def fresh_rows(
     if errors and "group" not in listed:
         groups_by_column = {}  # a "worst" error seen is about the groups among these rows
 
-    is_deferred = given.deferred
-    if is_model:
-        # Any answers: `answered_by` replaces them.
-        answers = np.repeat(classes[:1], sum(map(len, hashes)))
-        if judged(final).can_defer:
-            is_deferred = np.zeros(len(answers), dtype=bool)
-        elif not errors:
-            for rate in rates:
-                if rate.needs_deferral:
-                    raise ValueError(f"{rate!r}: this {type(final).__name__} defers no row")
     labels = classes[:0] if given.labels is None else given.labels
     positions(labels, classes, "y")
     n_unlabeled = len(answers) - len(labels)
     if n_unlabeled:
         # Any label: `without_labels` removes them.
         labels = np.concatenate([labels, np.repeat(classes[:1], n_unlabeled)])
-
     answered = Answered.from_arrays(
         labels,
         answers,
         groups=_groups_of_all(given),
-        deferred=is_deferred,
+        deferred=deferred,
         costs=given.costs if any(rate.needs_costs for rate in rates) else None,
         labels=classes,
         known=groups_by_column,
@@ -826,27 +909,13 @@ def fresh_rows(
         strata = replace(strata, cost_range=_checked_range(given.cost_range, answered.costs))
     if errors and None not in columns:
         strata = _with_groups_as_pairs(strata)
-
-    tables = [(X, groups) for _, X, groups in given.parts]
-    if is_model and opens:
-        judged_model = judged(model)
-        tables = [(judged_model.opened(X, groups), groups) for X, groups in tables]
-    fresh = FreshRows(
+    return FreshRows(
         replace(answered, strata=strata),
-        model,
-        rule,
-        tuple(tables),
-        final,
+        final=final,
         listed=listed,
-        equal_rows=equal_rows,
         clusters=clusters,
         n_unlabeled=n_unlabeled,
-        training_rows=training_rows,
     )
-    if not is_model:
-        return fresh
-    rows = RowHashes.joined(hashes)
-    return replace(fresh, rows=rows, cases=cases, repeated=repeated).answered_by(model)
 
 
 def _groups_of_all(given: Given) -> Any:
@@ -887,7 +956,12 @@ def _without_copies(model: Model, given: Given) -> tuple[Given, list[RowHashes]]
         return given, hashes
     unlabeled = hashes.pop()
     labelled = RowHashes.joined([unlabeled.taken(slice(0)), *hashes])
-    new_rows = np.flatnonzero(not_among(labelled, unlabeled))
+    new_rows = np.flatnonzero(~unlabeled.copied_from(labelled))
+    if not len(new_rows):
+        raise ValueError(
+            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are "
+            "among the rows with labels; leave it out"
+        )
     groups: Any = None
     if given.columns_unlabeled:
         columns = {name: column[new_rows] for name, column in given.columns_unlabeled.items()}
@@ -987,23 +1061,6 @@ def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
                 "answers alone need none: selected(…), deferred(), their gaps and ratios, by "
                 "groups"
             )
-
-
-def not_among(labelled: RowHashes, unlabeled: RowHashes) -> Mask:
-    """Return a mask of the rows without labels, without copies of rows with labels.
-
-    Raises
-    ------
-    ValueError
-        If there is no such row.
-    """
-    is_new: Mask = ~unlabeled.copied_from(labelled)
-    if not is_new.any():
-        raise ValueError(
-            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are "
-            "among the rows with labels; leave it out"
-        )
-    return is_new
 
 
 def _with_equal_columns(given: Given) -> Given:
