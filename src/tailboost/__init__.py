@@ -28,11 +28,13 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.app.report import render as render
     from tailboost.boosting.ensemble import AdditiveEnsemble as AdditiveEnsemble
     from tailboost.boosting.ensemble import MixtureEnsemble as MixtureEnsemble
+    from tailboost.boosting.game import Player as Player
     from tailboost.boosting.game import Stop as Stop
     from tailboost.boosting.game import StopKind as StopKind
     from tailboost.boosting.game import Trace as Trace
     from tailboost.classifiers import *  # noqa: F403
     from tailboost.classifiers.calibrating import calibrate as calibrate
+    from tailboost.classifiers.cvar import RowPlayer as RowPlayer
     from tailboost.classifiers.decisions import Decisions as Decisions
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
     from tailboost.core.exceptions import BoundNotMetWarning as BoundNotMetWarning
@@ -85,8 +87,9 @@ _MODULES = {
     "app.model_card": "ModelCard",
     "app.report": "Results compare render",
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
-    "boosting.game": "Stop StopKind Trace",
+    "boosting.game": "Player Stop StopKind Trace",
     "classifiers.calibrating": "calibrate",
+    "classifiers.cvar": "RowPlayer",
     "classifiers.decisions": "Decisions RandomizedDecision",
     "core.exceptions": (
         "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning "

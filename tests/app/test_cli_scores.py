@@ -732,7 +732,7 @@ def test_a_rule_file_is_read_for_a_service(files, rule, tmp_path):
     loaded = tb.load_rule(rule)
     assert loaded == tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
     assert [str(limit) for limit in loaded.limits]
-    assert loaded.certificate is None
+    assert loaded.certificate_ is None
     names = {}
     exec(done("rule", rule, "--python"), names)
     group = loaded.groups[0] if loaded.groups else None
@@ -797,7 +797,7 @@ def test_python_writes_the_file_of_the_commands(files, rule, tmp_path):
     table(3000, 91).to_csv(tmp_path / "new.csv", index=False)
     certified = tmp_path / "certified.json"
     done("calibrate", written, tmp_path / "new.csv", "--model", certified, "--limit", "miss(toxic) <= 40%")
-    assert tb.load_rule(certified).certificate.certified
+    assert tb.load_rule(certified).certificate_.certified
 
 
 def test_a_rule_of_a_file_names_the_call_for_a_new_rule(files, rule):
@@ -829,7 +829,7 @@ def test_the_certificate_of_a_file_is_checked_again_in_python(files, rule, tmp_p
     done("calibrate", rule, tmp_path / "cal.csv", "--model", tmp_path / "safe.json", "--limit", limit)
     safe, later = tb.load_rule(tmp_path / "safe.json"), table(2000, 56)
     groups = later[["lang"]]
-    recheck = safe.certificate.recheck(later[["p_toxic"]], later["label"], groups=groups)
+    recheck = safe.certificate_.recheck(later[["p_toxic"]], later["label"], groups=groups)
     assert [bound.contradicted for bound in recheck.bounds] == [False, False]
     monitor = tb.Monitor.against(safe).add(later, later["label"], groups=groups)
     assert [bound.evidence for bound in monitor.recheck.bounds] == [
@@ -1233,7 +1233,7 @@ def test_thresholds_by_one_of_several_columns_with_limits_by_both(tmp_path):
     assert bounds == {name: (n, pytest.approx(rate)) for name, (n, rate) in counted.items()}
     again = tmp_path / "certified.json"
     done("calibrate", out, tmp_path / "fresh.csv", "--model", again)
-    assert tb.load_rule(again).certificate.certified
+    assert tb.load_rule(again).certificate_.certified
     one = "calibrate", tmp_path / "fresh.csv", *of, "--model", tmp_path / "one.json"
     done(*one)
     assert tb.load_rule(tmp_path / "one.json").groups == ["de", "en"]

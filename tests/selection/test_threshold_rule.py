@@ -299,7 +299,7 @@ def test_load_rule_reads_the_json_of_a_rule(problem, tmp_path):
         rule = tb.load_rule(path)
         assert rule == clf.rule_
         assert type(rule) is type(clf.rule_)
-        assert rule.certificate is None
+        assert rule.certificate_ is None
     path.write_text(clf.rule_.to_json().replace('"format"', '"number"'), encoding="utf-8")
     with pytest.raises(ValueError, match=r"rule\.json"):
         tb.load_rule(path)

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import cross_val_score
 
 import tailboost as tb
 
@@ -21,7 +22,7 @@ with warnings.catch_warnings(record=True) as caught:
     print(rule.predict([{"s": 0.95, "g": "z"}], **({"default": None} if rule.groups else {})).tolist())
 print([str(w.message).split(" (")[0] for w in caught])
 print(len(rule.limits), {"sklearn", "scipy", "pandas"} & {*sys.modules})
-print(rule.certificate.n_rows, rule.classifier.classes_.tolist())
+print(rule.certificate_.n_rows, rule.classifier.classes_.tolist())
 """
 
 
@@ -62,7 +63,7 @@ def test_the_certificate_of_another_rule_is_left_out_at_once(rule_file, tmp_path
     edited.write_text(json.dumps(content))
     with pytest.warns(UserWarning, match="is about another rule, and is left out"):
         rule = tb.load_rule(edited)
-    assert rule.certificate is None
+    assert rule.certificate_ is None
     assert rule.groups_named == {}
     assert rule.classifier.certificate_ is None
 
@@ -77,7 +78,7 @@ def test_a_damaged_certificate_is_refused_where_it_is_read(rule_file, tmp_path, 
     rule = tb.load_rule(damaged)
     assert len(rule.predict([0.1], groups=["a"] if rule.groups else None)) == 1
     with pytest.raises(ValueError, match=f"it has no '{part}'"):
-        _ = rule.certificate
+        _ = rule.certificate_
 
 
 @pytest.mark.parametrize("by_group", [False, "g"])
@@ -199,7 +200,7 @@ def test_a_rule_with_a_stated_score_keeps_its_certificate(with_stated_score):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rule = tb.load_rule(path)
-    assert rule.certificate is not None
+    assert rule.certificate_ is not None
 
 
 def test_a_row_without_score_is_answered_as_its_stated_score(with_stated_score):
@@ -223,4 +224,13 @@ def test_the_rates_of_a_stored_rule_count_rows_without_score(with_stated_score):
     certificate = tb.certify(stored, new, y, limits=["miss(ill) <= .3"])
     (bound,) = certificate.bounds
     assert bound.estimate == pytest.approx(np.mean(ill < threshold))
-    assert stored.certificate.rule == clf.certificate_.rule
+    assert stored.certificate_.rule == clf.certificate_.rule
+
+
+def test_a_rule_of_a_file_refuses_cross_validation_with_the_cure(with_stated_score):
+    _, path = with_stated_score
+    classifier = tb.load_rule(path).classifier
+    new = pd.DataFrame({"p": np.linspace(0, 1, 20)})
+    words = "not fitted again.* tailboost.certify.*accuracy_score"
+    with pytest.raises(TypeError, match=words):
+        cross_val_score(classifier, new, ["ill", "well"] * 10, error_score="raise")

@@ -146,7 +146,7 @@ class Rule:
     limits : tuple of Limit
         The stated limits, of a rule that `tailboost.load_rule` has read.
     file : object or None
-        The file of such a rule, from which `certificate` and `classifier` are made when they are read.
+        The file of such a rule, from which `certificate_` and `classifier` are made when they are read.
     groups_named : mapping
         The groups in the limits of the certificate, by column. `predict` warns of rows in others.
     """
@@ -198,7 +198,7 @@ class Rule:
         return actions
 
     @property
-    def certificate(self) -> Any:
+    def certificate_(self) -> Any:
         """The certificate of a rule that `tailboost.load_rule` has read; None without one."""
         return None if self.file is None else self.file.certificate
 

@@ -76,7 +76,7 @@ class ThresholdRule:
     limits : tuple of Limit
         The stated limits of a rule from `tailboost.load_rule`.
     file : object or None
-        The file of a rule from `tailboost.load_rule`, the source of `certificate` and `classifier`.
+        The file of a rule from `tailboost.load_rule`, the source of `certificate_` and `classifier`.
     groups_named : mapping
         The groups in the limits of the certificate, by column. `predict` warns of rows in other groups.
     """
@@ -153,7 +153,7 @@ class ThresholdRule:
         return {action for band in bands for _, action in band}
 
     @property
-    def certificate(self) -> Any:
+    def certificate_(self) -> Any:
         """The certificate of a rule from `tailboost.load_rule`; None without one."""
         return None if self.file is None else self.file.certificate
 

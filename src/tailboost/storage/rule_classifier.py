@@ -6,13 +6,13 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.classifiers.reported import ReportedClassifier
-from tailboost.core.array_types import Floats, Groups, Labels, Mask, Table
+from tailboost.core.array_types import Column, Floats, Groups, Labels, Mask, Table
 from tailboost.core.checks import (
     as_pandas,
     column_name,
@@ -117,6 +117,14 @@ class RuleClassifier(ReportedClassifier):
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+    def fit(self, X: Table, y: Column = None) -> Never:
+        """Raise TypeError: the rule of a file is read, and functions such as `cross_val_score` fit again."""
+        raise TypeError(
+            "the rule of a file is not fitted again, so there is nothing to cross-validate: "
+            "tailboost.certify(rule, X, y, …) bounds its errors on fresh rows, and "
+            "accuracy_score(y, rule.predict(X)) estimates them"
+        )
 
     @property
     def classes_(self) -> Labels:

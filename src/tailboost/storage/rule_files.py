@@ -44,10 +44,10 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
     Returns
     -------
     ThresholdRule or Rule
-        With its stated ``limits`` and, after a calibration, its ``certificate``. `certify` and `Monitor` take
-        it as a model of a table with its columns of scores. A rule by ``to_json`` has neither limits nor
+        With its stated ``limits`` and, after a calibration, its ``certificate_``. `certify` and `Monitor`
+        take it as a model of a table with its columns of scores. A rule by ``to_json`` has neither limits nor
         certificate, and only answers; `save_rule` writes them too. The rule answers without scikit-learn,
-        which its ``certificate`` and its ``classifier`` import when they are read.
+        which its ``certificate_`` and its ``classifier`` import when they are read.
 
     Raises
     ------
