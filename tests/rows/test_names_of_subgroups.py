@@ -218,3 +218,22 @@ def test_names_with_blanks_around_them_are_named():
         "'ja' and 'ja ' look alike and are different names; name.strip() makes them equal"
     )
     assert alike(["ja", "nein", "nein?"]) == ""
+
+
+@pytest.mark.parametrize(("start", "step"), [(18, 1), (1e6, 0.25), (-3.0, 1e-3)])
+def test_the_message_about_many_numbers_has_a_line_that_makes_bands_of_these_numbers(start, step):
+    """The line runs as it is; each of the four bands has a quarter of the numbers."""
+    table = pd.DataFrame({"age": start + step * RNG.permutation(80)})
+    X, y = TABLE[:80], Y[:80]
+    fits = [
+        lambda: tb.tune(SCORES, X, y, groups=table, limits=["miss(1, by=age) <= .5"]),
+        lambda: tb.WorstClassBoostClassifier("stump", n_estimators=2).fit(X, y, groups=table),
+        lambda: tb.GroupDROBoostClassifier("stump", n_estimators=2).fit(X, y, groups=table),
+    ]
+    for fit in fits:
+        with pytest.raises(ValueError, match=r"'age' has 80 different numbers.*make bands first") as failure:
+            fit()
+        line = str(failure.value).partition("as by ")[2]
+        bands = eval(line, {"pandas": pd, "np": np, "table": table})
+        assert not bands.isna().any()
+        assert bands.value_counts().tolist() == pytest.approx([20] * 4, abs=1)

@@ -59,7 +59,7 @@ from tailboost.rates import Largest, Limit, Objective, Rate, error, largest
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.rows import Rows, TrainingSet
-from tailboost.rows.subgroups import unit_name
+from tailboost.rows.subgroups import refuse_many_numbers, unit_name
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.progress import LargestError, LargestErrorOfVote
@@ -750,6 +750,9 @@ def name_subgroups(
         default_kind = "group"
     if kind == "auto":
         kind = default_kind
+    if names is not None and kind != "class":
+        for title, values in zip(names.titles, names.values, strict=True):
+            refuse_many_numbers(title, values, len(training.y))
     min_rows = clf.min_subgroup_rows
     clf._named, clf._pools = pooled_subgroups(kind, training, clf.classes_, names, min_rows)
     clf.subgroup_pools_ = clf._pools.pool

@@ -403,6 +403,11 @@ class FreshRows:
                 overlap += f" {overlap_with_named}"
             elif self.as_stated:
                 overlap += f" {UNKNOWN_TRAINING_ROWS}"
+        if self.as_stated and self.hashes is not None:
+            argument = as_typed("training_rows=", "--training-rows")
+            overlap += (
+                f" {argument} names the training rows, and compares these rows with them."
+            )
         return [self._assumption, overlap]
 
     @property

@@ -389,8 +389,10 @@ def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
         return
     name = "the column" if title is None else repr(title)
     column = "numbers" if title is None else f"table[{title!r}]"
+    quartiles = np.quantile(values, [0.25, 0.5, 0.75], method="lower").tolist()
+    edges = ", ".join(map(repr, quartiles))
     bands = as_typed(
-        f"make bands first, as by pandas.cut({column}, [0, 30, 50, 70])",
+        f"make bands first, as by pandas.cut({column}, [-np.inf, {edges}, np.inf])",
         "write a column of bands such as 30-49 into the file, and name it",
     )
     raise ValueError(
