@@ -258,16 +258,16 @@ class Pool:
     @cached_property
     def losses(self) -> BitLosses | DenseLosses:
         """The losses of all candidates on the selection data: bits, unless a round draws its answers."""
-        if self.round_losses is not None:
-            losses: BitLosses | DenseLosses = self.round_losses
-        elif any(candidate.packed.ndim > 1 for candidate in self.rounds):
-            round_losses = [self.loss(m) for m in range(self.n_rounds)]
-            losses = DenseLosses(np.array(round_losses, dtype=np.float64))
-        else:
+        n_candidates = len(self.judged)
+        if any(candidate.packed.ndim > 1 for candidate in self.rounds):
+            all_losses = [self.loss(m) for m in range(n_candidates)]
+            return DenseLosses(np.array(all_losses, dtype=np.float64))
+        losses = self.round_losses
+        first_missing = self.n_rounds
+        if losses is None:
             losses = BitLosses(len(self.rows.y))
-            for m in range(self.n_rounds):
-                losses = losses.append(self.loss(m))
-        for m in range(self.n_rounds, len(self.judged)):
+            first_missing = 0
+        for m in range(first_missing, n_candidates):
             losses = losses.append(self.loss(m))
         return losses
 

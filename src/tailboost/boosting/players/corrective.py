@@ -12,12 +12,12 @@ from tailboost.boosting.game import Player, Units
 from tailboost.boosting.players.hedge import without_outliers
 from tailboost.core.array_types import Floats, UnitLosses
 from tailboost.solvers import (
-    BitLosses,
     EntropicSolution,
     MixtureSolution,
     entropic_weights,
     minimize_cvar_mixture,
 )
+from tailboost.solvers.bits import BitLosses, DenseLosses, PackedLosses
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class History:
 
     base: Floats
     weights: Floats
-    losses: BitLosses | Floats
+    losses: PackedLosses
     cumulative: Floats
     # The mixture of the newest solution, where the next one starts; None before the first.
     multipliers: Floats | None = None
@@ -35,14 +35,10 @@ class History:
     def add(self, losses: UnitLosses) -> History:
         """Return the history with one more loss vector of shape (m,), of the type of the others."""
         all_losses = self.losses
-        if losses.dtype == np.bool_:
-            if not isinstance(all_losses, BitLosses):  # before the first round
-                all_losses = BitLosses(len(losses))
-            all_losses = all_losses.append(losses)
-        else:
-            assert not isinstance(all_losses, BitLosses)
-            all_losses = np.vstack([all_losses, losses])
-        return replace(self, losses=all_losses, cumulative=self.cumulative + losses)
+        if losses.dtype == np.bool_ and not all_losses.shape[0]:
+            all_losses = BitLosses(len(losses))
+        cumulative = self.cumulative + losses
+        return replace(self, losses=all_losses.append(losses), cumulative=cumulative)
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,8 @@ class TotallyCorrective(Player[History], ABC):
     def start(self, units: Units) -> History:
         """Return the empty history, in which the weights are the base measure."""
         n = len(units.base)
-        return History(units.base, units.base, losses=np.empty((0, n)), cumulative=np.zeros(n))
+        no_losses = DenseLosses(np.empty((0, n)))
+        return History(units.base, units.base, losses=no_losses, cumulative=np.zeros(n))
 
     def weights(self, state: History) -> Floats:
         """Return the weights of the newest solution."""
