@@ -415,7 +415,7 @@ def _model_to_calibrate(request: _Request, model: Path, selection: Path | None) 
 
     The rule of a rule file is selected again on the file ``selection``, which has its selection data.
     """
-    out, previous = request.out, request.previous
+    out = request.out
     if request.data is None and request.unlabeled is None:
         raise BadInput(
             "DATA is missing: name the table of fresh rows, or the --score column of MODEL"
@@ -427,11 +427,11 @@ def _model_to_calibrate(request: _Request, model: Path, selection: Path | None) 
         )
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
-        shared.check_output("--model", out, model, selection, previous, *request.files)
+        shared.check_output("--model", out, model, selection, request.previous, *request.files)
         if selection is not None:
             stored = stored.selected_again(selection, request.csv)
     else:
-        check_model_output("--model", out, model, previous, *request.files)
+        check_model_output("--model", out, model, request.previous, *request.files)
     return stored
 
 
@@ -512,12 +512,12 @@ def _to_certify(
 
     ``columns`` are columns of groups.
     """
-    targets, limits = request.targets, request.limits
+    labels = classifier.classes_
     limits_in_terms = in_table_terms(
-        limits, classifier.classes_, columns, names_in_file=request.column_names
+        request.limits, labels, columns, names_in_file=request.column_names
     )
-    if targets is not None or limits:
-        return targets_by_label(targets, classifier.classes_, columns), limits_in_terms
+    if request.targets is not None or request.limits:
+        return targets_by_label(request.targets, labels, columns), limits_in_terms
     stated_in_fit = stated_by(classifier)
     if stated_in_fit.max_error is None and not stated_in_fit.limits:
         raise BadInput(

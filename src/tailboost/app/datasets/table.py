@@ -233,8 +233,9 @@ def _typed(
     for name, column in raw.items():
         values = column.to_numpy(dtype=object).tolist()
         numbers, n_no_numbers = as_written(values, feature=name not in other_roles)
-        has_texts = numbers is None or n_no_numbers > 0
+        columns[name] = column if numbers is None else numbers
         remedy = cure.format(name, shell_word(name))
+        has_texts = numbers is None or n_no_numbers > 0
         if has_texts and name not in {*other_roles, *unused}:
             texts = [value for value in values if isinstance(value, str)]
             subject = f"column {name!r} of {source}"
@@ -244,11 +245,7 @@ def _typed(
                     _refuse_dates(column, subject)
             except ValueError as fault:
                 faults.append(str(fault))
-        if numbers is None:
-            columns[name] = column
-            continue
-        columns[name] = numbers
-        if n_no_numbers and name not in unused:
+        if numbers is not None and n_no_numbers and name not in unused:
             missing = np.flatnonzero(pandas.isna(numbers))
             example = next(values[i] for i in missing if isinstance(values[i], str))
             warnings.warn(
