@@ -47,10 +47,10 @@ def test_bounds_contain_the_mean_and_are_those_of_shares(low, high, kind, n):
         family([each], exact=kind == "counts") for each in (sample(shares), sample(shares, low, high))
     )
     for level in (0.2, 0.01):
-        method, lower, upper = of_costs.method_and_bounds(of_costs.samples[0], level)
+        lower, upper = of_costs.bounds_of(of_costs.samples[0], level, of_costs.sides)
         assert low <= lower <= low + (high - low) * shares.mean() <= upper <= high
-        same_method, *unit = of_shares.method_and_bounds(of_shares.samples[0], level)
-        assert method == same_method
+        unit = of_shares.bounds_of(of_shares.samples[0], level, of_shares.sides)
+        assert of_costs.method_of(of_costs.samples[0]) == of_shares.method_of(of_shares.samples[0])
         np.testing.assert_allclose([lower, upper], low + (high - low) * np.array(unit), rtol=0, atol=1e-9)
     if kind == "counts":  # Clopper–Pearson from its definition, at the level of each side
         k = int(shares.sum())
@@ -74,7 +74,7 @@ def test_each_bound_on_a_mean_is_above_it_and_falls_with_rows(bound):
 @pytest.mark.parametrize("sides", [(ABOVE,), (BELOW,)])
 def test_a_side_without_a_bound_has_the_end_of_the_range(sides):
     costs = sample(np.repeat([0.0, 1.0], 20), -3.0, 5.0)
-    _, lower, upper = family([costs], exact=True, sides=sides).method_and_bounds(costs, 0.05)
+    lower, upper = family([costs], exact=True).bounds_of(costs, 0.05, sides)
     assert (lower == -3.0) == (sides == (ABOVE,))
     assert (upper == 5.0) == (sides == (BELOW,))
 

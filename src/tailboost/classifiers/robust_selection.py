@@ -42,7 +42,7 @@ from tailboost.selection.curve import tail_curve as curve_of_tail
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of, stated
-from tailboost.selection.rule_forms import answers_with_default, with_other_group
+from tailboost.selection.rule_forms import answers_with_default
 from tailboost.selection.selection import Selection
 
 # -- the problem of the parameters -----------------------------------------------------------------------
@@ -444,7 +444,7 @@ def predict_with_default(
         lambda rows, known_groups: mix.predict(
             take(table, rows), groups=known_groups, deferred=deferred
         ),
-        with_other_group(groups, rule_groups),
+        groups,
         rule_groups,
         n_rows_of(table),
         mix.classes_.tolist(),

@@ -127,13 +127,8 @@ class Price:
     of: str = ""
     is_objective: bool = False
 
-    @property
-    def heads(self) -> list[str]:
-        """The heads of a table of prices."""
-        return ["rate", "rows", self.of, "certified rule"]
-
     def cells(self, in_percent: bool) -> list[str]:
-        """Return the cells below `heads`."""
+        """Return the cells of a table: name, number of rows, and both values in words."""
         in_percent = in_percent and not self.is_objective  # which may be a cost
         given, certified = (
             estimate_words(value, PAIRED * self.n, in_percent=in_percent)
@@ -621,8 +616,8 @@ class Certificate:
     def prices(self) -> Cells:
         """The table of prices: each rate of given answers, if there are any, and of the certified rule."""
         rows = [price.cells(self.in_percent) for price in self.price]
-        heads = self.price[0].heads if rows else ()
-        return filled_columns(heads, rows)
+        of_reference = self.price[0].of if rows else ""
+        return filled_columns(["rate", "rows", of_reference, "certified rule"], rows)
 
     @property
     def price_words(self) -> list[str]:

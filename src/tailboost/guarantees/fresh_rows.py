@@ -660,9 +660,20 @@ def groups_of_fit(model: Model) -> list[Any]:
     return plain_list(judged(model).groups)
 
 
+@dataclass(frozen=True)
+class ListedGroups:
+    """The groups of the population, as far as they are listed."""
+
+    by_column: dict[Any, list[Any]]
+    kinds: set[Any]  # the kinds of subgroups with a complete list, as in `FreshRows.listed`
+    # The known combinations of groups of several columns; None if all combinations of the groups count.
+    # Without a list of the caller, it is empty if a column has no known group, or without columns.
+    combinations: tuple[tuple[Any, ...], ...] | None
+
+
 def listed_groups(
     final: Model, callers_list: Sequence[Any] | None, columns: Mapping[Any, Labels]
-) -> tuple[dict[Any, list[Any]], set[Any], tuple[tuple[Any, ...], ...] | None]:
+) -> ListedGroups:
     """Return the groups of the population, from the caller's list or from the fit.
 
     Parameters
@@ -673,16 +684,6 @@ def listed_groups(
         All groups of the population, if the caller lists them.
     columns : dict
         The groups of the rows by column.
-
-    Returns
-    -------
-    groups_by_column : dict of lists
-        The groups of the population.
-    listed : set
-        The kinds of subgroups with a complete list, as in `FreshRows.listed`.
-    combinations : tuple of tuples or None
-        The known combinations of groups of several columns; None if all combinations of the groups count.
-        Without a list of the caller, it is empty if a column has no known group, or without columns.
     """
     groups_by_column = by_column(groups_of_fit(final) if callers_list is None else callers_list)
     columns_of_fit = list(groups_by_column)
@@ -691,7 +692,7 @@ def listed_groups(
         groups_by_column = dict(zip(columns, groups_by_column.values(), strict=True))
     if callers_list is not None:
         listed_by_caller = {"group", *(("group", column) for column in columns)}
-        return groups_by_column, listed_by_caller, None
+        return ListedGroups(groups_by_column, listed_by_caller, combinations=None)
 
     occurring = {
         name: groups_by_column[name]
@@ -711,7 +712,7 @@ def listed_groups(
             tuple(combination[j] for j in column_numbers) for combination in combinations_of_fit
         }
         combinations = tuple(sorted(occurring_combinations, key=repr))
-    return occurring, listed, combinations
+    return ListedGroups(occurring, listed, combinations)
 
 
 # -- rows --------------------------------------------------------------------------------------------------
@@ -886,10 +887,12 @@ def _counted(
     clusters = None
     if given.clusters is not None:
         clusters = numbered(given.clusters, "clusters", given.n_labels)
-    groups_by_column, listed, combinations = listed_groups(final, given.listed[1], columns)
+    listed = listed_groups(final, given.listed[1], columns)
+    listed_kinds = listed.kinds
     if listed_labels is not None:
-        listed.add("class")
-    if errors and "group" not in listed:
+        listed_kinds = {*listed_kinds, "class"}
+    groups_by_column = listed.by_column
+    if errors and "group" not in listed_kinds:
         groups_by_column = {}  # a "worst" error seen is about the groups among these rows
 
     labels = classes[:0] if given.labels is None else given.labels
@@ -909,7 +912,7 @@ def _counted(
     )
     if n_unlabeled:
         answered = answered.without_labels(n_unlabeled)
-    strata = replace(answered.strata, known=combinations)
+    strata = replace(answered.strata, known=listed.combinations)
     if answered.costs is not None:
         strata = replace(strata, cost_range=_checked_range(given.cost_range, answered.costs))
     if errors and None not in columns:
@@ -917,7 +920,7 @@ def _counted(
     return FreshRows(
         replace(answered, strata=strata),
         final=final,
-        listed=listed,
+        listed=listed_kinds,
         clusters=clusters,
         n_unlabeled=n_unlabeled,
     )

@@ -517,7 +517,7 @@ class RateFamily:
         )
         bounds = []
         for sample, target in zip(self.samples, targets.tolist(), strict=True):
-            method, lower, upper = self.method_and_bounds(sample, level)
+            lower, upper = self.bounds_of(sample, level, self.sides)
             bounds.append(
                 replace(
                     template,
@@ -526,7 +526,7 @@ class RateFamily:
                     lower=lower,
                     upper=upper,
                     n=len(sample.rows),
-                    method=method,
+                    method=self.method_of(sample),
                     target=_number_or_none(target),
                     of_seen=self.of_seen and not np.isnan(target),
                 )
@@ -668,28 +668,30 @@ class RateFamily:
         fewest = rows_for_no_error(gap, level) if gap else 1
         return math.ceil(min(max(bound.n * growth, fewest), MOST_ROWS))
 
-    def method_and_bounds(
-        self, sample: Sample, level: float, sides: Sequence[str] = ()
-    ) -> tuple[str, float, float]:
-        """Return the method, and the lower and upper bound on the mean of a subgroup.
+    def method_of(self, sample: Sample) -> str:
+        """Return the name of the method that bounds the mean of a subgroup."""
+        if not len(sample.rows):
+            return NO_ROWS
+        if sample.among is not None:
+            return BETTING
+        return mean_bound(counts=self.exact).name
 
-        ``sides`` are bounded, by default the sides of the family. Another side has the trivial bound.
+    def bounds_of(
+        self, sample: Sample, level: float, sides: Sequence[str]
+    ) -> tuple[float, float]:
+        """Return the lower and the upper bound on the mean of a subgroup, each at the level.
+
+        A side that is not among ``sides`` has the trivial bound: the smallest or largest value of a row.
         """
         lower = sample.low
         upper = sample.high
-        if not len(sample.rows):
-            return NO_ROWS, lower, upper
-        method = BETTING
-        if sample.among is None:
-            method = mean_bound(counts=self.exact).name
-        sides = sides or self.sides
-        if lower == upper:  # all rows have one value
-            return method, lower, upper
+        if not len(sample.rows) or lower == upper:
+            return lower, upper
         if BELOW in sides:  # an upper bound on the complement
             lower = sample.high - self._upper(sample.mirrored, level) + sample.low
         if ABOVE in sides:
             upper = self._upper(sample, level)
-        return method, lower, upper
+        return lower, upper
 
     def is_comparison(self, number: int) -> bool:
         """Return whether a number of `bounds` is that of the gap or ratio, after those of all subgroups."""
@@ -707,7 +709,7 @@ class RateFamily:
             upper = comparison.upper
         else:
             side = BELOW if sense == "≤" else ABOVE
-            _, lower, upper = self.method_and_bounds(self.samples[number], 0.05, (side,))
+            lower, upper = self.bounds_of(self.samples[number], 0.05, (side,))
         if sense == "≤":
             return lower
         return upper

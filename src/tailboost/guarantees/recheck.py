@@ -173,14 +173,41 @@ def _block_means(values: Floats, n: int) -> Floats:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """Sums over the rows of one subgroup."""
+
+    n: int  # number of rows
+    weight: float  # of the denominator: for most rates the number of rows
+    counted: float  # sum of the numerator
+
+    @classmethod
+    def of_sample(cls, sample: Sample) -> Totals:
+        """Return the sums of the rows of a subgroup."""
+        weight = float(len(sample.rows))
+        if sample.among is not None:
+            weight = float(sample.among.sum())
+        return cls(len(sample.rows), weight, float(sample.values.sum()))
+
+    def plus(self, other: Totals) -> Totals:
+        """Return the sums of these rows and of others."""
+        return Totals(
+            self.n + other.n, self.weight + other.weight, self.counted + other.counted
+        )
+
+    def minus(self, other: Totals) -> Totals:
+        """Return the sums of these rows without others among them."""
+        return Totals(
+            self.n - other.n, self.weight - other.weight, self.counted - other.counted
+        )
+
+
+@dataclass(frozen=True)
 class Bets:
     """The bets against one claim after some batches, and sums of the rows they were made on."""
 
     # One for each way to break the claim; none before the first batch.
     bets: tuple[Evidence, ...] = ()
-    # Of each subgroup: number of rows, weight of the denominator (for most rates the number of
-    # rows), and the sum of the numerator. Empty before the first batch.
-    totals: tuple[tuple[int, float, float], ...] = ()
+    totals: tuple[Totals, ...] = ()  # of each subgroup; empty before the first batch
 
     def add(self, claim: Claim, samples: Sequence[Sample]) -> Bets:
         """Return the bets after one more batch, of which ``samples`` are the rows of each subgroup.
@@ -199,29 +226,31 @@ class Bets:
             if abs(bet.bound - level) > 1e-9:  # more than rounding
                 raise ValueError("cost_range has to be the same for all batches")
             bets.append(bet.add(numbers))
-        totals = []
-        for sample in samples:
-            weight = float(len(sample.rows))
-            if sample.among is not None:
-                weight = float(sample.among.sum())
-            totals.append((len(sample.rows), weight, float(sample.values.sum())))
-        return Bets(tuple(bets), _combined(totals, self.totals, 1))
+        totals = list(map(Totals.of_sample, samples))
+        if self.totals:
+            totals = list(map(Totals.plus, totals, self.totals))
+        return Bets(tuple(bets), tuple(totals))
 
     def since(self, before: Bets) -> Bets:
         """Return the sums of the rows after an earlier state, without bets."""
-        return Bets((), _combined(self.totals, before.totals, -1))
+        if not before.totals:
+            return Bets((), self.totals)
+        return Bets((), tuple(map(Totals.minus, self.totals, before.totals)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bets as plain types, for JSON; `from_dict` is the inverse."""
         return {
             "bets": [bet.to_dict() for bet in self.bets],
-            "totals": [list(of_subgroup) for of_subgroup in self.totals],
+            "totals": [[totals.n, totals.weight, totals.counted] for totals in self.totals],
         }
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Bets:
         """Return bets written by `to_dict`."""
-        totals = ((int(n), float(weight), float(total)) for n, weight, total in state["totals"])
+        totals = [
+            Totals(int(n), float(weight), float(counted))
+            for n, weight, counted in state["totals"]
+        ]
         return cls(tuple(map(Evidence.from_dict, state["bets"])), tuple(totals))
 
     @property
@@ -238,31 +267,16 @@ class Bets:
     @property
     def n(self) -> int:
         """Number of rows; of several subgroups the smallest number."""
-        return min((n for n, _, _ in self.totals), default=0)
+        return min((totals.n for totals in self.totals), default=0)
 
     def estimate(self, form: str) -> float | None:
         """Return the rate, gap or ratio of the rows, by the form of the claim; None without rows."""
-        means = [total / weight for _, weight, total in self.totals if weight]
+        means = [totals.counted / totals.weight for totals in self.totals if totals.weight]
         if not means or (form == "mean" and not self.n):
             return None
         if form == "mean":
             return means[0]
         return float(COMPARISONS[form].of_rates(np.array(means)))
-
-
-def _combined(
-    totals: Sequence[tuple[int, float, float]],
-    others: Sequence[tuple[int, float, float]],
-    sign: int,
-) -> tuple[tuple[int, float, float], ...]:
-    """Return the sum (sign 1) or the difference (−1) of totals by subgroup, see `Bets`.
-
-    Empty ``others`` are those before the first batch, which are zero.
-    """
-    if not others:
-        return tuple(totals)
-    combined = np.array(totals) + sign * np.array(others)
-    return tuple((int(n), weight, total) for n, weight, total in combined.tolist())
 
 
 def rows_by_subgroup(answered: Answered, by: Any) -> dict[Any, int]:

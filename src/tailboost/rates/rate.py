@@ -831,16 +831,13 @@ class Limit(Expression):
         TypeError, ValueError
             If the bound is not a number, or is outside of the possible range.
         """
-        by_subgroup = isinstance(bound, Mapping) and form not in COMPARISONS
-        in_percent = any(
-            isinstance(value, str) for value in (bound.values() if by_subgroup else [bound])
-        )
-        if by_subgroup:
+        if isinstance(bound, Mapping) and form not in COMPARISONS:
             if not bound:
                 raise ValueError(f"{rate!r}: a dict of bounds must name a subgroup, got {{}}")
             pairs = tuple(
                 (plain(name), _checked_bound(rate, value)) for name, value in bound.items()
             )
+            in_percent = any(isinstance(value, str) for value in bound.values())
             return cls(form, rate, pairs, in_percent=in_percent)
         value = _checked_bound(rate, bound)
         if form in COMPARISONS:
@@ -860,7 +857,7 @@ class Limit(Expression):
                     f"{form}({rate!r}): the bound must be from 0 to {largest_bound:g}, got "
                     f"{value:g}"
                 )
-        return cls(form, rate, value, in_percent=in_percent)
+        return cls(form, rate, value, in_percent=isinstance(bound, str))
 
     def bounds(self, names: list[Any]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
@@ -1071,10 +1068,12 @@ class Limit(Expression):
         if self.compares:
             return replace(self, rate=rate) if self.comparison.of_complements else None
         form = AT_LEAST if self.from_above else AT_MOST
-        if isinstance(self.bound, tuple):
-            pairs = tuple((name, round(1.0 - bound, 12)) for name, bound in self.bound)
-            return replace(self, form=form, rate=rate, bound=pairs)
-        return replace(self, form=form, rate=rate, bound=round(1.0 - self.bound, 12))
+        bound = self.bound
+        if isinstance(bound, tuple):
+            bound = tuple((name, round(1.0 - value, 12)) for name, value in bound)
+        else:
+            bound = round(1.0 - bound, 12)
+        return replace(self, form=form, rate=rate, bound=bound)
 
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
@@ -1155,10 +1154,6 @@ class Limit(Expression):
             return float(self.comparison.of_rates(values))
         smallest, largest = map(float, smallest_and_largest(values))
         return largest if self.from_above else smallest
-
-    def terms(self, strata: Strata) -> Terms:
-        """Return the terms of the rates."""
-        return self.rate.terms(strata)
 
     def __bool__(self) -> bool:
         raise TypeError(

@@ -389,7 +389,7 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     """
     if limit.rate.is_ratio or limit.rate.kind == "cost":
         return None  # their rows or their range depend on the predictions
-    terms = limit.terms(strata)
+    terms = limit.rate.terms(strata)
     counts = np.zeros((len(strata.mass), strata.n_actions))
     counts[:, 0] = strata.mass
     if strata.mean_costs is not None:

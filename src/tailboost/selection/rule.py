@@ -34,7 +34,6 @@ from tailboost.selection.rule_forms import (
     sql_by_group,
     sql_number,
     sql_value,
-    with_other_group,
 )
 
 RULE_FORMAT = 1
@@ -256,7 +255,7 @@ class Rule:
                     known_groups,
                     deferred=deferred,
                 ),
-                with_other_group(groups, self.groups),
+                groups,
                 self.groups,
                 n_rows_of(next(iter(tables.values()))),
                 self.classes,

@@ -67,10 +67,12 @@ def only_column(groups: Groups, n: int, counted_in: str) -> Labels:
 
 def with_other_group(groups: Groups, rule_groups: Sequence[Any]) -> Groups:
     """Return groups with a name for missing entries: 'missing' if the rule has it, or else an unknown one."""
-    names = list(rule_groups)
-    other_group = max(names) + ("?" if isinstance(names[0], str) else 1)
-    groups = with_missing_group(groups, names)
-    return with_missing_group(groups, [other_group], other_group)
+    last_group = max(rule_groups)
+    no_group = last_group + type(last_group)(
+        1
+    )  # "m1" is behind the last group "m", and 4 behind 3
+    groups = with_missing_group(groups, rule_groups)
+    return with_missing_group(groups, [no_group], no_group)
 
 
 def answers_with_default(
@@ -88,7 +90,7 @@ def answers_with_default(
     answer : callable
         Returns the answers to rows from their numbers and their groups, all of the rule.
     groups : column, or table of one column
-        The groups of the rows, without missing entries.
+        The groups of the rows; missing entries are of the group 'missing' if the rule has it.
     rule_groups : sequence
         The groups of the rule.
     n : int
@@ -104,7 +106,7 @@ def answers_with_default(
         raise ValueError(
             f"default={default!r} is no answer of this rule: give one of {listing}"
         )
-    column = only_column(groups, n, "rows")
+    column = only_column(with_other_group(groups, rule_groups), n, "rows")
     known_rows = np.flatnonzero(np.isin(column, np.asarray(rule_groups)))
     answers = np.full(n, default, dtype=object)
     if known_rows.size:

@@ -36,7 +36,7 @@ from tailboost.rows.ledger import Attempt, Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
-from tailboost.selection.rule_forms import answers_with_default, with_other_group
+from tailboost.selection.rule_forms import answers_with_default
 from tailboost.selection.threshold_rule import ThresholdRule
 from tailboost.storage.score_columns import columns_of_file
 
@@ -182,7 +182,7 @@ class RuleClassifier(ReportedClassifier):
             lambda rows, known_groups: self.predict(
                 take(table, rows), groups=known_groups, deferred=deferred
             ),
-            with_other_group(self._group_argument(X, groups)["groups"], rule_groups),
+            self._group_argument(X, groups)["groups"],
             rule_groups,
             n_rows_of(table),
             self.rule.classes,
