@@ -99,13 +99,13 @@ class LimitedFamily:
         if self.limit.compares:
             errors_and_rows = list(zip(errors.tolist(), rows.tolist(), strict=True))
             return all_pairs_pass(errors_and_rows, self.limit.pair, level)
-        kept_by_construction = ~((self.wrong > 0) & ~never).any(axis=(1, 2))
+        errors_are_possible = ((self.wrong > 0) & ~never).any(axis=(1, 2))  # shape (m,)
         largest_counts = [
             most_reached(n, share, level)
             for n, share in zip(rows.tolist(), self.largest_shares.tolist(), strict=True)
         ]
         passed = (rows > 0) & (errors <= np.array(largest_counts))
-        return bool((kept_by_construction | passed).all())
+        return bool((passed | ~errors_are_possible).all())
 
     def restricts(self, answer: int) -> Mask:
         """Return which rates count this answer against the limit, and no other answer, shape (m,)."""

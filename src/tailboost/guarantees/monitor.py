@@ -278,8 +278,12 @@ class Monitor:
             if limit is None:
                 raise ValueError(f"max_error={max_error!r} sets no target below 1")
             monitored = (limit,)
-        if not groups:
-            _refuse_groups(monitored)
+        for limit in monitored:
+            if limit.rate.needs_groups and not groups:
+                raise ValueError(
+                    f"{limit!r} needs groups, and the fit of the model had none: name them in "
+                    "subgroups="
+                )
         bounds = chain.from_iterable(_bounds_of_limit(limit, strata) for limit in monitored)
         targets_as_bounds = Certificate(
             tuple(bounds), confidence=confidence, n_rows=0, notes=()
@@ -705,16 +709,6 @@ def _against_limit(alarm: RecheckedBound) -> str:
             "certificate is tighter than the limit."
         )
     return f" The stated limit is {bound.limit}, and the estimate on all rows breaks it."
-
-
-def _refuse_groups(limits: Sequence[Limit]) -> None:
-    """Raise ValueError if a limit is about groups."""
-    for limit in limits:
-        if limit.rate.needs_groups:
-            raise ValueError(
-                f"{limit!r} needs groups, and the fit of the model had none: name them in "
-                "subgroups="
-            )
 
 
 def _strata_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -317,12 +318,11 @@ class CertifiedBound:
     @property
     def bound_text(self) -> str:
         """The certified sides, as printed."""
-        lower, upper = (
-            bound_words(
-                bound, self.n, above=is_upper, beside=self.target, in_percent=self.in_percent
-            )
-            for bound, is_upper in ((self.lower, False), (self.upper, True))
+        words = partial(
+            bound_words, n_rows=self.n, beside=self.target, in_percent=self.in_percent
         )
+        lower = words(self.lower, above=False)
+        upper = words(self.upper, above=True)
         if self.sense == "≥":
             return f"≥ {lower}"
         if self.sense == "≤" or self.lower == 0.0:  # 0 bounds every rate from below

@@ -144,15 +144,15 @@ class Strata:
             mean_costs = sums / np.where(mass > 0, mass, 1.0)[:, None]  # 0 without rows
             cost_range = (float(costs.min()), float(costs.max()))
         strata = cls(
-            labels,
-            plain(tuple(columns)),
-            plain(tuple(map(tuple, values))),
-            combinations.astype(np.intp),
-            mass,
-            size,
-            defers,
-            mean_costs,
-            cost_range,
+            classes=labels,
+            columns=plain(tuple(columns)),
+            values=plain(tuple(map(tuple, values))),
+            combinations=combinations.astype(np.intp),
+            mass=mass,
+            size=size,
+            defers=defers,
+            mean_costs=mean_costs,
+            cost_range=cost_range,
         )
         return strata, stratum
 
