@@ -306,16 +306,18 @@ def calibrate(
             missing=missing,
         )
         _calibrate_scores(request, rule_selection, positive)
-    elif (label_file := LabelFile.read_if_several(model)) is not None:
-        options_of_one_label = (
-            max_error, target, group, previous, positive, objective, training_rows, by_group
-        )  # fmt: skip
-        if any(value is not None for value in options_of_one_label):
-            raise BadInput("rules of several labels per row are calibrated by --limit alone")
-        _calibrate_labels(request, label_file, selection)
-    else:
+        return
+    label_file = LabelFile.read_if_several(model)
+    if label_file is None:
         read_objective(objective)  # is checked, though a stored model has its own
         _calibrate_model(request, model, selection, columns, by_group)
+        return
+    options_of_one_label = (
+        max_error, target, group, previous, positive, objective, training_rows, by_group
+    )  # fmt: skip
+    if any(value is not None for value in options_of_one_label):
+        raise BadInput("rules of several labels per row are calibrated by --limit alone")
+    _calibrate_labels(request, label_file, selection)
 
 
 @dataclass(frozen=True)

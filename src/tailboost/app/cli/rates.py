@@ -237,9 +237,11 @@ def _check_divisions(
             raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
             advice = did_you_mean(str(name), columns) or f"add --group {shell_word(name)}"
-            if names_in_file is not None and str(name) not in (names := names_in_file()):
-                has = columns_instead(list(names), str(name), "they have")
-                advice = f"the data have no such column; {has}"
+            if names_in_file is not None:
+                names = list(names_in_file())
+                if str(name) not in names:
+                    has = columns_instead(names, str(name), "they have")
+                    advice = f"the data have no such column; {has}"
             raise BadInput(f"{rate!r} needs the groups of {name!r}; {advice}")
 
 
