@@ -151,13 +151,19 @@ def test_the_summary_says_that_plain_error_minimisation_has_all_weight():
     assert "has all weight" not in str(mixed.summary_)
 
 
-def test_the_table_of_errors_names_effective_rows():
+def test_the_table_of_errors_counts_different_rows_and_explains_the_number_of_weighted_ones():
     """Rows that occur twice are no more rows, so the column is not the number of rows of the table."""
     X, y = noisy(300)
     clf = tb.AdaLPBoostClassifier(TREE, cv="train", random_state=0).fit(np.r_[X, X], np.r_[y, y])
     heading, line = str(clf.summary_).splitlines()[1:3]
-    assert heading.startswith("class  effective rows  estimate")
+    assert heading.startswith("class  different rows  estimate")
     assert int(line.split()[1]) == np.count_nonzero(y == clf.classes_[0])
+    w = np.linspace(1, 3, len(y))
+    clf = tb.AdaLPBoostClassifier(TREE, cv="train", random_state=0).fit(X, y, sample_weight=w)
+    heading, line = str(clf.summary_).splitlines()[1:3]
+    assert heading.startswith("class  effective rows, (Σw)²/Σw²  estimate")
+    of_first = w[y == clf.classes_[0]]
+    assert int(line.split()[1]) == round(of_first.sum() ** 2 / (of_first**2).sum())
 
 
 def test_draws_follow_the_shares_and_are_reproducible():

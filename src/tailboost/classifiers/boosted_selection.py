@@ -16,6 +16,7 @@ from tailboost.classifiers.input import marked_if_seen, regroup, selection_data
 from tailboost.core.array_types import Groups, Stated
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning, warn_user
+from tailboost.core.rate_words import estimate_words
 from tailboost.rates import Limit, Objective, error, limits_to_keep
 from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged
@@ -360,8 +361,9 @@ def missed_words(
         allowed = "allowed less than"
     words = f"the bound is not met on {mixture.pool.rows.words}"
     if missed:
+        n_rows = len(mixture.pool.rows)
         listed = ", ".join(
-            f"{unit_name(name)} ({error:.3g}, {allowed} {bound:.3g})"
+            f"{unit_name(name)} ({estimate_words(error, n_rows, beside=bound)}, {allowed} {bound:.6g})"
             for name, error, bound in missed[:SUBGROUPS_WARNED]
         )
         words += f" for {mixture.problem.steering.by} {listed}"

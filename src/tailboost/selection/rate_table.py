@@ -474,7 +474,11 @@ class RateTable:
 
         columns: list[tuple[str, Callable[[RateLine], str]]] = []
         if self.kind:
-            columns += [(self.kind, unit), ("effective rows", lambda line: f"{line.rows:,.0f}")]
+            sizes = np.array([line.rows for line in self.lines])
+            rows_heading = "effective rows, (Σw)²/Σw²"
+            if np.allclose(sizes, np.rint(sizes), rtol=1e-9):  # equal weights
+                rows_heading = "different rows"
+            columns += [(self.kind, unit), (rows_heading, lambda line: f"{line.rows:,.0f}")]
         else:
             columns += [("rate", attrgetter("rate")), ("subgroup", unit)]
         if self.kind and len({line.rule for line in self.lines}) > 1:
