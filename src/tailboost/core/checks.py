@@ -1322,14 +1322,15 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     has_default_names = hasattr(names, "step") and (names.start, names.step) == (0, 1)
     if has_default_names and set(spellings) != set(wanted):  # 0, 1, …, as pandas gives them
         return np.asarray(table)
-    _refuse_columns(names.tolist(), name, labels)
+    _refuse_columns(names.tolist(), spellings, name, labels)
     order = [spellings.index(label) for label in wanted]
     return np.asarray(table)[:, order]
 
 
-def _refuse_columns(columns: list[Any], name: str, labels: list[Any]) -> None:
-    """Raise if a column is no class, or a class has no column or several."""
-    spellings = _spellings(columns, labels)
+def _refuse_columns(
+    columns: list[Any], spellings: list[Any], name: str, labels: list[Any]
+) -> None:
+    """Raise if a column is no class, or a class has no column or several; ``spellings`` are the columns'."""
     label_spellings = _spellings(labels, labels)
     for column, spelling in zip(columns, spellings, strict=True):
         if spelling not in label_spellings:

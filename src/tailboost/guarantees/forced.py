@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -317,24 +318,23 @@ def what_forces(
     candidates.sort(key=lambda limited_bound: limited_bound.answer is None)
     error = float(wrong.mean())
     least_room = replace(_as_forced(limited[0], limits, fresh), error=error, given=given_error)
-    errors_without: dict[Forced, float] = {}
+    freed = []  # each limit with the error of the rule without it
     for limited_bound in candidates[:MOST_FREED]:
         wrong_without = _wrong_without(limited_bound, limits, result, fresh, run_for)
         if wrong_without is not None:
             differences = wrong - wrong_without
-            without = float(wrong_without.mean())
             forced = replace(
                 _as_forced(limited_bound, limits, fresh),
                 error=error,
-                without=without,
+                without=float(wrong_without.mean()),
                 noise=float(differences.std()) / np.sqrt(len(differences)),
                 given=given_error,
             )
-            errors_without[forced] = without
-    costly = [forced for forced in errors_without if forced.forces]
+            freed.append(forced)
+    costly = [forced for forced in freed if forced.forces]
     if costly:
-        return min(costly, key=errors_without.__getitem__)
-    return min(errors_without, key=lambda forced: forced.room, default=least_room)
+        return min(costly, key=attrgetter("without"))
+    return min(freed, key=attrgetter("room"), default=least_room)
 
 
 def _wrong_without(

@@ -380,16 +380,15 @@ class PlannedRoom:
         have_room = []
         for limit, shares in zip(self.limits, self.shares, strict=True):
             rates = limited_rates(limit, data.strata, data.stratum, data.probabilities)
-            powers = [0.0]
-            if len(rates) >= len(shares):
-                powers = []
+            powers = []
             for rate in rates:
                 predicted, n_rows = rate.predicted_shares(along, np.zeros(1))
                 power = power_of_shares(
                     predicted, n_rows, rate.largest_share, self.ratio, self.part * self.level
                 )
                 powers.append(float(power[0]))
-            have_room.append(min(powers) >= LEAST_POWER)
+            all_are_selected = len(rates) >= len(shares)
+            have_room.append(all_are_selected and min(powers) >= LEAST_POWER)
         return have_room
 
     @property

@@ -904,9 +904,9 @@ class Limit(Expression):
         sign = self.sign
         if terms.is_ratio:
             matrices = terms.beyond(np.nan_to_num(bounds))[limited]
-            return [Inequality(sign * C, 0.0, 0.0) for C in matrices]
+            return [Inequality(sign * matrix, 0.0, 0.0) for matrix in matrices]
         pairs = zip(terms.linear[limited] / scale, bounds[limited] / scale, strict=True)
-        return [Inequality(sign * C, 0.0, sign * bound) for C, bound in pairs]
+        return [Inequality(sign * matrix, 0.0, sign * bound) for matrix, bound in pairs]
 
     def _rows_of_comparison(self, terms: Terms, scale: float) -> list[Inequality]:
         """Return the inequalities of a gap or ratio between the subgroups with rows.
@@ -929,8 +929,8 @@ class Limit(Expression):
                 )
                 for i, j in np.argwhere(self.comparison.pairs(len(matrices)))
             ]
-        upper = [Inequality(C, -1.0, largest_difference / scale) for C in matrices]
-        lower = [Inequality(-C, factor, 0.0) for C in matrices]
+        upper = [Inequality(matrix, -1.0, largest_difference / scale) for matrix in matrices]
+        lower = [Inequality(-matrix, factor, 0.0) for matrix in matrices]
         return upper + lower
 
     def price(self, duals: Floats, values: Floats) -> float:

@@ -268,11 +268,11 @@ class Split:
             return cls(folds(places, n_folds), "cv")
         is_held_out = held_out(places, size)
         if is_held_out.all() or not is_held_out.any():
-            how_many = "no"
+            no_or_only = "no"
             if is_held_out.all():
-                how_many = "only"
+                no_or_only = "only"
             raise ValueError(
-                f"cv={size:g} leaves {how_many} validation rows of {n_distinct} "
+                f"cv={size:g} leaves {no_or_only} validation rows of {n_distinct} "
                 "distinct ones; use folds, another fraction or more rows"
             )
         return cls(np.where(is_held_out, 0, -1), size)
