@@ -1031,6 +1031,58 @@ def test_monitor_tests_the_limits_on_later_batches(files, rule):
     assert "selection data" in refused("monitor", rule, files / "scores.csv", "--state", state)
 
 
+def test_monitor_reads_the_certificate_of_a_rule_file(files, rule, tmp_path):
+    certified, later = tmp_path / "certified.json", tmp_path / "later.csv"
+    done("calibrate", rule, files / "fresh.csv", "--limit", "miss(toxic, by=lang) <= .4", "--out", certified)
+    table(800, 17).to_csv(later, index=False)
+    states = [tmp_path / "own.json", tmp_path / "named.json"]
+    own = done("monitor", certified, later, "--state", states[0])
+    named = done("monitor", certified, later, "--state", states[1], "--certificate", certified)
+    assert named == own
+    assert json.loads(states[0].read_text()) == json.loads(states[1].read_text())
+    says = "it is a rule without a certificate; state the limits to test by --limit"
+    assert says in refused("monitor", rule, later, "--state", tmp_path / "s.json", "--certificate", rule)
+
+
+def test_ages_as_groups_are_told_with_bands(files, tmp_path):
+    data, out = tmp_path / "ages.csv", tmp_path / "rule.json"
+    ages = np.random.default_rng(0).integers(20, 60, 1500)
+    table(1500, 0).assign(age=ages, site=ages % 20).to_csv(data, index=False)
+    columns = ["--score", "p_toxic", "--target", "label", "--limit", "miss(toxic) <= .2", "--out", out]
+    says = "--group age: 40 different numbers, and each is a group; for bands add a column to the file"
+    warned = call("tune", data, *columns, "--group", "age").stderr
+    assert says in " ".join(warned.split())
+    code = re.search(r"such as (table.*)", warned)[1]
+    frame = pd.read_csv(data)
+    exec(code, {"pandas": pd, "table": frame})
+    assert sorted(frame["age_band"].unique()) == ["(0, 40]", "(40, 65]"]
+    assert "different numbers" not in call("tune", data, *columns, "--group", "site").stderr
+    fit = [
+        "--target",
+        "label",
+        "--method",
+        "xgboost-cells",
+        "--model",
+        tmp_path / "m.model",
+        "--group",
+        "age",
+    ]
+    assert says in " ".join(call("fit", data, *fit).stderr.split())
+
+
+def test_a_certificate_of_rows_fresh_as_stated_names_the_option_for_training_rows(files, tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    model, train = tmp_path / "other.model", table(400, 19)
+    train.to_csv(tmp_path / "train.csv", index=False)
+    tb.save_model(LogisticRegression().fit(train[["p_toxic"]], train["label"]), model)
+    arguments = [model, files / "fresh.csv", "--target", "label", "--limit", "miss(toxic) <= .9"]
+    assert "fresh as you state; --training-rows FILE finds overlap" in done("certify", *arguments)
+    training_rows = ["--training-rows", tmp_path / "train.csv"]
+    assert "--training-rows" not in done("certify", *arguments, *training_rows)
+    assert "equal" in refused("certify", model, tmp_path / "train.csv", *arguments[2:], *training_rows)
+
+
 def test_grades_that_repeat_are_different_rows(files):
     """Fresh rows with the same few grades are no copies of each other."""
     for seed, name in enumerate(["grades", "grades1", "grades2", "grades3"]):

@@ -139,6 +139,21 @@ def test_a_file_without_a_header_is_told_by_its_names(tmp_path):
     assert "is a number" not in refused("fit", good, "--target", "Y", "--model", model)
 
 
+def test_a_file_of_text_without_a_header_is_told_by_a_name_that_is_a_value(tmp_path):
+    data = tmp_path / "bare.csv"
+    data.write_text("oslo,no\nbergen,yes\noslo,yes\n", encoding="utf-8")
+    says = "the name 'oslo' is also a value of its column: if the first line of a file holds data, write a"
+    for arguments in (
+        ["fit", data, "--target", "y", "--model", tmp_path / "m.model"],
+        ["tune", data, *SCORE, "--out", tmp_path / "r.json"],
+    ):
+        assert says in refused(*arguments)
+    with pytest.raises(ValueError, match=says):
+        datasets.load_table(data, "target")
+    data.write_text("town,ill\nbergen,yes\noslo,yes\n", encoding="utf-8")
+    assert "first line" not in refused("fit", data, "--target", "y", "--model", tmp_path / "m.model")
+
+
 @pytest.mark.parametrize(
     ("names", "number"),
     [

@@ -108,6 +108,27 @@ class Answers:
         return self.classes_[X[:, 0].astype(int)]
 
 
+def test_the_features_are_the_columns_of_the_table_and_not_of_the_encoded_one(tmp_path):
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    table = pd.DataFrame({"age": X[:, 0], "town": np.resize(["a", "b", "c"], 1600)})
+    encoder = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
+    model = make_pipeline(encoder, LogisticRegression()).fit(table[:600], Y[:600])
+    assert "Features: age, town." in tb.ModelCard.of(model, table[600:], Y[600:]).to_markdown()
+    unnamed = LogisticRegression().fit(X[:600], Y[:600])
+    assert "Features: 20 columns without names." in tb.ModelCard.of(unnamed, X[600:], Y[600:]).to_markdown()
+    data, file = tmp_path / "rows.csv", tmp_path / "m.model"
+    table.assign(y=Y).to_csv(data, index=False)
+    for command in (
+        ["fit", data, "--method", "forest", "--target", "y", "--model", file],
+        ["card", file, data],
+    ):
+        output = testing.CliRunner().invoke(cli.app, [str(word) for word in command]).output
+    assert "Features: age, town." in output
+
+
 def test_the_worst_class_has_the_largest_error_and_no_class_exceeds_the_bound():
     y = np.repeat([0, 1, 2], [150, 100, 4])
     answers = y.copy()

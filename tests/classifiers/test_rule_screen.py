@@ -93,6 +93,8 @@ def test_printed_numbers_are_true(n, in_percent):
         near = limit + (value - limit) / 100
         shown = read(estimate_words(near, n, beside=limit, in_percent=in_percent))
         assert (shown > limit) == (near > limit)
+        # A reader who compares the printed numbers sees at least half, at most 1.5 of the distance.
+        assert abs(shown - near) <= abs(near - limit) / 2 + 1e-6
         assert read(stated_words(round(limit, 3), in_percent=in_percent)) == pytest.approx(round(limit, 3))
 
 
@@ -101,6 +103,8 @@ def test_more_rows_have_more_digits():
     assert estimate_words(0.21873, 600) == "0.22"
     assert estimate_words(0.21873, 6_000, in_percent=True) == "21.9 %"
     assert estimate_words(0.21873, 60, in_percent=True) == "22 %"
+    assert estimate_words(0.42625, 800, beside=0.426, in_percent=True) == "42.62 %"
+    assert estimate_words(0.11278, 266, beside=0.5, in_percent=True) == "11 %"
     assert estimate_words(None, 0) == "–"
     assert bound_words(0.124, 50, above=True, beside=0.125) == "0.124"
 

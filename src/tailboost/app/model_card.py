@@ -163,7 +163,7 @@ class ModelCard:
             _errors(measured),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
-            _training(final, notes),
+            _training(model, notes),
             _attempts(judged(final)),
             _evidence(monitor),
             _limitations(measured.errors_certificate, final),
@@ -513,9 +513,9 @@ def _kind(final: Model) -> str:
     return type(final).__name__
 
 
-def _training(final: Model, notes: Mapping[str, Any]) -> Section:
+def _training(model: Model, notes: Mapping[str, Any]) -> Section:
     """Return the classifier, its training data according to the notes of a model file, and its features."""
-    lines = [f"Classifier: {notes.get('classifier', _kind(final))}."]
+    lines = [f"Classifier: {notes.get('classifier', _kind(last_step(model)))}."]
     if "rows" in notes:
         counts = [f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items()]
         data = f"{notes['rows']:,} rows of {notes.get('data', 'a table')}"
@@ -532,13 +532,11 @@ def _training(final: Model, notes: Mapping[str, Any]) -> Section:
     excluded = notes.get("not_features")
     if excluded:
         lines.append(f"Columns that are no features: {', '.join(excluded)}.")
-    if hasattr(final, "feature_names_in_"):
-        lines.append(f"Features: {', '.join(map(str, final.feature_names_in_))}.")
-    elif hasattr(final, "n_features_in_"):
-        lines.append(
-            f"Features: {final.n_features_in_} columns as the classifier reads them; a "
-            "category may be one."
-        )
+    # Of the whole pipeline: its last step has a column for each category.
+    if hasattr(model, "feature_names_in_"):
+        lines.append(f"Features: {', '.join(map(str, model.feature_names_in_))}.")
+    elif hasattr(model, "n_features_in_"):
+        lines.append(f"Features: {model.n_features_in_} columns without names.")
     return Section("Training", lines)
 
 

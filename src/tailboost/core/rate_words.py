@@ -55,15 +55,18 @@ def estimate_words(
     beside: float | None = None,
     in_percent: bool = False,
 ) -> str:
-    """Return an estimate from rows, on its side of the limit ``beside``; a dash for None."""
+    """Return an estimate from rows; a dash for None.
+
+    Its rounding changes the distance to the limit ``beside`` by at most half.
+    """
     if value is None or np.isnan(value):
         return "–"
     if abs(value) > 1.0:
         return f"{value:.4g}"
     digits = _least_digits(n_rows)
     if beside is not None and abs(value - beside) > 10.0**-MOST_DIGITS:
-        side = np.sign(value - beside)
-        while digits < MOST_DIGITS and side * (round(value, digits) - beside) <= 0:
+        most_rounding = abs(value - beside) / 2
+        while digits < MOST_DIGITS and abs(round(value, digits) - value) > most_rounding:
             digits += 1
     return fixed_words(value, digits, in_percent)
 

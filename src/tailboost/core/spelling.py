@@ -211,13 +211,21 @@ def other_separator(names: Sequence[Any]) -> str:
     return f"{columns}; if {match[0]!r} separates values, state {sep_of(match[0])}"
 
 
-def if_no_header(names: Iterable[Any]) -> str:
-    """Return advice for a table whose names of columns include a number; for others an empty text."""
-    for name in map(str, names):
-        if re.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?", name):
+def if_no_header(names: Iterable[Any], table: Any = None) -> str:
+    """Return advice for a table whose names of columns seem to be values; for others an empty text.
+
+    Such a name is a number, or a value of its own column of ``table``.
+    """
+    for name in names:
+        fault = ""
+        if re.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?", str(name)):
+            fault = "is a number"
+        elif table is not None and (table[name] == name).any():
+            fault = "is also a value of its column"
+        if fault:
             return (
-                f"; the name {name!r} is a number: if the first line of a file holds data, write "
-                "a line of column names above it"
+                f"; the name {str(name)!r} {fault}: if the first line of a file holds data, "
+                "write a line of column names above it"
             )
     return ""
 

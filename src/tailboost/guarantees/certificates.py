@@ -517,7 +517,8 @@ class Certificate:
     def assumed(self) -> str:
         """The assumption in short, also if the caller alone states so."""
         if self.as_stated:
-            return "Assumes independent rows, fresh as you state"
+            cure = as_typed("", "; --training-rows FILE finds overlap")
+            return f"Assumes independent rows, fresh as you state{cure}"
         return "Assumes independent rows that nothing was trained or selected on"
 
     def _words_of_later_attempt(self) -> list[str]:

@@ -260,7 +260,7 @@ class TableSchema:
         if not all(isinstance(name, str) for name in frame.columns):
             frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         changes = []
-        self._refuse_missing_columns(frame.columns.tolist())
+        self._refuse_missing_columns(frame)
         # Number columns are converted together: one by one the conversion takes longer than most models.
         dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
         number_names = []
@@ -288,8 +288,9 @@ class TableSchema:
         warn_of_empty_columns(table)
         return table
 
-    def _refuse_missing_columns(self, names: list[str]) -> None:
+    def _refuse_missing_columns(self, frame: Any) -> None:
         """Raise ValueError if the columns of a later table lack a feature."""
+        names = frame.columns.tolist()
         features = [column.name for column in self.columns]
         expected = set(features)
         if self.target is not None:
@@ -299,7 +300,7 @@ class TableSchema:
             new = [name for name in names if name not in expected]
             advice = other_separator(names)
             if not advice:
-                advice = f"{did_you_mean(missing[0], new)}the table has {listed(names)}{if_no_header(names)}"
+                advice = f"{did_you_mean(missing[0], new)}the table has {listed(names)}{if_no_header(names, frame)}"
             columns = "columns" if len(missing) > 1 else "column"
             raise ValueError(f"missing {columns} {listed(missing)}; {advice}")
 

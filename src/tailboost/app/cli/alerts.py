@@ -13,7 +13,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import datasets
-from tailboost.app.cli.models import NewRows
+from tailboost.app.cli.models import MOST_NUMBERS, NewRows, are_numbers, many_numbers_as_groups
 from tailboost.app.cli.options import CSV, CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
 from tailboost.app.datasets import TableSchema
@@ -25,7 +25,6 @@ from tailboost.rows.schema import dtype_kind
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
 CLASSES_TESTED = 50  # with more classes no column is tested for a leak
-MOST_NUMBERS = 20  # numeric classes without a warning; with more, the target may be a quantity
 ROWS_TESTED = 10_000  # rows on which each column is tested for a leak
 ID_DISTINCT = 0.95  # a text column with at least this fraction of distinct values is an id; names may repeat
 LEAK_ACCURACY = 0.98  # a column with at least this balanced accuracy alone is suspicious
@@ -116,6 +115,8 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
     They are about groups that determine the class, many numeric classes, codes as text, and data leakage.
     """
     for name in () if groups is None else groups:
+        if warning := many_numbers_as_groups("--group", groups[name]):
+            yield warning
         classes_of_group = pd.Series(y).groupby(groups[name].to_numpy()).nunique()
         if (classes_of_group == 1).all():
             yield (
@@ -123,7 +124,7 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
                 "nothing to the classes"
             )
     classes = np.unique(y)
-    if len(classes) > MOST_NUMBERS and _are_numbers(classes):
+    if len(classes) > MOST_NUMBERS and are_numbers(classes):
         yield (
             f"the target has {len(classes)} different numbers, and each is a class here; if "
             "the target is a quantity, divide it into a few ranges first"
@@ -134,7 +135,7 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
         texts = data[name].cat.categories
         # Without leading zeros, as in 01234, these texts would be a column of numbers.
         has_leading_zero = any(re.match(r"[+-]?0\d", str(text)) for text in texts)
-        if has_leading_zero and _are_numbers(texts):
+        if has_leading_zero and are_numbers(texts):
             yield f"column {name!r} has numbers with leading zeros: they are codes and are read as text"
     if len(y) >= FEWEST_ROWS and len(classes) <= CLASSES_TESTED:
         yield from _leaks(data, y)
@@ -151,11 +152,6 @@ def _leaks(data: Any, y: Column) -> Iterator[str]:
                 "(mean over classes); if its value is known only after the target, drop it: "
                 f"--drop {shell_word(name)}"
             )
-
-
-def _are_numbers(values: Column) -> bool:
-    """Return whether all values are numbers, or texts of numbers."""
-    return bool(pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all())
 
 
 def _looks_like_an_id(column: Column) -> bool:

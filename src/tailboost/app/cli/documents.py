@@ -104,7 +104,7 @@ def score_rows(
     for option, names in needed.items():
         for name in names:
             if name is not None and name not in table:
-                advice = columns_instead(list(table), name, "it has")
+                advice = columns_instead(list(table), name, "it has", table)
                 absent = f"{str(data)!r} has no column {name!r}"
                 if name in read_by_rule:
                     raise BadInput(

@@ -50,10 +50,9 @@ def where_experiments_are() -> str:
     if address and "//example.org/" not in address:  # not the address of an anonymous copy
         checkout += f" ({address})"
     return (
-        f"experiments are not part of the installed package: in {checkout} run pip install -e "
-        "'.[experiments]' and tailboost reproduce NAME. The algorithms of the papers are "
-        "here, with their settings: tailboost.published.adalpboost('tree', alpha=.1) and "
-        "others"
+        f"tailboost reproduce needs {checkout}: there run pip install -e '.[experiments]' and "
+        "tailboost reproduce NAME. The algorithms of the papers are in this package, with "
+        "their settings: tailboost.published.adalpboost('tree', alpha=.1) and others"
     )
 
 
@@ -102,8 +101,7 @@ def list_all(
             heads = list(lines[0])
             shared.plain_table(heads, cells, title=titles[key], left=len(heads))
     if package is None:
-        sentence = where_experiments_are()
-        shared.tell(f"\n{sentence[:1].upper()}{sentence[1:]}.")
+        shared.tell(f"\nExperiments\n{where_experiments_are()}.")
 
 
 def _methods() -> list[dict[str, str]]:

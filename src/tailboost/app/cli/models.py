@@ -22,6 +22,7 @@ from tailboost.app.cli.shared import (
     bad_input,
     check_output,
     say_aside,
+    warn,
     warnings_as_lines,
 )
 from tailboost.app.table_encoder import TableEncoder
@@ -38,6 +39,7 @@ from tailboost.core.spelling import (
     if_no_header,
     listed,
     other_separator,
+    shell_word,
     warn_alike,
 )
 from tailboost.rows.given import Given
@@ -56,6 +58,9 @@ from tailboost.storage.models import (
     write_ledger,
 )
 
+MOST_NUMBERS = (
+    20  # numeric classes or groups without a warning; with more, they may be a quantity
+)
 GROUPS_NAMED = 100  # values of a column of groups, as in `load_table`
 # Seconds to wait for another process that records an attempt in the same file.
 LOCK_SECONDS = 60.0
@@ -71,6 +76,29 @@ class Reading:
     unused: Sequence[str] = ()  # other columns: ids and the target
     # Whether the selection data are refused, because rates are estimated on the rows.
     fresh: bool = True
+
+
+def are_numbers(values: Column) -> bool:
+    """Return whether all values are numbers, or texts of numbers."""
+    return bool(pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all())
+
+
+def many_numbers_as_groups(option: str, groups: Column) -> str:
+    """Return a warning of a column of groups with many different numbers, such as ages; otherwise "".
+
+    ``option`` names the column, whose values are ``groups``.
+    """
+    values = pd.unique(groups)
+    if len(values) <= MOST_NUMBERS or not are_numbers(values):
+        return ""
+    name = groups.name
+    bands = (
+        f"table[{f'{name}_band'!r}] = pandas.cut(table[{name!r}], [0, 40, 65, 120]).astype(str)"
+    )
+    return (
+        f"{option} {shell_word(name)}: {len(values)} different numbers, and each is a group; for "
+        f"bands add a column to the file, in Python such as {bands}"
+    )
 
 
 @dataclass(frozen=True)
@@ -99,7 +127,7 @@ class NewRows:
     def _present(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput`, which begins with the option, for an absent one."""
         if name not in self.table:
-            has = columns_instead(list(self.table), name, "they have")
+            has = columns_instead(list(self.table), name, "they have", self.table)
             raise BadInput(f"{option}: the data have no column {name!r}; {has}")
         return self.table[name]
 
@@ -148,8 +176,11 @@ class NewRows:
                 raise BadInput(
                     f"{option}: column {name!r} has more than {GROUPS_NAMED} "
                     "different values; name a column of few groups, or write a column of "
-                    "bands such as 30-49 into the file"
+                    "bands such as 30-49 into the file, as by pandas.cut"
                 )
+            warning = many_numbers_as_groups(option, column)
+            if warning:
+                warn(warning)
             groups[name] = group_names(column, "missing")
         if not groups:
             return None
@@ -157,15 +188,15 @@ class NewRows:
         return pd.DataFrame(groups, dtype="category")
 
 
-def columns_instead(columns: list[Any], name: str, has: str) -> str:
+def columns_instead(columns: list[Any], name: str, has: str, table: Any = None) -> str:
     """Return advice for a table without a column of this name: another separator, or its columns.
 
-    ``has`` begins the list of its columns, as "it has".
+    ``has`` begins the list of its columns, as "it has". Values of ``table`` among the names are pointed out.
     """
     suggestion = did_you_mean(name, map(str, columns))
     return (
         other_separator(columns)
-        or f"{suggestion}{has} {listed(columns)}{if_no_header(columns)}"
+        or f"{suggestion}{has} {listed(columns)}{if_no_header(columns, table)}"
     )
 
 

@@ -47,7 +47,11 @@ State = Annotated[
     ),
 ]
 CertificateFile = Annotated[
-    Path | None, options.option("FILE", "First call: output of `tailboost certify --json`.")
+    Path | None,
+    options.option(
+        "FILE",
+        "First call: output of `tailboost certify --json`, or a calibrated rule (.json).",
+    ),
 ]
 Confidence = Annotated[
     float,
@@ -200,6 +204,21 @@ def read_state(
     return columns, model_monitor
 
 
+def _certificate_of_file(path: Path) -> Certificate:
+    """Return the certificate of a file of --certificate: an output of `certify`, or a calibrated rule."""
+    with reading(CERTIFICATE):
+        document = shared.read_json(path)
+    if "certificate" in document:
+        document = document["certificate"]
+        if document is None:
+            raise ValueError(
+                "it is a rule without a certificate; state the limits to test by --limit, or "
+                "make a rule with a certificate by `tailboost calibrate`"
+            )
+    with reading(CERTIFICATE):
+        return Certificate.from_dict(document)
+
+
 @dataclass(frozen=True)
 class _Bounds:
     """The bounds for a new monitor: a certificate, or otherwise targets or limits."""
@@ -227,8 +246,7 @@ class _Bounds:
             raise BadInput("--certificate, --max-error and --limit: give one of them")
         if path is not None:
             with shared.bad_input(f"--certificate {path}: "):
-                with reading(CERTIFICATE):
-                    certificate = Certificate.from_dict(shared.read_json(path))
+                certificate = _certificate_of_file(path)
                 refuse_other_rule(certificate, stored.model, "it")
             return cls(certificate)
         if targets is not None or limits:
@@ -281,7 +299,7 @@ class _Bounds:
 def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
     """Return the labels of a batch (None for a missing label); None without a column of labels."""
     if target is not None and target not in rows.table:
-        has = columns_instead(list(rows.table), target, "they have")
+        has = columns_instead(list(rows.table), target, "they have", rows.table)
         raise BadInput(f"--target: the data have no column {target!r}; {has}")
     name = target or stored.target
     if name is None or name not in rows.table:

@@ -143,7 +143,7 @@ def load_table(
     roles = {"target": [target], "group": groups, "drop": dropped, "text": texts}
     if weight is not None:
         roles["weight"] = [weight]
-    _check_roles(roles, names, source)
+    _check_roles(roles, raw.set_axis(names, axis=1), source)
     typed = raw
     from_csv = is_csv(Path(path))
     if from_csv:
@@ -179,13 +179,13 @@ def load_table(
     )
 
 
-def _check_roles(roles: Mapping[str, Sequence[str]], names: list[str], source: str) -> None:
+def _check_roles(roles: Mapping[str, Sequence[str]], frame: Any, source: str) -> None:
     """Raise ValueError if a column with a role is absent, or is the target and something else."""
     (target,) = roles["target"]
     for role, role_names in roles.items():
         for name in role_names:
-            if name not in names:
-                raise ValueError(_no_column(role, name, names, source))
+            if name not in frame:
+                raise ValueError(_no_column(role, name, frame, source))
             if role != "target" and name == target:
                 raise ValueError(
                     f"{source}: column {name!r} is the target; it cannot be the {role} column "
@@ -259,9 +259,10 @@ def _typed(
     return pandas.DataFrame(columns, index=raw.index)
 
 
-def _no_column(role: str, name: str, names: list[str], source: str) -> str:
+def _no_column(role: str, name: str, frame: Any, source: str) -> str:
     """Return the message about a missing column of a table, needed for a role such as "group"."""
     message = f"{source} has no column {name!r} ({role})"
+    names = frame.columns.tolist()
     advice = other_separator(names)
     if advice:
         return f"{message}: {advice}"
@@ -275,7 +276,7 @@ def _no_column(role: str, name: str, names: list[str], source: str) -> str:
     listed = ", ".join(map(repr, names[:20]))
     if len(names) > 20:
         listed += ", …"
-    return f"{message}; it has {listed}{if_no_header(names)}"
+    return f"{message}; it has {listed}{if_no_header(names, frame)}"
 
 
 def _labels(column: Column, source: str, written: object) -> Any:
