@@ -300,7 +300,8 @@ class TableSchema:
             new = [name for name in names if name not in expected]
             advice = other_separator(names)
             if not advice:
-                advice = f"{did_you_mean(missing[0], new)}the table has {listed(names)}{if_no_header(names, frame)}"
+                hint = did_you_mean(missing[0], new)
+                advice = f"{hint}the table has {listed(names)}{if_no_header(names, frame)}"
             columns = "columns" if len(missing) > 1 else "column"
             raise ValueError(f"missing {columns} {listed(missing)}; {advice}")
 
