@@ -533,8 +533,9 @@ def _training(model: Model, notes: Mapping[str, Any]) -> Section:
     if excluded:
         lines.append(f"Columns that are no features: {', '.join(excluded)}.")
     # Of the whole pipeline: its last step has a column for each category.
-    if hasattr(model, "feature_names_in_"):
-        lines.append(f"Features: {', '.join(map(str, model.feature_names_in_))}.")
+    features = notes.get("features", getattr(model, "feature_names_in_", None))
+    if features is not None:
+        lines.append(f"Features: {', '.join(map(str, features))}.")
     elif hasattr(model, "n_features_in_"):
         lines.append(f"Features: {model.n_features_in_} columns without names.")
     return Section("Training", lines)

@@ -57,7 +57,7 @@ def estimate_words(
 ) -> str:
     """Return an estimate from rows; a dash for None.
 
-    Its rounding changes the distance to the limit ``beside`` by at most half.
+    Its rounding is smaller than its distance to the limit ``beside``.
     """
     if value is None or np.isnan(value):
         return "–"
@@ -65,8 +65,8 @@ def estimate_words(
         return f"{value:.4g}"
     digits = _least_digits(n_rows)
     if beside is not None and abs(value - beside) > 10.0**-MOST_DIGITS:
-        most_rounding = abs(value - beside) / 2
-        while digits < MOST_DIGITS and abs(round(value, digits) - value) > most_rounding:
+        distance = abs(value - beside) * (1 - 1e-9)
+        while digits < MOST_DIGITS and abs(round(value, digits) - value) >= distance:
             digits += 1
     return fixed_words(value, digits, in_percent)
 

@@ -297,7 +297,12 @@ def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
             if sep == "," and any(_DECIMAL_COMMA.fullmatch(value) for value in values):
                 option += " and " + as_typed("decimal=','", "--decimal ,")
             return f"; if {other!r} separates them, state {option}"
-    return f"; put a name or text that contains {sep!r} in double quotes"
+    if len(header) == 1:
+        return "; if the first line is a title, delete it, so that the names of the columns come first"
+    advice = f"; put a name or text that contains {sep!r} in double quotes"
+    if len(row) < len(header):
+        advice += ", or complete the row"
+    return advice
 
 
 def _with_points(frame: Any, decimal: str, path: Path) -> Any:

@@ -689,6 +689,9 @@ def card(
         stored_model.refuse_unknown_groups(rows)
         stored_model.refuse_persons(rows)
         digests = {"model": shared.digest_of(model), "further rows": shared.digest_of(data)}
+        notes = {"target": stored_model.target, **stored_model.notes}
+        if stored_model.encoder is not None:
+            notes["features"] = stored_model.encoder.feature_names_in_.tolist()
         model_card = ModelCard.of(
             classifier,
             rows.features,
@@ -701,7 +704,7 @@ def card(
             title=title or f"Model card: {model.name}",
             purpose=purpose,
             rows_are=data.name,
-            notes={"target": stored_model.target, **stored_model.notes},
+            notes=notes,
             versions=stored_model.versions,
             digests=digests,
             monitor=model_monitor,

@@ -108,7 +108,7 @@ def score_rows(
                 absent = f"{str(data)!r} has no column {name!r}"
                 if name in read_by_rule:
                     raise BadInput(
-                        f"{absent}, which the rule reads; {advice}; if it has another name "
+                        f"{absent}, which the rule or its limits read; {advice}; if it has another name "
                         "there, rename it in the file"
                     )
                 raise BadInput(f"{option}: {absent}; {advice}")
@@ -183,7 +183,9 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
             refuse_commas_among_numbers(column.dropna().astype(str), subject)
         first_row = rows_of_text[0]
         text = str(column.iloc[first_row])[:40]
-        cure = "Leave unknown scores empty, and tune with --missing SCORE"
+        cure = (
+            "Name a column of numbers, or leave unknown scores empty and tune with --missing SCORE"
+        )
         if re.fullmatch(r"[\d.,\s]+%\s*", text):
             cure = "Remove the percent sign, and divide by 100"
         raise BadInput(

@@ -580,6 +580,6 @@ class StoredRule(StoredDocument):
                 f"{str(data)!r} holds the selection data of the rule; fresh rows are needed"
             )
         columns = list(dict.fromkeys([*self.columns_read, *reading.columns]))
-        read_by_rule = [*self.selection.scores, *self.columns_read]
+        read_by_rule = [*self.selection.scores, *self.columns_read, *self.group_columns]
         rows = self.selection.read(data, csv, columns, read_by_rule=read_by_rule)
         return replace(rows, group_columns=reading.columns, cluster_column=reading.cluster)
