@@ -350,7 +350,10 @@ def test_a_file_that_names_the_groups_otherwise_is_told_what_the_rule_reads(file
     pd.read_csv(files / "fresh.csv").rename(columns={"lang": "Lang"}).to_csv(renamed, index=False)
     for command in ("predict", "certify"):
         said = refused(command, rule, renamed)
-        assert "renamed.csv' has no column 'lang', which the rule or its limits read; did you mean 'Lang'?" in said
+        assert (
+            "renamed.csv' has no column 'lang', which the rule or its limits read; did you mean 'Lang'?"
+            in said
+        )
         assert "rename it in the file" in said
         assert "--group" not in said
 
@@ -516,7 +519,11 @@ def test_a_model_file_names_its_target_and_takes_the_columns_that_it_needs(files
             ["--target", "label", "--decimal", ","],
             "no number in row 0: '10,5 %'. Remove the percent sign, and divide by 100",
         ),
-        ({"p_toxic": "none"}, [], "Name a column of numbers, or leave unknown scores empty and tune with --missing SCORE"),
+        (
+            {"p_toxic": "none"},
+            [],
+            "Name a column of numbers, or leave unknown scores empty and tune with --missing SCORE",
+        ),
         ({"p_toxic": 42.5}, [], "score 'p_toxic': values from 42.5 to 42.5 are no probabilities"),
         (
             {"p_toxic": 42.5},

@@ -139,6 +139,18 @@ def test_a_file_without_a_header_is_told_by_its_names(tmp_path):
     assert "is a number" not in refused("fit", good, "--target", "Y", "--model", model)
 
 
+def test_a_title_above_the_header_and_blanks_in_names_are_told(tmp_path):
+    data = tmp_path / "t.csv"
+    arguments = ["tune", data, *SCORE, "--out", tmp_path / "r.json"]
+    good = TABLE.assign(y=Y).to_csv(index=False)
+    data.write_text(f"Export of 1 November\n{good}", encoding="utf-8")
+    assert "if the first line is a title, delete it" in refused(*arguments)
+    TABLE.assign(y=Y).rename(columns={"score": " score "}).to_csv(data, index=False)
+    assert "did you mean ' score '?" in refused(*arguments)
+    data.write_text(f"{good}1,no\n", encoding="utf-8")
+    assert "in double quotes, or complete the row" in refused(*arguments)
+
+
 def test_a_file_of_text_without_a_header_is_told_by_a_name_that_is_a_value(tmp_path):
     data = tmp_path / "bare.csv"
     data.write_text("oslo,no\nbergen,yes\noslo,yes\n", encoding="utf-8")

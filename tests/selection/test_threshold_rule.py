@@ -550,6 +550,8 @@ def test_sql_refuses_the_column_of_the_other_label():
         of_repaid.to_sql("p_default")
     assert of_repaid.to_sql("pd").startswith("/* pd: the probability of label 'repaid' */ CASE")
     assert of_default.to_sql("pd").startswith("CASE")  # a column of scores
+    assert "Return the answer to the probability of label 'repaid'" in of_repaid.to_python()
+    assert "Return the answer to a score" in of_default.to_python()
     labels = ["no", "*/ 'yes' /* --"]
     hostile = ThresholdRule("p", labels, None, [[(None, "no"), (0.5, labels[1])]], "probability", model="m")
     database = sqlite3.connect(":memory:")

@@ -600,7 +600,10 @@ class ThresholdRule:
         outside = f" is outside the range of {kind.plural}"
         if np.isfinite([kind.lower, kind.upper]).all():
             outside += f", {kind.lower:g} to {kind.upper:g}"
-        words = f"Return the answer to a score: {self}"
+        score_words = "a score"
+        if self.model is not None:
+            score_words = f"the probability of label {self.classes[1]!r}"
+        words = f"Return the answer to {score_words}: {self}"
 
         # Labels and names may contain any text, so they stand in literals only.
         lines = [

@@ -183,9 +183,7 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
             refuse_commas_among_numbers(column.dropna().astype(str), subject)
         first_row = rows_of_text[0]
         text = str(column.iloc[first_row])[:40]
-        cure = (
-            "Name a column of numbers, or leave unknown scores empty and tune with --missing SCORE"
-        )
+        cure = "Name a column of numbers, or leave unknown scores empty and tune with --missing SCORE"
         if re.fullmatch(r"[\d.,\s]+%\s*", text):
             cure = "Remove the percent sign, and divide by 100"
         raise BadInput(
