@@ -75,7 +75,8 @@ def name_in_limit(column: object) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean …? " with known names close to an unknown one, or an empty text.
 
-    Capitals and blanks around a name are ignored. Without a close name, known names are suggested if they contain the unknown one.
+    Capitals and blanks around a name are ignored. Without a close name, known names are suggested if they
+    contain the unknown one.
     """
     by_lower_case = {known_name.strip().casefold(): known_name for known_name in known}
     lower_case = name.strip().casefold()
