@@ -49,7 +49,7 @@ class LimitsDisplay(Display):
         From ``limit_lines()`` of a certificate or a rates table.
     name : str, default=None
         The rows, in words; the title of the drawing.
-    axis : str, default="rate"
+    axis : str, default="rate; thick line: limit"
         The numbers, in words.
 
     Attributes
@@ -76,7 +76,11 @@ class LimitsDisplay(Display):
     """
 
     def __init__(
-        self, lines: Sequence[LimitLine], *, name: str | None = None, axis: str = "rate"
+        self,
+        lines: Sequence[LimitLine],
+        *,
+        name: str | None = None,
+        axis: str = "rate; thick line: limit",
     ) -> None:
         if not lines:
             raise ValueError(
@@ -200,8 +204,11 @@ class LimitsDisplay(Display):
         finite_numbers = np.nan_to_num(_numbers(self.lines))
         least = min(0.0, finite_numbers.min())
         most = max(0.0, finite_numbers.max())
-        end = most + 0.04 * (most - least) or 1.0  # 1: all numbers are 0
-        axis_name = f"{self.axis}; thick line: limit"
+        margin = 0.04 * (most - least)
+        end = most + margin or 1.0  # 1: all numbers are 0
+        if least < 0.0:
+            least -= margin
+        axis_name = self.axis
         n_left_out = len(self.lines) - len(self.shown_)
         if n_left_out:
             axis_name += f"; {n_left_out} more limits are not drawn"

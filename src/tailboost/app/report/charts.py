@@ -141,8 +141,8 @@ def error_chart(
     return svg(draw, label, 14 * (len(named) + 1) * len(counts) + 140)
 
 
-def limits_chart(lines: Sequence[LimitLine], axis: str = "rate") -> str:
-    """Draw limits, or differences, each with its verdict first; ``axis`` names the numbers."""
+def limits_chart(lines: Sequence[LimitLine], axis: str = "rate; thick line: limit") -> str:
+    """Draw limits, or differences, each with its verdict first; ``axis`` names the numbers and the line."""
     display = LimitsDisplay(lines, axis=axis)
     names = ", ".join(dict.fromkeys(line.name for line in lines))
     return display_chart(display, f"Bar chart: {axis} with interval and verdict: {names}.")

@@ -23,7 +23,7 @@ from tailboost.rates import Limit
 
 # Fractions of the rows at which the rows for training, selection and the certificate end; then test rows.
 ENDS_OF_PARTS = (0.4, 0.6, 0.8)
-DIFFERENCES = "difference, left of 0: better"
+DIFFERENCES = "difference; left of the thick line: better"
 
 
 class UseCase:
