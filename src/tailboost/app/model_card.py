@@ -587,7 +587,7 @@ def _errors(measured: _Measured) -> Section:
             }
         rows.append([cells.get(head, "") for head in heads])
     lines = [f"Measured on {measured.rows_name}. Each 95 % interval holds by itself."]
-    if measured.training_rows_are_unknown:
+    if measured.training_rows_are_unknown and with_bounds:  # otherwise the further rows say so
         lines.append(UNCOMPARED)
     if with_bounds:
         lines += [
