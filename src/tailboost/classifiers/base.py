@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
@@ -11,11 +10,11 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import answers_by, draw
+from tailboost.boosting.ensemble import answers_by
 from tailboost.classifiers.boosted_selection import (
     mixture_by_groups,
     mixture_on_rows,
@@ -23,7 +22,6 @@ from tailboost.classifiers.boosted_selection import (
     restated,
     select,
     summary_of,
-    tail_curve,
 )
 from tailboost.classifiers.boosting_fit import (
     BoostingFit,
@@ -36,6 +34,7 @@ from tailboost.classifiers.reported import (
     ReportedClassifier,
     rates_with_verdicts,
 )
+from tailboost.classifiers.reselected import ReselectedClassifier, record
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
 from tailboost.core.constraints import naming_nearest
@@ -183,7 +182,7 @@ def learner_of(clf: BaseBoostClassifier, default: Any, **params: Any) -> Any:
 # -- mixtures of hypotheses -------------------------------------------------------------------------------
 
 
-class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
+class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClassifier):
     """Mixture of hypotheses with weights λ, which can be selected anew without a fit."""
 
     _judged_by = JudgedHypotheses
@@ -195,128 +194,22 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
 
     # -- another selection -----------------------------------------------------------------------------
 
-    def reweight(
-        self,
-        X: Table = None,
-        y: Column = None,
-        *,
-        alpha: float | None = None,
-        objective: Stated = None,
-        limits: Stated = None,
-        groups: Groups = None,
-        costs: Table = None,
-        sample_weight: Column = None,
-        error_budget: float | None = None,
-        max_error: Stated = None,
-        confidence: float | None = None,
-    ) -> Self:
-        """Return a classifier with the same models and another selected rule; nothing is trained.
-
-        Parameters
-        ----------
-        X, y : optional
-            Selection data that no model or hypothesis has read. A classifier made by `from_probabilities`
-            takes a dict of the models' probabilities as X. By default the selection data of the fit.
-        alpha : float in (0, 1], optional
-            Tail mass of the CVaR, which becomes the objective.
-        objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
-            By default unchanged; if a boosting classifier has an ``alpha``, "cvar".
-        limits : list of Limit, optional
-            By default unchanged; boosting keeps limits if the objective stays the same.
-        groups : array-like of shape (n,) or table of n rows, optional
-            Groups of the rows of X or, without X, of all rows in the table of the selection data.
-        costs : array-like of shape (n, K), optional
-            Cost of each answer in each row of X, for models.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows of X.
-        error_budget : float in [0, 1], optional
-            Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
-            .22 if the least is .20. By default unchanged.
-        max_error : float in (0, 1] or dict, optional
-            Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
-            objective stays the same.
-        confidence : float in [0, 1), optional
-            Estimated probability with which all limits have to hold on new rows, for models; by default that
-            of the classifier.
-
-        Returns
-        -------
-        classifier
-            A new classifier of the same type. The original is unchanged.
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described.
-
-        Warns
-        -----
-        BoundNotMetWarning
-            Names the violated limits.
-        ResubstitutionWarning
-            If models were fitted on the given rows.
-        """
-        check_is_fitted(self)
-        X, y = unpack(X, y)
-        arguments = Given(X, y, groups, sample_weight, costs)
-        arguments.refuse_in_reweight()
-        refuse("boosting", confidence=confidence)
-        reweighted = copy.copy(self)
-        rows_given = X is not None
-        problem = restated(
-            reweighted, alpha, objective, limits, error_budget, groups, rows_given=rows_given
-        )
+    def _reselect(
+        self, arguments: Given, objective: Stated, alpha: float | None, stated: dict[str, Any]
+    ) -> None:
+        """Select the mixture anew, in a copy without a rule of its own; parameters as in `restated`."""
+        refuse("boosting", confidence=stated["confidence"])
+        problem = restated(self, arguments, objective, alpha, stated)
         mixture = self.selection_
-        if rows_given:
+        if arguments.X is not None:
             arguments.check_indexes()
-            mixture = mixture_on_rows(reweighted, arguments, problem)
-            reweighted.records_ = self.records_.joined(judged(reweighted).reading(X, y))
-        elif groups is not None:
-            mixture = mixture_by_groups(reweighted, groups, problem)
-        select(reweighted, mixture, problem, max_error)
-        return reweighted
+            mixture = mixture_on_rows(self, arguments, problem)
+            record(self, arguments)
+        elif arguments.groups is not None:
+            mixture = mixture_by_groups(self, arguments.groups, problem)
+        select(self, mixture, problem, stated["max_error"])
 
-    def tradeoff(
-        self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None
-    ) -> Any:
-        """Return the trade-off curve of two rates, without training.
-
-        Parameters
-        ----------
-        a : rate, largest, gap or ratio, optional
-            The limited rate. By default the rate of the first limit, and without limits the overall error.
-        b : rate or largest, optional
-            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
-            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
-            and ``a`` is minimised.
-        n_points : int, default=9
-            Number of limits for which candidates are searched. The curve has one point for each undominated
-            candidate.
-        deferred : optional
-            For models: no hypothesis defers rows.
-
-        Returns
-        -------
-        Curve, or dict of Curve by fraction
-            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
-            both rates on other rows.
-
-        Raises
-        ------
-        ValueError
-            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
-            know.
-        """
-        check_is_fitted(self)
-        problem = self.selection_.problem
-        if deferred is not None:
-            raise ValueError(
-                "deferred: no hypothesis defers rows; tune models with a limit on deferral "
-                "instead"
-            )
-        if a is None and b is None and problem.over_rows:  # the objective is a CVaR
-            return tail_curve(self)
-        return rate_curve(self, problem.traded(a, b), n_points)
+    _rate_curve = rate_curve
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
         """Return the mixture weights λ for several α; nothing is trained.
@@ -410,22 +303,6 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         distribution: Floats = ensemble.scores(X)  # ties are settled
         return distribution
 
-    def predict_log_proba(self, X: Table) -> Floats:
-        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows, as in `predict_distribution`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of `classes_`.
-        """
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
-
     def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
         """Return the most probable label of `predict_distribution`.
 
@@ -445,26 +322,6 @@ class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
         """
         distribution = self.predict_distribution(X, groups=groups)
         return self.classes_[distribution.argmax(axis=1)]
-
-    def predict_randomized(
-        self, X: Table, random_state: Seed = None, *, groups: Groups = None
-    ) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_distribution``, for simulation studies.
-
-        Parameters
-        ----------
-        X, groups : array-like of shape (n, d), (n,)
-            As in `predict_distribution`.
-        random_state : int, RandomState or None
-            Seed of the draw.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-        """
-        distribution = self.predict_distribution(X, groups=groups)
-        return self.classes_[draw(distribution, check_random_state(random_state))]
 
     def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row by one stated candidate.

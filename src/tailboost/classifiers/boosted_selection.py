@@ -23,11 +23,9 @@ from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames, rows_among, unit_name
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, undominated_rules
-from tailboost.selection.curve import tail_curve as curve_of_tail
 from tailboost.selection.hypotheses import along
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem, objective_named
-from tailboost.selection.selected import SelectedTail
 from tailboost.selection.summary import Summary, mixture_summary
 
 # Advice of the warning for training rows of the hypotheses.
@@ -43,19 +41,12 @@ SUBGROUPS_WARNED = 5
 
 
 def restated(
-    clf: Any,
-    alpha: float | None,
-    objective: Stated,
-    limits: Stated,
-    error_budget: float | None,
-    groups: Groups,
-    *,
-    rows_given: bool,
+    clf: Any, arguments: Given, objective: Stated, alpha: float | None, stated: dict[str, Any]
 ) -> Problem:
     """Return the problem stated to `reweight`, and set its ``alpha`` in the new classifier.
 
-    Arguments are as in `reweight`; ``rows_given`` is True if X and y are given. A new objective drops the
-    limits of the fit.
+    ``arguments`` are the rows of the call, and ``stated`` its other parameters by name. A new objective drops
+    the limits of the fit.
     """
     problem = clf.selection_.problem
     alpha = _alpha_for(clf, objective, alpha)
@@ -65,19 +56,21 @@ def restated(
     if not keeps_objective:
         new_objective = objective_named(objective or "cvar", alpha)
         new_limits = ()
-    if limits is not None:
-        new_limits = limits_to_keep(limits)
+    if stated["limits"] is not None:
+        new_limits = limits_to_keep(stated["limits"])
     budget = problem.error_budget
-    if error_budget is not None:
-        budget = check_number(error_budget, "error_budget", 0, 1, closed=True)
+    if stated["error_budget"] is not None:
+        budget = check_number(stated["error_budget"], "error_budget", 0, 1, closed=True)
+
+    groups = arguments.groups
     if groups is not None and keeps_objective and not problem.steering.needs_groups:
         raise ValueError(
             f"the {new_objective} is not about groups: give objective='worst_group'"
         )
-    if rows_given and objective == "worst_group" and groups is None:
+    if arguments.X is not None and objective == "worst_group" and groups is None:
         raise ValueError("objective='worst_group' needs groups")
     is_about_classes = keeps_objective or objective in (None, "cvar", "worst_class")
-    if not rows_given and groups is not None and is_about_classes:
+    if arguments.X is None and groups is not None and is_about_classes:
         raise ValueError("groups without X and y need objective='worst_group'")
     if new_limits and new_objective.over_rows:
         raise ValueError(
@@ -284,17 +277,6 @@ def rate_curve(
         limits=other_limits,
         bound=bound_of(clf.selection_.problem, limited),
     )
-
-
-def tail_curve(clf: Any) -> Curve:
-    """Return the trade-off of the overall error with a CVaR, as a curve of classifiers."""
-
-    def answering(corner: SelectedTail) -> Any:
-        new_clf = copy.copy(clf)
-        set_rule(new_clf, corner.mixture, corner.ensemble)
-        return new_clf
-
-    return curve_of_tail(clf, judged(clf).selected, answering)
 
 
 # -- the result ------------------------------------------------------------------------------------------

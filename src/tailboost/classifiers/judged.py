@@ -15,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import DECIMALS
 from tailboost.boosting.subgroups import MAX_ERRORS, is_kept
+from tailboost.classifiers import boosted_selection, boosting_fit
 from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.robust_selection import (
     checked_rows,
+    classifier_within,
     column_read,
     opened,
     problem_of,
@@ -27,7 +29,7 @@ from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import has_named_columns, label_vector
 from tailboost.guarantees.additive_summary import rates_of
 from tailboost.learners.scores import only_scores
-from tailboost.rates import Limit, Rate, error
+from tailboost.rates import Limit, Objective, Rate, error
 from tailboost.rows.fingerprints import RowHashes, digest, digest_of_rule
 from tailboost.rows.given import refuse
 from tailboost.rows.judged import Recorded, columns_of, judged
@@ -39,7 +41,7 @@ from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
-from tailboost.selection.selected import Selected
+from tailboost.selection.selected import Selected, SelectedTail
 from tailboost.selection.selection import Selection
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -64,6 +66,12 @@ class JudgedSelection(Recorded):
         """Whether `predict` satisfies all limits on the selection data; None without limits."""
         met: bool | None = self.selected.limits_met
         return met
+
+    @property
+    def counts_on_selection(self) -> Floats:
+        """The confusion counts of the rule on the selection data."""
+        counts: Floats = self.selected.counts
+        return counts
 
     def measured(self, *stated: Rate | Limit) -> RateTable:
         """Return rates on the selection data, by subgroup and with intervals."""
@@ -137,12 +145,6 @@ class JudgedModels(JudgedSelection):
         return probability
 
     @property
-    def counts_on_selection(self) -> Floats:
-        """The confusion counts of the rule on the selection data."""
-        counts: Floats = self.selected.counts
-        return counts
-
-    @property
     def errors_table(self) -> RateTable:
         """The error of `predict` on each subgroup, on the selection data."""
         table: RateTable = self.selected.errors
@@ -175,6 +177,19 @@ class JudgedModels(JudgedSelection):
             new_mix.limits = list(limits)
             new_mix.max_error = None
         set_rule(new_mix, selection)
+        return new_mix
+
+    def within(self, objective: Objective, limits: tuple[Limit, ...]) -> Any:
+        """Return a copy with the rule of another objective and other limits; nothing is trained."""
+        return classifier_within(self.classifier, objective, limits)
+
+    def at_corner(self, rule: SelectedTail) -> Any:
+        """Return a copy that answers by the rule of a corner of the trade-off of a CVaR."""
+        new_mix = copy.copy(self.classifier)
+        new_mix.error_budget = rule.problem.error_budget
+        selection = new_mix.selection_
+        problem = replace(selection.problem, error_budget=new_mix.error_budget)
+        set_rule(new_mix, replace(selection, problem=problem, rule=rule))
         return new_mix
 
     def checked(self, X: Table) -> Any:
@@ -298,6 +313,16 @@ class JudgedHypotheses(JudgedBoosting, JudgedSelection):
         clf = self.classifier
         return cached(clf, "selected", lambda: rule_of(clf.selection_, clf.ensemble_))
 
+    def within(self, objective: Objective, limits: tuple[Limit, ...]) -> Any:
+        """Return a copy with the rule of another objective and other limits; nothing is trained."""
+        return boosted_selection.classifier_within(self.classifier, objective, limits)
+
+    def at_corner(self, rule: SelectedTail) -> Any:
+        """Return a copy that answers by the mixture of a corner of the trade-off of a CVaR."""
+        new_clf = copy.copy(self.classifier)
+        boosting_fit.set_rule(new_clf, rule.mixture, rule.ensemble)
+        return new_clf
+
     @property
     def own_subgroups(self) -> bool:
         """Whether the mixture has the subgroups of the fit, not other subgroups given to `reweight`."""
@@ -340,12 +365,6 @@ class JudgedHypotheses(JudgedBoosting, JudgedSelection):
         candidates = self.classifier.selection_.pool.judged
         answers = [candidate.packed.tobytes() for candidate in candidates]
         return digest(repr(rule).encode(), *answers)
-
-    @property
-    def counts_on_selection(self) -> Floats:
-        """The confusion counts of the rule on the selection data."""
-        counts: Floats = self.classifier.selection_.predicted(self.classifier.ensemble_)
-        return counts
 
     @property
     def errors_table(self) -> RateTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import field, replace
@@ -13,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, Tags, check_random_state
+from sklearn.utils import Bunch, Tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import MixtureEnsemble, answers_by, draw
+from tailboost.boosting.ensemble import MixtureEnsemble, answers_by
 from tailboost.classifiers.default_models import default_estimators
 from tailboost.classifiers.fitting import named_models
 from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags, with_parameters
@@ -35,10 +34,10 @@ from tailboost.classifiers.reported import (
     rule_screen,
     shortened_repr,
 )
+from tailboost.classifiers.reselected import ReselectedClassifier, record
 from tailboost.classifiers.robust_selection import (
     check_groups,
     column_read,
-    deferral_curves,
     kinds_by,
     kinds_of,
     kinds_on,
@@ -51,7 +50,6 @@ from tailboost.classifiers.robust_selection import (
     restated,
     set_rule,
     tables_of,
-    tail_curve,
 )
 from tailboost.core.array_types import (
     Column,
@@ -93,7 +91,9 @@ from tailboost.selection.threshold_rule import ThresholdRule
 
 
 @with_parameters
-class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseComposition):
+class RobustMixtureClassifier(
+    ReselectedClassifier, MetaEstimatorMixin, ReportedClassifier, _BaseComposition
+):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
     `fit` works in three steps:
@@ -522,133 +522,23 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
 
     # -- another selection -----------------------------------------------------------------------------
 
-    def reweight(
-        self,
-        X: Table = None,
-        y: Column = None,
-        *,
-        alpha: float | None = None,
-        objective: Stated = None,
-        limits: Stated = None,
-        groups: Groups = None,
-        costs: Table = None,
-        sample_weight: Column = None,
-        error_budget: float | None = None,
-        max_error: Stated = None,
-        confidence: float | None = None,
-    ) -> Self:
-        """Return a classifier with the same models and another selected rule; nothing is trained.
-
-        Parameters
-        ----------
-        X, y : optional
-            Selection data that no model or hypothesis has read. A classifier made by `from_probabilities`
-            takes a dict of the models' probabilities as X. By default the selection data of the fit.
-        alpha : float in (0, 1], optional
-            Tail mass of the CVaR, which becomes the objective.
-        objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
-            By default unchanged; if a boosting classifier has an ``alpha``, "cvar".
-        limits : list of Limit, optional
-            By default unchanged; boosting keeps limits if the objective stays the same.
-        groups : array-like of shape (n,) or table of n rows, optional
-            Groups of the rows of X or, without X, of all rows in the table of the selection data.
-        costs : array-like of shape (n, K), optional
-            Cost of each answer in each row of X, for models.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows of X.
-        error_budget : float in [0, 1], optional
-            Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
-            .22 if the least is .20. By default unchanged.
-        max_error : float in (0, 1] or dict, optional
-            Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
-            objective stays the same.
-        confidence : float in [0, 1), optional
-            Estimated probability with which all limits have to hold on new rows, for models; by default that
-            of the classifier.
-
-        Returns
-        -------
-        classifier
-            A new classifier of the same type. The original is unchanged.
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described.
-
-        Warns
-        -----
-        BoundNotMetWarning
-            Names the violated limits.
-        ResubstitutionWarning
-            If models were fitted on the given rows.
-        """
-        # `InfeasibleLimitsError.unselected` has candidates and no rule.
-        if not hasattr(self, "selection_"):
-            check_is_fitted(self)
-        X, y = unpack(X, y)
-        arguments = Given(X, y, groups, sample_weight, costs)
-        arguments.refuse_in_reweight()
-        reweighted = copy.copy(self)
-        other_parameters = {
-            "limits": limits,
-            "error_budget": error_budget,
-            "max_error": max_error,
-            "confidence": confidence,
-        }
-        problem = restated(reweighted, objective, alpha, other_parameters)
+    def _reselect(
+        self, arguments: Given, objective: Stated, alpha: float | None, stated: dict[str, Any]
+    ) -> None:
+        """Select the rule anew, in a copy; parameters as in `restated`."""
+        problem = restated(self, objective, alpha, stated)
         kinds = self.selection_.kinds
-        if X is not None:
+        if arguments.X is not None:
             arguments.check_indexes()
-            kinds = kinds_on(reweighted, arguments, problem)
-            # `certify` refuses these rows from now on.
-            reweighted.records_ = self.records_.joined(judged(reweighted).reading(X, y))
-        elif groups is not None:
-            kinds = kinds_by(reweighted, groups, problem)
-        check_groups(reweighted, problem, kinds.widest.outputs.rows.groups)
-        set_rule(reweighted, Selection.from_kinds(kinds, problem))
-        reweighted.selection_.warn(forewarned=False)
-        return reweighted
+            kinds = kinds_on(self, arguments, problem)
+            record(self, arguments)
+        elif arguments.groups is not None:
+            kinds = kinds_by(self, arguments.groups, problem)
+        check_groups(self, problem, kinds.widest.outputs.rows.groups)
+        set_rule(self, Selection.from_kinds(kinds, problem))
+        self.selection_.warn(forewarned=False)
 
-    def tradeoff(
-        self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None
-    ) -> Any:
-        """Return the trade-off curve of two rates, without training.
-
-        Parameters
-        ----------
-        a : rate, largest, gap or ratio, optional
-            The limited rate. By default that of the first limit, and without limits the overall error. A
-            recall is limited as one minus the recall; limits on precision and the like are passed over.
-        b : rate or largest, optional
-            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
-            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
-            and ``a`` is minimised.
-        n_points : int, default=9
-            Number of limits for which candidates are searched. The curve has one point for each undominated
-            candidate.
-        deferred : sequence of float in [0, 1), optional
-            Fractions of the rows that may be deferred; there is one curve for each.
-
-        Returns
-        -------
-        Curve, or dict of Curve by fraction
-            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
-            both rates on other rows.
-
-        Raises
-        ------
-        ValueError
-            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
-            know.
-        """
-        check_is_fitted(self)
-        problem = self.selection_.problem
-        if deferred is not None:
-            return deferral_curves(self, a, b, n_points, deferred)
-        if a is None and b is None and problem.over_rows:
-            return tail_curve(self)
-        return rate_curve(self, problem.traded(a, b), n_points)
+    _rate_curve = rate_curve
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -726,22 +616,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         models, X = models_and_table(self, X)
         return np.concatenate([models.pool(models.transform(rows)) for _, rows in batched(X)])
 
-    def predict_log_proba(self, X: Table) -> Floats:
-        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows, as in `predict_distribution`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of `classes_`.
-        """
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
-
     def predict_distribution(self, X: Table, *, groups: Groups = None) -> Floats:
         """Return the label distribution of the randomised rule.
 
@@ -770,26 +644,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ReportedClassifier, _BaseCompo
         """
         tables = tables_of(self, X, groups)
         return np.concatenate([shares(self.ensemble_, table) for table in tables])
-
-    def predict_randomized(
-        self, X: Table, random_state: Seed = None, *, groups: Groups = None
-    ) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_distribution``, for simulation studies.
-
-        Parameters
-        ----------
-        X, groups : array-like of shape (n, d), (n,)
-            As in `predict_distribution`.
-        random_state : int, RandomState or None
-            Seed of the draw.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-        """
-        distribution = self.predict_distribution(X, groups=groups)
-        return self.classes_[draw(distribution, check_random_state(random_state))]
 
     def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row by one stated candidate.

@@ -33,12 +33,11 @@ from tailboost.core.checks import (
 )
 from tailboost.core.long_work import steps, telling
 from tailboost.learners.scores import only_scores
-from tailboost.rates import Largest, Limit, Objective, deferred, error
+from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.subgroups import GroupNames, rows_among
-from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of
-from tailboost.selection.curve import tail_curve as curve_of_tail
+from tailboost.selection.curve import Curve, CurvePoint, bound_of
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of, stated
@@ -326,42 +325,6 @@ def rate_curve(
         bound=bound_of(mix.selection_.problem, limited),
         _recounted=engine.data.strata.columns != mix.selection_.engine.data.strata.columns,
     )
-
-
-def tail_curve(mix: Any) -> Curve:
-    """Return the trade-off of the overall error with a CVaR."""
-    selection = mix.selection_
-
-    def answering(rule: Any) -> Any:
-        new_mix = copy.copy(mix)
-        new_mix.error_budget = rule.problem.error_budget
-        problem = replace(selection.problem, error_budget=new_mix.error_budget)
-        set_rule(new_mix, replace(selection, problem=problem, rule=rule))
-        return new_mix
-
-    return curve_of_tail(mix, selection.rule, answering)
-
-
-def deferral_curves(
-    mix: Any, a: Stated, b: Stated, n_points: int, fractions: Any
-) -> dict[float, Curve]:
-    """Return a trade-off curve for each limit on the deferral rate.
-
-    These limits replace limits on deferral of the classifier. ``a`` and ``b`` are the rates, as in
-    `tradeoff`. Each curve can pick points of all curves.
-    """
-    problem = mix.selection_.problem
-    kept_limits = [limit for limit in problem.limits if limit.rate != deferred()]
-    limited, minimised, other_limits = problem.within(tuple(kept_limits)).traded(a, b)
-    curves = {}
-    together = list[Curve]()  # a point may be picked from any of the curves
-    for fraction in fractions_of(fractions):
-        deferral_limit = deferred() <= fraction
-        deferring = classifier_within(mix, minimised, (*kept_limits, deferral_limit))
-        rates = (limited, minimised, (*other_limits, deferral_limit))
-        curve = rate_curve(deferring, rates, n_points)
-        curves[fraction] = replace(curve, _curves=together)
-    return curves
 
 
 # -- answers ---------------------------------------------------------------------------------------------

@@ -83,13 +83,16 @@ def quotient(top: NDArray[Any], bottom: NDArray[Any], otherwise: float = 0.0) ->
     return np.where(positive, top / np.where(positive, bottom, 1.0), otherwise)
 
 
-def plain_state(instance: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass without its cached values."""
-    return {field.name: getattr(instance, field.name) for field in fields(instance)}
+class Uncached:
+    """A dataclass whose copies, also in files, have its fields alone: cached results are computed anew."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        stored: Any = self
+        return {each.name: getattr(stored, each.name) for each in fields(stored)}
 
 
 @dataclass(frozen=True, eq=False)
-class SelectionData:
+class SelectionData(Uncached):
     """The rows for the comparison of candidates."""
 
     strata: Strata  # the strata, with the masses of these rows
@@ -109,9 +112,6 @@ class SelectionData:
     def _cell(self) -> Ints:
         """Place of each entry's stratum in flat counts."""
         return self.stratum * self.strata.n_actions
-
-    def __getstate__(self) -> dict[str, Any]:
-        return plain_state(self)
 
     def __len__(self) -> int:
         if self.kind is None:
@@ -311,7 +311,7 @@ def _factors(q: Floats, labelled: SelectionData) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class RemoteSelectionData:
+class RemoteSelectionData(Uncached):
     """Selection data on the workers of a cluster.
 
     Candidates are made on a sample in memory. Their confusion counts come from all rows.
@@ -325,7 +325,7 @@ class RemoteSelectionData:
     costs: None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return plain_state(self) | {"count_all": None}
+        return super().__getstate__() | {"count_all": None}
 
     def examine(self, candidates: Sequence[Any]) -> Iterator[tuple[bytes, Floats]]:
         """Yield a key of each candidate, and its confusion counts; raise if the rows cannot be reached.

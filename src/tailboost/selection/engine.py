@@ -33,6 +33,7 @@ from tailboost.selection.data import (
     Candidate,
     Pool,
     SelectionData,
+    Uncached,
     by_probabilities,
     with_unlabeled,
 )
@@ -48,7 +49,6 @@ from tailboost.selection.probabilities import (
 )
 from tailboost.selection.problem import Problem, combination_of_unlabeled, strata_of
 from tailboost.selection.program import (
-    SLIGHT,
     Best,
     Program,
     mixed,
@@ -72,7 +72,7 @@ MOST_ALIKE = 0.95
 
 
 @dataclass(eq=False)
-class ProbabilityEngine:
+class ProbabilityEngine(Uncached):
     """Selects among candidates with decisions by stratum probabilities. Another selection needs no fit."""
 
     outputs: ModelOutputs  # the models with their log-probabilities
@@ -92,8 +92,7 @@ class ProbabilityEngine:
     infer_groups: bool = True  # whether group-blind rules may estimate the group of a row
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name != "known_scores"}
-        return state | {"pools": {}}
+        return super().__getstate__() | {"pools": {}}
 
     @cached_property
     def known_scores(self) -> KnownScores:
@@ -427,8 +426,7 @@ class ProbabilityEngine:
                     done()
 
         if not problem.randomized:
-            _, violation = program.evaluate(pool.all_counts)
-            for number in np.flatnonzero(violation <= SLIGHT).tolist():
+            for number in program.keeping(pool.all_counts).tolist():
                 alone = Best.alone(program, number, pool.counts[number])
                 rules.append(self.rule(problem, program, pool, alone))
 

@@ -12,7 +12,7 @@ from tailboost.rates import Limit
 from tailboost.selection.curve import limits_between
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
-from tailboost.selection.program import SLIGHT, Best, Program, best_in_pool, within_budget
+from tailboost.selection.program import Best, Program, best_in_pool, within_budget
 from tailboost.selection.selected import Comparison, Selected, SelectedRule, SelectedTail
 
 
@@ -74,8 +74,7 @@ def along(
         selections = [best for best in selections if best.keeps]
     else:
         program = program_of(problem)
-        _, violation = program.evaluate(pool.all_counts)
-        for number in np.flatnonzero(violation <= SLIGHT).tolist():
+        for number in program.keeping(pool.all_counts).tolist():
             selections.append(Best.alone(program, number, pool.counts[number]))
 
     reached = [

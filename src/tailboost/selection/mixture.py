@@ -18,7 +18,7 @@ from tailboost.rates.make import OVERALL_ERROR
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.data import Pool as Candidates
-from tailboost.selection.data import SelectionData
+from tailboost.selection.data import SelectionData, Uncached
 from tailboost.selection.intervals import CountedRate, fold_spread
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import (
@@ -45,12 +45,9 @@ from tailboost.solvers import (
 CURVE_TOLERANCE = 1e-5
 CURVE_POINTS = 200
 
-# Computed anew after loading.
-RESULTS_NOT_KEPT = ("inside", "data", "all_counts", "steered", "program", "refit_spread")
-
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class Counts(Uncached):
     """The strata of selection data, which count the answers of candidates.
 
     Attributes
@@ -69,11 +66,6 @@ class Counts:
     labels: Labels
     names: GroupNames | None = None
     cells: Ints | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in vars(self).items() if name not in RESULTS_NOT_KEPT
-        }
 
     @cached_property
     def inside(self) -> Mask:
@@ -210,7 +202,7 @@ class Majority:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixture(Uncached):
     """The mixture of a pool's candidates for a problem: mixture weights λ, even weights or a majority.
 
     λ is selected by `best_in_pool` on the confusion counts of the candidates. An objective over rows, such as
@@ -240,11 +232,6 @@ class Mixture:
     even: bool = False
     majority: Majority | None = None
     with_erm: bool = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in vars(self).items() if name not in RESULTS_NOT_KEPT
-        }
 
     def aiming_at(self, problem: Problem) -> Mixture:
         """Return the mixture of the same candidates for another problem.

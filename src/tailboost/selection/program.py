@@ -12,9 +12,10 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.long_work import one_blas_thread
-from tailboost.rates import Limit, Objective, Strata, error
+from tailboost.rates import Limit, Objective, Rate, Strata, error
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.selection.data import Candidate, Pool, plain_state, quotient
+from tailboost.rates.rate import Inequality
+from tailboost.selection.data import Candidate, Pool, Uncached, quotient
 from tailboost.solvers.highs import QuietHighs
 
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
@@ -45,7 +46,30 @@ SAME_LEVEL = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class CountedRates:
+    """The rates of m subgroups as quotients of linear functions of flat confusion counts."""
+
+    names: list[Any]  # the subgroups
+    top: Floats  # shape (m, W × A): coefficients of the numerators
+    bottom: Floats  # shape (m, W × A): of the denominators
+    scale: float  # of the rate
+
+    @classmethod
+    def from_rate(cls, rate: Rate, strata: Strata) -> CountedRates:
+        """Return a rate over strata."""
+        terms = rate.terms(strata)
+        m = len(terms.names)
+        top = terms.top.reshape(m, -1)
+        return cls(terms.names, top, terms.bottom.reshape(m, -1), rate.scale(strata))
+
+    def values(self, counts: Floats) -> Floats:
+        """Return the rates of confusion counts (…, W, A), shape (…, m); NaN without a row."""
+        flat = counts.reshape(*counts.shape[:-2], -1)
+        return quotient(flat @ self.top.T, flat @ self.bottom.T, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Program(Uncached):
     """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures."""
 
     strata: Strata
@@ -85,37 +109,31 @@ class Program:
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
-        # Of each row: matrix, bound, coefficient and number of its free variable, number of its limit.
-        rows: list[tuple[Floats, float, float, int, int]] = []
-        n_free = 0
+        cost = minimised_rates[0]
+        rows: list[Inequality] = []
+        variable: list[int] = []  # of each row
+        limit_of_row: list[int] = []
         if objective.worst:
             cost = TIE_PRICE * OVERALL_ERROR.terms(strata).linear[0]
-            rows = [(C, 0.0, -1.0, 0, -1) for C in minimised_rates]
-            n_free = 1
-        else:
-            cost = minimised_rates[0]
-        for limit_number, limit in enumerate(limits):
-            limit_variable = n_free
-            for row in limit.rows(strata):
-                row_variable = -1
-                if row.free:
-                    row_variable = limit_variable
-                    n_free = limit_variable + 1
-                rows.append((row.matrix, row.bound, row.free, row_variable, limit_number))
-
-        def column(i: int, dtype: Any) -> Any:
-            return np.array([row[i] for row in rows], dtype=dtype)
-
+            rows = [Inequality(rate, free=-1.0, bound=0.0) for rate in minimised_rates]
+            variable = [0] * len(rows)
+            limit_of_row = [-1] * len(rows)
+        for number, limit in enumerate(limits):
+            limit_rows = limit.rows(strata)
+            next_variable = max(variable, default=-1) + 1
+            variable += [next_variable if row.free else -1 for row in limit_rows]
+            limit_of_row += [number] * len(limit_rows)
+            rows += limit_rows
         return cls(
             strata,
             objective,
             tuple(limits),
             cost=cost.ravel(),
-            matrix=column(0, np.float64).reshape(len(rows), cost.size),
-            bound=column(1, np.float64),
-            free=column(2, np.float64),
-            variable=column(3, np.intp),
-            limit_of_row=column(4, np.intp),
+            matrix=np.array([row.matrix for row in rows]).reshape(len(rows), cost.size),
+            bound=np.array([row.bound for row in rows], dtype=np.float64),
+            free=np.array([row.free for row in rows], dtype=np.float64),
+            variable=np.array(variable, dtype=np.intp),
+            limit_of_row=np.array(limit_of_row, dtype=np.intp),
             scale=scale,
             level=level,
         )
@@ -216,10 +234,9 @@ class Program:
 
     def evaluate(self, counts: Floats) -> tuple[Floats, Floats]:
         """Return the scaled objective and the largest violation of a limit, of counts (W, A) or (T, W, A)."""
-        _, top, bottom, scale = self._flat_terms[0]
-        flat = counts.reshape(*counts.shape[:-2], -1)
-        values = quotient(flat @ top.T, flat @ bottom.T, np.nan)
-        worst = np.where(np.isnan(values), -np.inf, values).max(axis=-1) / scale
+        objective = self._counted[0]
+        values = objective.values(counts)
+        worst = np.where(np.isnan(values), -np.inf, values).max(axis=-1) / objective.scale
         return worst, self.violations(counts).max(axis=-1, initial=0.0)
 
     def violations(self, counts: Floats) -> Floats:
@@ -228,13 +245,17 @@ class Program:
         The counts have the shape (W, A) or (T, W, A). The result has the shape (n_limits,) or (T, n_limits),
         and is negative if a limit has room.
         """
-        flat_counts = counts.reshape(*counts.shape[:-2], -1)
-        by_limit = np.zeros((*flat_counts.shape[:-1], len(self.limits)))
-        for number, limit in enumerate(self.limits):
-            names, top, bottom, scale = self._flat_terms[number + 1]
-            rates = quotient(flat_counts @ top.T, flat_counts @ bottom.T, np.nan)
-            by_limit[..., number] = limit.excess(names, rates) / scale
+        by_limit = np.zeros((*counts.shape[:-2], len(self.limits)))
+        for number, (limit, rate) in enumerate(
+            zip(self.limits, self._counted[1:], strict=True)
+        ):
+            by_limit[..., number] = limit.excess(rate.names, rate.values(counts)) / rate.scale
         return by_limit
+
+    def keeping(self, counts: Floats) -> Ints:
+        """Return the numbers of the candidates within all limits, by their counts (T, W, A)."""
+        _, violations = self.evaluate(counts)
+        return np.flatnonzero(violations <= SLIGHT)
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts of a mixture keep the limits, up to the precision of the solver."""
@@ -252,23 +273,12 @@ class Program:
         return None
 
     @cached_property
-    def _flat_terms(self) -> list[tuple[list[Any], Floats, Floats, float]]:
-        """Subgroups, numerators, denominators and scale of the rate of the objective, and of each limit.
-
-        Numerators and denominators, shape (m, W × A), are coefficients of flat counts.
-        """
-        flat = []
-        for stated in (self.objective, *self.limits):
-            terms = stated.rate.terms(self.strata)
-            scale = stated.rate.scale(self.strata)
-            m = len(terms.names)
-            flat.append(
-                (terms.names, terms.top.reshape(m, -1), terms.bottom.reshape(m, -1), scale)
-            )
-        return flat
-
-    def __getstate__(self) -> dict[str, Any]:
-        return plain_state(self)
+    def _counted(self) -> list[CountedRates]:
+        """The rate of the objective, and of each limit."""
+        return [
+            CountedRates.from_rate(stated.rate, self.strata)
+            for stated in (self.objective, *self.limits)
+        ]
 
     def over(self, strata: Strata) -> Program:
         """Return the same program over strata with other masses."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any, Literal, Self
 
@@ -16,8 +15,7 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups
 from tailboost.core.checks import as_pandas, n_rows_of, reading, take
 from tailboost.core.html import html_details
-from tailboost.rates import Limit
-from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
+from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name, with_cure
 from tailboost.selection.outputs import (
     LEAST_PROBABILITY,
@@ -27,6 +25,7 @@ from tailboost.selection.outputs import (
     stacked,
 )
 from tailboost.selection.rule_forms import (
+    StoredRule,
     answers_with_default,
     are_different,
     check_sql_form,
@@ -129,7 +128,7 @@ class RulePart:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(StoredRule):
     """The decision rule of a fitted classifier: models, weights of their probabilities, and action costs.
 
     Attributes
@@ -142,21 +141,14 @@ class Rule:
         The selected candidates.
     least_probability : float
         Smaller probabilities are raised to this one.
-    limits : tuple of Limit
-        The stated limits, of a rule that `tailboost.load_rule` has read.
-    file : object or None
-        The file of such a rule, from which `certificate_` and `classifier` are made when they are read.
-    groups_named : mapping
-        The groups in the limits of the certificate, by column. `predict` warns of rows in others.
+    limits, file, groups_named
+        As in `StoredRule`.
     """
 
     classes: list[Any]
     groups: list[Any] | None
     parts: list[RulePart]
     least_probability: float = LEAST_PROBABILITY
-    limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
-    file: Any = field(default=None, compare=False, repr=False)
-    groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -195,16 +187,6 @@ class Rule:
         if self.defers:
             actions.add(HUMAN_REVIEW)
         return actions
-
-    @property
-    def certificate_(self) -> Any:
-        """The certificate of a rule that `tailboost.load_rule` has read; None without one."""
-        return None if self.file is None else self.file.certificate
-
-    @property
-    def classifier(self) -> Any:
-        """Such a rule as a fitted classifier of a table with its columns of scores; None for other rules."""
-        return None if self.file is None else self.file.classifier
 
     @property
     def identity(self) -> Any:
@@ -313,10 +295,6 @@ class Rule:
             "models": self.models,
             "parts": [asdict(part) for part in self.parts],
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as JSON, which `tailboost.load_rule` reads from a file."""
-        return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:

@@ -1,8 +1,11 @@
-"""What both forms of decision rules share: groups by number, and SQL."""
+"""What both forms of decision rules share: limits, certificate and file, groups by number, and SQL."""
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,8 +20,47 @@ from tailboost.core.checks import (
     with_missing_group,
 )
 from tailboost.core.spelling import as_typed
+from tailboost.rates import Limit
 from tailboost.rows.given import refuse
+from tailboost.rows.other_groups import GroupsByColumn
 from tailboost.rows.subgroups import HUMAN_REVIEW
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRule(ABC):
+    """A decision rule, with what a file knows of it beside its answers.
+
+    Attributes
+    ----------
+    limits : tuple of Limit
+        The stated limits of a rule from `tailboost.load_rule`.
+    file : object or None
+        The file of a rule from `tailboost.load_rule`, the source of `certificate_` and `classifier`.
+    groups_named : mapping
+        The groups in the limits of the certificate, by column. `predict` warns of rows in other groups.
+    """
+
+    limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
+    file: Any = field(default=None, compare=False, repr=False)
+    groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def certificate_(self) -> Any:
+        """The certificate of a rule from `tailboost.load_rule`; None without one."""
+        return None if self.file is None else self.file.certificate
+
+    @property
+    def classifier(self) -> Any:
+        """A rule from `tailboost.load_rule` as a classifier of tables of scores; None for other rules."""
+        return None if self.file is None else self.file.classifier
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain types, for JSON."""
+
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON, which `tailboost.load_rule` reads from a file."""
+        return json.dumps(self.to_dict())
 
 
 def are_different(names: Sequence[Any]) -> bool:

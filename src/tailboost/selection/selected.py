@@ -39,9 +39,9 @@ from tailboost.selection.data import (
     ROWS,
     Pool,
     SelectionData,
+    Uncached,
     decide,
     expected_costs,
-    plain_state,
 )
 from tailboost.selection.intervals import (
     REFIT,
@@ -117,7 +117,7 @@ def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Selected(ABC):
+class Selected(Uncached, ABC):
     """The selected rule, with its rates on the selection data."""
 
     problem: Problem
@@ -129,9 +129,6 @@ class Selected(ABC):
     spread: float = field(default=REFIT, kw_only=True)
     # Whether models were fitted on the selection data.
     fitted: bool = field(default=False, kw_only=True)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return plain_state(self)
 
     @property
     @abstractmethod

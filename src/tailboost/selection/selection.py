@@ -17,7 +17,7 @@ from tailboost.selection.data import (
     Candidate,
     SelectionData,
     ThresholdFamily,
-    plain_state,
+    Uncached,
     possible_thresholds,
 )
 from tailboost.selection.engine import ProbabilityEngine
@@ -34,7 +34,7 @@ LEAST_FACTOR = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(Uncached):
     """The candidates of models on selection data, and the rule selected among them for a problem.
 
     Another problem gives another selection: no model is fitted, no classifier is needed, and nothing warns.
@@ -70,9 +70,6 @@ class Selection:
         kinds = kinds.on(problem)
         engine, rule = kinds.simplest(problem)
         return cls(kinds, engine, problem, engine.write_thresholds(rule))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return plain_state(self)
 
     def select(self, problem: Problem) -> Selection:
         """Return the selection for another problem; raises as `from_kinds`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import keyword
 import re
 from collections.abc import Mapping, Sequence
@@ -25,10 +24,10 @@ from tailboost.core.checks import (
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import as_typed, listed
-from tailboost.rates import Limit
-from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
+from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule_forms import (
+    StoredRule,
     answers_by_default,
     answers_with_default,
     are_different,
@@ -51,7 +50,7 @@ POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(300)])
 
 
 @dataclass(frozen=True)
-class ThresholdRule:
+class ThresholdRule(StoredRule):
     """Actions by ranges of one score.
 
     Attributes
@@ -73,12 +72,8 @@ class ThresholdRule:
         The model for the score, its probability of the second label; None for a column of scores.
     group_column : str, int or None
         The column of the groups of a group-aware rule, if it has a name.
-    limits : tuple of Limit
-        The stated limits of a rule from `tailboost.load_rule`.
-    file : object or None
-        The file of a rule from `tailboost.load_rule`, the source of `certificate_` and `classifier`.
-    groups_named : mapping
-        The groups in the limits of the certificate, by column. `predict` warns of rows in other groups.
+    limits, file, groups_named
+        As in `StoredRule`.
     """
 
     column: Any
@@ -89,9 +84,6 @@ class ThresholdRule:
     missing: float | None = None
     model: str | None = None
     group_column: Any = field(default=None, compare=False, repr=False)
-    limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
-    file: Any = field(default=None, compare=False, repr=False)
-    groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of_ranges(
@@ -151,16 +143,6 @@ class ThresholdRule:
         if self.groups is not None and column == self.group_column and group in self.groups:
             bands = [self.bands[self.groups.index(group)]]
         return {action for band in bands for _, action in band}
-
-    @property
-    def certificate_(self) -> Any:
-        """The certificate of a rule from `tailboost.load_rule`; None without one."""
-        return None if self.file is None else self.file.certificate
-
-    @property
-    def classifier(self) -> Any:
-        """A rule from `tailboost.load_rule` as a classifier of tables of scores; None for other rules."""
-        return None if self.file is None else self.file.classifier
 
     @property
     def identity(self) -> Any:
@@ -393,10 +375,6 @@ class ThresholdRule:
             "model": self.model,
             "group_column": self.group_column,
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as JSON, which `tailboost.load_rule` reads from a file."""
-        return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, document: Any) -> Self:

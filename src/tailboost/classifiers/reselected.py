@@ -1,0 +1,215 @@
+"""Another selection of a fitted classifier, its trade-offs, and draws of its answers; nothing is trained."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost.boosting.ensemble import draw
+from tailboost.core.array_types import Column, Floats, Groups, Seed, Stated, Table
+from tailboost.core.checks import unpack
+from tailboost.rates import deferred
+from tailboost.rows.given import Given
+from tailboost.rows.judged import judged
+from tailboost.selection.curve import Curve, fractions_of, tail_curve
+
+
+class ReselectedClassifier:
+    """A classifier whose rule is selected among candidates, and can be selected anew without a fit.
+
+    Subclasses define `_reselect`, which lets a copy answer by another rule, and the functions of curves.
+    """
+
+    selection_: Any  # the candidates on the selection data, and the rule
+    records_: Any  # the rows that the classifier has read
+    classes_: Any
+    _reselect: Any  # (arguments, objective, alpha, stated): ``stated`` are other parameters of `reweight`
+    _rate_curve: Any  # ((limited, minimised, other limits), n_points) -> Curve
+    predict_proba: Any
+    predict_distribution: Any
+
+    def reweight(
+        self,
+        X: Table = None,
+        y: Column = None,
+        *,
+        alpha: float | None = None,
+        objective: Stated = None,
+        limits: Stated = None,
+        groups: Groups = None,
+        costs: Table = None,
+        sample_weight: Column = None,
+        error_budget: float | None = None,
+        max_error: Stated = None,
+        confidence: float | None = None,
+    ) -> Self:
+        """Return a classifier with the same models and another selected rule; nothing is trained.
+
+        Parameters
+        ----------
+        X, y : optional
+            Selection data that no model or hypothesis has read. A classifier made by `from_probabilities`
+            takes a dict of the models' probabilities as X. By default the selection data of the fit.
+        alpha : float in (0, 1], optional
+            Tail mass of the CVaR, which becomes the objective.
+        objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
+            By default unchanged; if a boosting classifier has an ``alpha``, "cvar".
+        limits : list of Limit, optional
+            By default unchanged; boosting keeps limits if the objective stays the same.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Groups of the rows of X or, without X, of all rows in the table of the selection data.
+        costs : array-like of shape (n, K), optional
+            Cost of each answer in each row of X, for models.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows of X.
+        error_budget : float in [0, 1], optional
+            Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
+            .22 if the least is .20. By default unchanged.
+        max_error : float in (0, 1] or dict, optional
+            Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
+            objective stays the same.
+        confidence : float in [0, 1), optional
+            Estimated probability with which all limits have to hold on new rows, for models; by default that
+            of the classifier.
+
+        Returns
+        -------
+        classifier
+            A new classifier of the same type. The original is unchanged.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+
+        Warns
+        -----
+        BoundNotMetWarning
+            Names the violated limits.
+        ResubstitutionWarning
+            If models were fitted on the given rows.
+        """
+        # `InfeasibleLimitsError.unselected` has candidates and no rule.
+        if not hasattr(self, "selection_"):
+            check_is_fitted(self)
+        arguments = Given(*unpack(X, y), groups, sample_weight, costs)
+        arguments.refuse_in_reweight()
+        stated = {
+            "limits": limits,
+            "error_budget": error_budget,
+            "max_error": max_error,
+            "confidence": confidence,
+        }
+        reweighted = copy.copy(self)
+        reweighted._reselect(arguments, objective, alpha, stated)
+        return reweighted
+
+    def tradeoff(
+        self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None
+    ) -> Any:
+        """Return the trade-off curve of two rates, without training.
+
+        Parameters
+        ----------
+        a : rate, largest, gap or ratio, optional
+            The limited rate. By default that of the first limit, and without limits the overall error. A
+            recall is limited as one minus the recall; limits on precision and the like are passed over.
+        b : rate or largest, optional
+            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
+            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
+            and ``a`` is minimised.
+        n_points : int, default=9
+            Number of limits for which candidates are searched. The curve has one point for each undominated
+            candidate.
+        deferred : sequence of float in [0, 1), optional
+            Fractions of the rows that may be deferred; there is one curve for each.
+
+        Returns
+        -------
+        Curve, or dict of Curve by fraction
+            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
+            both rates on other rows.
+
+        Raises
+        ------
+        ValueError
+            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
+            know.
+        """
+        check_is_fitted(self)
+        if deferred is not None:
+            return deferral_curves(self, a, b, n_points, deferred)
+        problem = self.selection_.problem
+        if a is None and b is None and problem.over_rows:
+            judged_clf = judged(self)
+            return tail_curve(self, judged_clf.selected, judged_clf.at_corner)
+        return self._rate_curve(problem.traded(a, b), n_points)
+
+    def predict_log_proba(self, X: Table) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `predict_distribution`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict_randomized(
+        self, X: Table, random_state: Seed = None, *, groups: Groups = None
+    ) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_distribution``, for simulation studies.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        distribution = self.predict_distribution(X, groups=groups)
+        return self.classes_[draw(distribution, check_random_state(random_state))]
+
+
+def record(clf: Any, arguments: Given) -> None:
+    """Record the rows of a call of `reweight`, which `certify` refuses from now on."""
+    clf.records_ = clf.records_.joined(judged(clf).reading(arguments.X, arguments.y))
+
+
+def deferral_curves(
+    clf: Any, a: Stated, b: Stated, n_points: int, fractions: Any
+) -> dict[float, Curve]:
+    """Return a trade-off curve for each limit on the deferral rate.
+
+    These limits replace limits on deferral of the classifier. ``a`` and ``b`` are the rates, as in
+    `tradeoff`. Each curve can pick points of all curves.
+    """
+    problem = clf.selection_.problem
+    kept_limits = [limit for limit in problem.limits if limit.rate != deferred()]
+    limited, minimised, other_limits = problem.within(tuple(kept_limits)).traded(a, b)
+    curves = {}
+    together = list[Curve]()  # a point may be picked from any of the curves
+    for fraction in fractions_of(fractions):
+        deferral_limit = deferred() <= fraction
+        deferring = judged(clf).within(minimised, (*kept_limits, deferral_limit))
+        rates = (limited, minimised, (*other_limits, deferral_limit))
+        curve = deferring._rate_curve(rates, n_points)
+        curves[fraction] = replace(curve, _curves=together)
+    return curves
