@@ -49,6 +49,16 @@ DEFAULT_OPTION = "--default of tailboost predict is the answer to rows of other 
 POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(300)])
 
 
+@dataclass(frozen=True, eq=False)
+class GivenRows:
+    """The rows of a call of a rule on one score."""
+
+    scores: Floats  # shape (n,): checked
+    groups: Any  # of the rows: a column, or a table of columns; None if none are given
+    # The columns of the given table of which the certificate names groups, also those the rule does not read.
+    further: dict[Any, Any]
+
+
 @dataclass(frozen=True)
 class ThresholdRule(StoredRule):
     """Actions by ranges of one score.
@@ -174,58 +184,58 @@ class ThresholdRule(StoredRule):
         column = "column of groups" if self.group_column is None else self.group_column
         return f"rule.predict({score}, groups=table[{column!r}])"
 
-    def _score_and_groups_by_name(self, score: Any, groups: Any) -> tuple[Any, Any]:
+    def _given(self, score: Any, groups: Any) -> GivenRows:
         """Return the columns of the score and of the groups, taken by name from a table or a row.
 
         A table is a data frame, a dict or a list of dicts. A row is a dict or a Series of its values.
         """
-        score = _as_columns(score)
-        names = self._names_in(score)
-        if names is not None:
-            if self.column not in names:
-                raise ValueError(
-                    f"score is a table without the column {self.column!r}, which the rule "
-                    f"reads; it has {listed(list(names))}. Give the score: {self._call}"
-                )
-            self._refuse_no_groups(score, names, groups)
+        table = _as_columns(score)
+        names = self._names_in(table)
+        if names is None:
+            score = table
+            self._refuse_no_groups(table, getattr(table, "columns", ()), groups)
+        elif self.column in names:
+            score = table[self.column]
+            self._refuse_no_groups(table, names, groups)
             if groups is None and self.groups is not None and self.group_column in names:
-                column = score[self.group_column]
+                column = table[self.group_column]
                 if np.ndim(column) == 0:  # one row; its group may be None
                     column = [column]
                 groups = {self.group_column: column}
             elif isinstance(groups, str) and groups in names:
-                groups = score[groups]
-            score = score[self.column]
+                groups = table[groups]
         else:
-            self._refuse_no_groups(score, getattr(score, "columns", ()), groups)
+            raise ValueError(
+                f"score is a table without the column {self.column!r}, which the rule "
+                f"reads; it has {listed(list(names))}. Give the score: {self._call}"
+            )
         if np.ndim(score) == 0:  # one row
             score = [score]
-            is_one_group = np.ndim(groups) == 0 and not isinstance(groups, Mapping)
-            if groups is not None and is_one_group:
+            if groups is not None and np.ndim(groups) == 0 and not isinstance(groups, Mapping):
                 groups = [groups]
-        return score, groups
+        further = {name: table[name] for name in names or () if name in self.groups_named}
+        return GivenRows(self._scores(score), groups, further)
 
-    def _refuse_no_groups(self, score: Any, names: Sequence[Any], groups: Groups) -> None:
-        """Raise ValueError if a table or row lacks the rule's column of groups."""
-        are_needed = (
-            groups is None and self.groups is not None and self.group_column is not None
-        )
-        if are_needed and len(names) and self.group_column not in names:
+    def _refuse_no_groups(self, table: Any, names: Sequence[Any], groups: Groups) -> None:
+        """Raise ValueError if a table or row with columns ``names`` lacks the rule's column of groups."""
+        if groups is not None or self.groups is None or self.group_column is None:
+            return
+        if len(names) and self.group_column not in names:
             owner = "the table"
-            if self.column in names and np.ndim(score[self.column]) == 0:
+            if self.column in names and np.ndim(table[self.column]) == 0:
                 owner = "the row"
             raise ValueError(no_groups(owner, self.group_column, names))
 
-    def _names_in(self, score: Any) -> Sequence[Any] | None:
+    def _names_in(self, table: Any) -> Sequence[Any] | None:
         """Return the names of the columns of a table or of the values of a row; None for a column."""
-        if isinstance(score, Mapping):
-            return list(score)
-        columns = getattr(score, "columns", ())
+        if isinstance(table, Mapping):
+            return list(table)
+        columns = getattr(table, "columns", ())
         if len(columns) > 1:
             return list(columns)
-        is_row = hasattr(score, "iloc") and isinstance(self.column, str) and not len(columns)
-        if is_row and self.column in score.index:
-            return list(score.index)
+        is_row = hasattr(table, "iloc") and isinstance(self.column, str) and not len(columns)
+        if is_row and self.column in table.index:
+            return list(table.index)
         return None
 
     def _groups(self, groups: Groups) -> Any:
@@ -250,17 +260,11 @@ class ThresholdRule(StoredRule):
             f"{listed(list(columns))}"
         )
 
-    def _scores_and_groups(self, score: Any, groups: Groups) -> tuple[Floats, Ints]:
-        """Return the scores, checked, and the number of each row's group."""
-        score, groups = self._score_and_groups_by_name(score, groups)
-        s = self._scores(score)
-        return s, group_numbers(
-            self._groups(groups),
-            self.groups,
-            len(s),
-            "score",
-            as_typed(OTHER_GROUPS, DEFAULT_OPTION),
-        )
+    def _places(self, rows: GivenRows) -> Ints:
+        """Return the number of each row's group, shape (n,)."""
+        cure = as_typed(OTHER_GROUPS, DEFAULT_OPTION)
+        groups = self._groups(rows.groups)
+        return group_numbers(groups, self.groups, len(rows.scores), "score", cure)
 
     def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> NDArray[Any]:
         """Return the action of each row: a label, or "human review".
@@ -293,39 +297,23 @@ class ThresholdRule(StoredRule):
         UncertifiedGroupsWarning
             Counts the rows of a table in groups not named in the certificate.
         """
+        rows = self._given(score, groups)
         if default is not ... and self.groups is not None:
-            return self._with_default(score, groups, default)
-        numbers = self.numbers(*self._scores_and_groups(score, groups))
-        self._warn_of_other_groups(score, groups)
+            return answers_with_default(
+                lambda numbers, known_groups: self.predict(rows.scores[numbers], known_groups),
+                self._groups(with_other_group(rows.groups, self.groups)),
+                self.groups,
+                len(rows.scores),
+                self.classes,
+                default,
+            )
+        numbers = self.numbers(rows.scores, self._places(rows))
+        warn_of_other_groups(self.groups_named, rows.further, rows.groups)
         if not self.defers:
             return np.asarray(self.classes)[numbers]
         actions = np.empty(len(self.classes) + 1, dtype=object)
         actions[:] = [*self.classes, HUMAN_REVIEW]
         return actions[numbers]
-
-    def _warn_of_other_groups(self, score: Any, groups: Groups) -> None:
-        """Warn of rows in groups not named in the certificate; arguments as in `predict`."""
-        if not self.groups_named:
-            return
-        table = _as_columns(score)
-        names = self._names_in(table) or ()
-        columns = {name: table[name] for name in names if name in self.groups_named}
-        _, groups = self._score_and_groups_by_name(table, groups)
-        warn_of_other_groups(self.groups_named, columns, groups)
-
-    def _with_default(self, score: Any, groups: Groups, default: Any) -> NDArray[Any]:
-        """Return the action of each row; rows of an unknown group or without a group get the default."""
-        assert self.groups is not None
-        score, groups = self._score_and_groups_by_name(score, groups)
-        scores = self._scores(score)
-        return answers_with_default(
-            lambda rows, known_groups: self.predict(scores[rows], known_groups),
-            self._groups(with_other_group(groups, self.groups)),
-            self.groups,
-            len(scores),
-            self.classes,
-            default,
-        )
 
     def numbers(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -351,12 +339,13 @@ class ThresholdRule(StoredRule):
 
     def margin(self, score: Any, groups: Groups = None) -> Floats:
         """Return the distance of each score to the nearest threshold, shape (n,); ∞ without thresholds."""
-        scores, group = self._scores_and_groups(score, groups)
-        distance = np.full(len(scores), np.inf)
+        rows = self._given(score, groups)
+        places = self._places(rows)
+        distance = np.full(len(places), np.inf)
         for number, band in enumerate(self.bands):
-            in_group = group == number
+            in_group = places == number
             for threshold, _ in band[1:]:
-                to_threshold = np.abs(scores[in_group] - threshold)
+                to_threshold = np.abs(rows.scores[in_group] - threshold)
                 distance[in_group] = np.minimum(distance[in_group], to_threshold)
         return distance
 
