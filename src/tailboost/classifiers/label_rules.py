@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -857,41 +857,30 @@ class LabelSelection:
     ) -> LabelRules:
         """Return rules with their limited rates on the selection data and on rows without labels."""
         unrated = LabelRules(rules, tuple(limits), selection_=self)
-        words = f"the {len(self.y):,} rows of the selection"
-        # In the order of `predict`: label by label, then "any label".
-        truth = np.concatenate([self.y.T.ravel(), self.y.any(axis=1)])
-        labels, actions = _labels_and_answers(unrated.predict(self.tables[0]))
-        n_unlabeled = 0
-        if len(self.tables) > 1:
-            words += f" and {n_rows_of(self.tables[1]):,} rows without labels"
-            further_labels, further_actions = _labels_and_answers(
-                unrated.predict(self.tables[1])
-            )
-            n_unlabeled = len(further_labels)
-            labels = np.concatenate([labels, further_labels])
-            actions = np.concatenate([actions, further_actions])
-            # Any class: `without_labels` takes these rows out of the classes.
-            truth = np.concatenate([truth, np.zeros(n_unlabeled)])
+        # Label by label, then "any label"; the pairs of rows without labels come last.
+        labels = []
+        answers = []
+        for table in self.tables:
+            for label, label_answers in unrated.predict(table).items():
+                labels.append(np.repeat(label, len(label_answers)))
+                answers.append(label_answers)
+        actions = np.concatenate(answers)
         is_deferred = actions == HUMAN_REVIEW
+        truth = np.concatenate([self.y.T.ravel(), self.y.any(axis=1)])
+        n_unlabeled = len(actions) - len(truth)
         answered = Answered.from_arrays(
-            truth.astype(np.intp),
-            np.where(is_deferred, 0, actions).astype(
-                np.intp
-            ),  # any class: a deferred row has none
-            groups={LABEL: labels},
+            # Any class: `without_labels` takes these pairs out of the classes.
+            np.append(truth, np.zeros(n_unlabeled)).astype(np.intp),
+            # Any class: a deferred row has none.
+            np.where(is_deferred, 0, actions).astype(np.intp),
+            groups={LABEL: np.concatenate(labels)},
             deferred=is_deferred,
         )
+        words = f"the {len(self.y):,} rows of the selection"
         if n_unlabeled:
+            words += f" and {n_rows_of(self.tables[1]):,} rows without labels"
             answered = answered.without_labels(n_unlabeled)
         return replace(unrated, rates_=RateTable.measured(limits, answered, words))
-
-
-def _labels_and_answers(
-    answers: Mapping[str, NDArray[Any]],
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the name of the label and the answer of each pair of a label and a row, label by label."""
-    labels = [np.repeat(label, len(column)) for label, column in answers.items()]
-    return np.concatenate(labels), np.concatenate(list(answers.values()))
 
 
 @dataclass(frozen=True)

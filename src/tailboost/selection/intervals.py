@@ -189,13 +189,15 @@ class CountedRate:
         n_rates = counted.sum()
         if n_rates < 2 or (counted & ~self.known).any():
             return float("nan"), float("nan")
-        every_pair = 1.0 - 0.05 / (n_rates * (n_rates - 1) / 2)  # the level of Bonferroni
-        numbers = np.array([self.values, *self.ends(), *self.ends(every_pair)])
+        level_of_all_pairs = 1.0 - 0.05 / (n_rates * (n_rates - 1) / 2)  # Bonferroni
+        numbers = np.array([self.values, *self.ends(), *self.ends(level_of_all_pairs)])
         numbers = numbers[:, counted]
         comparison = limit.comparison
         if comparison.in_logarithms:
             numbers = np.log(np.maximum(numbers, 1e-300))
         rate, low, high, lowest, highest = numbers
+
+        # Entry (i, j) of each matrix is about rate i less rate j.
         differences = rate[:, None] - rate
         upper_arms = np.hypot((high - rate)[:, None], rate - low)
         lower_arms = np.hypot((rate - lowest)[:, None], highest - rate)

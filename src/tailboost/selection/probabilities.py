@@ -74,6 +74,22 @@ class GroupModel:
         prior = prior / prior.sum(axis=1, keepdims=True)
         return cls(n_classes, n_values, model, present, prior)
 
+    def out_of_fold(self, X: Table, y: Ints, group: Ints, weight: Floats, fold: Ints) -> Floats:
+        """Return p(g | x, y) of the rows of the fit, each by a model of other folds, as `predict`.
+
+        ``fold`` has the number of each row's fold. If all rows are in one fold, this model serves.
+        """
+        probabilities = np.empty((self.n_classes, self.n_values, len(y)))
+        for number in np.unique(fold):
+            others = np.flatnonzero(fold != number)
+            model = self
+            if len(others):
+                part = take(X, others), y[others], group[others], weight[others]
+                model = GroupModel.fit(*part, self.n_classes, self.n_values)
+            held_out = np.flatnonzero(fold == number)
+            probabilities[:, :, held_out] = model.predict(take(X, held_out))
+        return probabilities
+
     def predict(self, X: Table) -> Floats:
         """Return p(g | x, y) of n rows for every class y, shape (K, n_values, n)."""
         n = n_rows_of(X)
@@ -203,43 +219,23 @@ class StratumProbabilities:
             X = np.asarray(X)
         fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
 
-        by_column = list[Floats | None]()  # None for a column without a model
+        by_column = []  # p(group | x, y) of each column, shape (K, groups of the column, n)
         self.group_models = []
-        for column, values in zip(groups.T, strata.values, strict=True):
-            sizes = self.n_classes, len(values)
-            on_all_rows = GroupModel.fit(X, y, column, weight, *sizes)
-            self.group_models.append(on_all_rows)
-            by_column.append(None)
-            if on_all_rows.model is None:
-                continue
-
-            out_of_fold = np.empty((*sizes, n))
-            for j in np.unique(fold):
-                other_rows = np.flatnonzero(fold != j)
-                fold_rows = np.flatnonzero(fold == j)
-                on_other_rows = on_all_rows
-                if len(other_rows):
-                    on_other_rows = GroupModel.fit(
-                        take(X, other_rows),
-                        y[other_rows],
-                        column[other_rows],
-                        weight[other_rows],
-                        *sizes,
-                    )
-                out_of_fold[:, :, fold_rows] = on_other_rows.predict(take(X, fold_rows))
-
-            of_true_group = np.maximum(out_of_fold[y, column, np.arange(n)], LEAST_JUDGED)
-            if weight @ np.log(of_true_group / on_all_rows.prior[y, column]) <= 0.0:
-                self.group_models[-1] = replace(on_all_rows, model=None)
-                continue
-            by_column[-1] = out_of_fold
-
+        for group, values in zip(groups.T, strata.values, strict=True):
+            model = GroupModel.fit(X, y, group, weight, self.n_classes, len(values))
+            if model.model is not None:
+                out_of_fold = model.out_of_fold(X, y, group, weight, fold)
+                of_true_group = np.maximum(out_of_fold[y, group, np.arange(n)], LEAST_JUDGED)
+                if weight @ np.log(of_true_group / model.prior[y, group]) > 0.0:
+                    by_column.append(out_of_fold)
+                else:
+                    model = replace(model, model=None)
+            if model.model is None:
+                by_column.append(model.predict(X))
+            self.group_models.append(model)
         if not self.estimates_groups:
             return self.groups_of(X)
-        models = zip(self.group_models, by_column, strict=True)
-        return self._joined(
-            [model.predict(X) if table is None else table for model, table in models]
-        )
+        return self._joined(by_column)
 
     def _joined(self, by_column: Sequence[Floats]) -> Singles:
         """Return p(combination | x, y), shape (K, G, n), as if columns were independent given x and y."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -254,14 +257,10 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
         values, violations = program.evaluate(pool.all_counts)
         ranked = np.argsort(values + charge * violations, kind="stable")[:n_starts].tolist()
         starts = dict.fromkeys([int(best.numbers[0]), *mixed_numbers[:1], *ranked])
-        search(
-            pool,
-            program,
-            list(starts)[:n_starts],
-            towards=mixed_numbers,
-            charge=charge,
-            enough=enough - MOST_EXCESS / 2,
-        )
+        targets = [contrasts(pool.candidates[i].action_costs) for i in mixed_numbers]
+        search = LineSearch(pool, program, targets, charge, enough - MOST_EXCESS / 2)
+        for start in list(starts)[:n_starts]:
+            search.walk(start)
         best = best_in_pool(pool, program)
 
     n_before = len(pool.candidates)
@@ -565,70 +564,86 @@ def _moved_along(
     return Candidate.from_costs(from_contrasts(costs))
 
 
-def search(
-    pool: Pool,
-    program: Program,
-    starts: Iterable[int],
-    towards: Sequence[int],
-    charge: float,
-    enough: float,
-) -> None:
-    """Add the best rule within the limits on lines of action costs from some candidates.
+@dataclass(eq=False)
+class LineSearch:
+    """A search for the best rule within limits, on lines of action costs.
 
     A line changes the costs of one action, in a random direction over strata or towards another candidate.
-    The search moves to the rule with the least objective plus ``charge`` times its violation. The best rule
-    within the limits on any line is added, and the last rule from each start. The search ends at the
-    objective ``enough``, in units of the program's scale. ``starts`` and ``towards`` are numbers of
-    candidates in the pool.
-    """
-    data = pool.data.in_memory
-    rng = np.random.default_rng(0)
-    best_inside = np.inf
-    probabilities = data.probabilities
-    target_costs = [contrasts(pool.candidates[i].action_costs) for i in towards]
+    The search moves to the rule with the least objective plus ``charge`` times its violation.
 
-    for start in starts:
-        costs = contrasts(pool.candidates[start].action_costs).copy()
-        expected = expected_costs(probabilities, from_contrasts(costs))
-        best_charged = np.inf
+    Attributes
+    ----------
+    pool : Pool
+        Gets the best rule within the limits on any line, and each rule to which the search moves.
+    program : Program
+        The objective, in units of its scale, and the limits.
+    target_costs : list of ndarray
+        The `contrasts` of the candidates towards which lines may lead.
+    charge : float
+        The cost of a violation of 1.
+    enough : float
+        The search ends at this objective.
+    best_inside : float
+        The least objective within the limits so far.
+    """
+
+    pool: Pool
+    program: Program
+    target_costs: Sequence[Floats]
+    charge: float
+    enough: float
+    rng: np.random.Generator = field(default_factory=partial(np.random.default_rng, 0))
+    best_inside: float = np.inf
+
+    def walk(self, start: int) -> None:
+        """Search from a candidate by its number, until many lines in turn have no better rule."""
+        data = self.pool.data.in_memory
+        costs = contrasts(self.pool.candidates[start].action_costs).copy()
+        least_charged = np.inf
         idle_lines = 0
         for _ in range(LINES):
-            if best_inside <= enough or idle_lines >= IDLE_LINES:
-                break
-
+            if self.best_inside <= self.enough or idle_lines >= IDLE_LINES:
+                return
             idle_lines += 1
-            action = int(rng.integers(costs.shape[1]))
-            direction = _direction(costs, target_costs, action, rng)
-            move = expected_costs(probabilities, from_contrasts(direction[:, None]))[0]
+            expected = expected_costs(data.probabilities, from_contrasts(costs))
+            action = int(self.rng.integers(costs.shape[1]))
+            direction = _direction(costs, self.target_costs, action, self.rng)
+            (move,) = expected_costs(data.probabilities, from_contrasts(direction[:, None]))
             thresholds, counts = counts_on_line(data, expected, action, move, PLACES)
             if not len(thresholds):
                 continue
 
-            value, violation = program.evaluate(counts)
+            value, violation = self.program.evaluate(counts)
+            charged = self._charged(value, violation)
             inside = np.where(violation <= SLIGHT, value, np.inf)
-            charged = value + charge * np.maximum(violation, 0.0)
-            improvements = list[int]()
-            if inside.min() < best_inside - BETTER:
-                improvements.append(int(inside.argmin()))
-            if charged.min() < best_charged - BETTER:
-                improvements.append(int(charged.argmin()))
-
-            for best in improvements:
-                moved_costs = costs.copy()
-                moved_costs[:, action] += thresholds[best] * direction
-                number = pool.add(Candidate.from_costs(from_contrasts(moved_costs)))
-                # Counted again: several rows may change at the same threshold.
-                new_value, new_violation = program.evaluate(pool.counts[number])
-                if new_violation <= SLIGHT:
-                    best_inside = min(best_inside, float(new_value))
-                new_charged = float(new_value + charge * max(float(new_violation), 0.0))
-                if new_charged < best_charged - BETTER:
-                    best_charged = new_charged
-                    costs = moved_costs
+            better = list[int]()
+            if inside.min() < self.best_inside - BETTER:
+                better.append(int(inside.argmin()))
+            if charged.min() < least_charged - BETTER:
+                better.append(int(charged.argmin()))
+            for number in better:
+                moved = costs.copy()
+                moved[:, action] += thresholds[number] * direction
+                moved_charged = self._add(moved)
+                if moved_charged < least_charged - BETTER:
+                    least_charged = moved_charged
+                    costs = moved
                     idle_lines = 0
-            expected = expected_costs(probabilities, from_contrasts(costs))
-        if best_inside <= enough:
-            break
+
+    def _charged(self, value: Any, violation: Any) -> Any:
+        """Return the objective plus the charge for the largest violation of a limit."""
+        return value + self.charge * np.maximum(violation, 0.0)
+
+    def _add(self, costs: Floats) -> float:
+        """Add a rule by its `contrasts`; return its charged objective.
+
+        The rule is counted again: at a threshold of a line, several rows may change.
+        """
+        number = self.pool.add(Candidate.from_costs(from_contrasts(costs)))
+        value, violation = self.program.evaluate(self.pool.counts[number])
+        if violation <= SLIGHT:
+            self.best_inside = min(self.best_inside, float(value))
+        return float(self._charged(value, violation))
 
 
 def _direction(
