@@ -992,10 +992,6 @@ class LabelThresholds:
             scores[score.pair_mask(pairs)] = self.scores_of(score, score.values_in(pairs))
         return scores
 
-    def order(self, pairs: Floats) -> Ints:
-        """Return the numbers of the pairs in the order of their scores."""
-        return np.argsort(self.scores(pairs), kind="stable")
-
     def once(self, pairs: Floats, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the result of ``make``: arrays of pairs remember nothing."""
         return make()

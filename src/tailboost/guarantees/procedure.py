@@ -290,16 +290,10 @@ def scored_fresh(
     def make() -> ScoredRows:
         scores = [score(part) for part in fresh.opened]
         places = [thresholds.places(part) for part in fresh.opened]
-        first_rows = np.cumsum([0, *map(len, scores)])[:-1]  # of each part, among all rows
-        orders = [
-            first_row + thresholds.order(part)
-            for first_row, part in zip(first_rows, fresh.opened, strict=True)
-        ]
         return ScoredRows(
             np.concatenate(scores),
             np.concatenate(places),
             losses[fresh.answered.stratum],
-            order=np.concatenate(orders),
         )
 
     return thresholds.once(fresh.opened[0], (losses.tobytes(), between_selected), make)

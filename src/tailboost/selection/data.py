@@ -692,17 +692,12 @@ class ScoredRows:
     scores: Floats  # shape (n,)
     place: Ints  # shape (n,): number of the row's threshold
     losses: Floats  # shape (n, 2): loss of the first and of the second answer
-    # Shape (n,): the numbers of the rows by scores of nearly the same order, which makes sorting fast.
-    # None if no such order is known.
-    order: Ints | None = None
     _ascending: dict[int, ScoredRows] = field(init=False, default_factory=dict)
 
     def ascending(self, place: int) -> ScoredRows:
         """Return the rows of a threshold by ascending score, sorted once."""
         if place not in self._ascending:
             rows = np.flatnonzero(self.part(place))
-            if self.order is not None:
-                rows = self.order[self.part(place)[self.order]]
             rows = rows[np.argsort(self.scores[rows], kind="stable")]
             self._ascending[place] = ScoredRows(
                 self.scores[rows], self.place[rows], self.losses[rows]

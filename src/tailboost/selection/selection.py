@@ -315,18 +315,6 @@ class Thresholds:
         """Return the score of each row, shape (n,)."""
         return self.family.scores(stratum_probabilities(self.engine.probabilities, rows))
 
-    def order(self, rows: LogProbabilities) -> Ints:
-        """Return the numbers of the rows in nearly the order of their scores."""
-        probabilities = self.engine.probabilities
-
-        def make() -> Ints:
-            # For a group-aware rule, strata of other groups than the row's have probability 0.
-            by_stratum = stratum_probabilities(probabilities, rows)
-            return np.argsort(by_stratum[self.family.y == 1].sum(axis=0), kind="stable")
-
-        order: Ints = rows.derived(("order", probabilities), make)
-        return order
-
     def once(self, rows: LogProbabilities, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the result of ``make`` about rows, called once for a key by all families like this one."""
         return rows.derived((self.engine, self.family.key, key), make)
