@@ -26,7 +26,6 @@ from tailboost.guarantees.ranks import (
 )
 from tailboost.guarantees.shares import ranks_of
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged
 from tailboost.rows.ledger import may_follow, spent_by_next
 from tailboost.selection.data import ScoredRows
 
@@ -746,17 +745,3 @@ def test_one_threshold_of_a_rule_that_reads_the_group_orders_rows_by_their_score
     log_odds = np.log(X["p"]) - np.log1p(-X["p"])
     line = np.polynomial.Polynomial.fit(log_odds, scores, 1)
     np.testing.assert_allclose(scores, line(log_odds), atol=1e-4)
-
-
-def test_the_order_of_rows_is_that_of_the_scores_in_each_group_of_a_rule_that_reads_it():
-    """Sorting the rows of a group by their scores then takes little time."""
-    X, y, g = two_columns(0, 2_500, 1.0)
-    age = {"age": g["age"]}
-    limits = ["miss(1, by=age) <= 40%"]
-    rule = tb.tune(tb.Scores("p", 1), X, y, groups=age, limits=limits, by_group=True)
-    thresholds = rule.selection_.thresholds(rule.selection_.family(by_group=True))
-    rows = judged(rule).opened(X, age)
-    scores, places, order = (read(rows) for read in (thresholds.scores, thresholds.places, thresholds.order))
-    for place in np.unique(places):
-        of_place = order[places[order] == place]
-        assert (np.diff(scores[of_place]) > -1e-5).all()

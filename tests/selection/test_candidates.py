@@ -207,7 +207,7 @@ def test_ranges_have_the_action_of_each_known_row_at_the_least_cost(n_actions):
             parts.append(KnownScores(scores, places, strata.astype(np.float32)))
         costs = np.array([[0.0, 1.0, 0.2], [rng.uniform(0.5, 3.0), 0.0, rng.uniform(0.1, 0.6)]])
         candidate = Candidate(costs[:, :n_actions])
-        ranges = ranges_of_actions(parts, candidate, 1, n_actions)
+        ranges = ranges_of_actions(parts[0].joined(parts[1:]), candidate, 1, n_actions)
         lower_ends = np.array([end for end, _ in ranges])
         for part in parts:
             rows = part.place == 1

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Axes, Floats, Table
 from tailboost.core.limit_lines import limits_html
-from tailboost.rows.judged import group_uses, intervals_of, is_about, judged
+from tailboost.rows.judged import group_uses, is_about, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.selection.rate_table import RateTable
 
@@ -172,7 +172,8 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     def subgroup_intervals_(self) -> Floats:
         """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
         check_is_fitted(self)
-        return intervals_of(judged(self).errors_table)
+        intervals: Floats = judged(self).errors_table.intervals()
+        return intervals
 
 
 def rates_with_verdicts(classifier: ReportedClassifier, table: RateTable) -> RateTable:

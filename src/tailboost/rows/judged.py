@@ -304,14 +304,6 @@ def group_uses(model: Model) -> tuple[GroupUse, ...]:
     )
 
 
-def intervals_of(table: Any) -> Floats:
-    """Return the intervals of a table, shape (m, 2); NaN without an interval."""
-    intervals = table.intervals()
-    if intervals is None:
-        return np.full((len(table.lines), 2), np.nan)
-    return intervals
-
-
 # -- the classifier behind a pipeline or search ----------------------------------------------------------
 
 

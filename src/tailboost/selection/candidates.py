@@ -27,7 +27,6 @@ EQUAL_WEIGHTS = 1e-9
 POWERS = (0.5, 1.0)
 # The most rows of one interval in a step of the search for the ends of ranges.
 PROBES = 1_000
-NO_ROWS = np.zeros(0, dtype=np.intp)
 
 
 def log_weights(
@@ -227,47 +226,45 @@ class KnownScores:
         known: KnownScores = table.derived(("known scores", probabilities), make)
         return known
 
+    def joined(self, others: Sequence[KnownScores]) -> KnownScores:
+        """Return these rows and those of others."""
+        if not others:
+            return self
+        parts = [self, *others]
+        return KnownScores(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.place for part in parts]),
+            np.concatenate([part.probabilities for part in parts], axis=1),
+        )
+
     @cached_property
     def ascending(self) -> list[Ints]:
         """The numbers of the rows of each group, by ascending score."""
         by_group = []
         for place in range(int(self.place.max(initial=0)) + 1):
             rows = np.flatnonzero(self.place == place)
-            by_group.append(rows[np.argsort(self.values[rows])])
+            by_group.append(rows[np.argsort(self.values[rows], kind="stable")])
         return by_group
 
 
 def ranges_of_actions(
-    parts: Sequence[KnownScores], candidate: Candidate, place: int, n_actions: int
+    known: KnownScores, candidate: Candidate, place: int, n_actions: int
 ) -> list[tuple[float, int]]:
     """Return the lower ends of the ranges of one group, from −∞, each with the number of its action.
 
-    The first ``n_actions`` actions are compared, for the rows of group ``place`` in all ``parts``. Expected
-    costs are linear in the probability of the second label, a monotone function of the score. So each action
-    has one range. A search by intervals finds its ends with the costs of few rows.
+    The first ``n_actions`` actions are compared, for the rows of group ``place``. Expected costs are linear
+    in the probability of the second label, a monotone function of the score. So each action has one range.
+    A search by intervals finds its ends with the costs of few rows.
     """
-    rows_by_part = [
-        part.ascending[place] if place < len(part.ascending) else NO_ROWS for part in parts
-    ]
-    values = np.concatenate(
-        [part.values[rows] for part, rows in zip(parts, rows_by_part, strict=True)]
-    )
-    number_of_part = np.repeat(np.arange(len(parts)), list(map(len, rows_by_part)))
-    rows = np.concatenate(rows_by_part)
-    values, first = np.unique(values, return_index=True)
-    number_of_part = number_of_part[first]
-    rows = rows[first]
+    rows = known.ascending[place]
+    values, first = np.unique(known.values[rows], return_index=True)
+    rows = rows[first]  # one row for each value, ascending
 
     def actions_at(places: Ints) -> Ints:
-        actions = np.empty(len(places), dtype=np.intp)
-        for number, part in enumerate(parts):
-            is_in_part = number_of_part[places] == number
-            probabilities = part.probabilities[:, rows[places[is_in_part]]]
-            costs = expected_costs(probabilities, candidate.action_costs)
-            if len(costs) > 1:  # otherwise the only row is the difference of two costs
-                costs = costs[:n_actions]
-            actions[is_in_part] = decide(costs)
-        return actions
+        costs = expected_costs(known.probabilities[:, rows[places]], candidate.action_costs)
+        if len(costs) > 1:  # otherwise the only row is the difference of two costs
+            costs = costs[:n_actions]
+        return decide(costs)
 
     probes = _spread(0, len(values) - 1)
     while True:
@@ -299,7 +296,7 @@ class ScoreRule(ProbabilityRule):
         score: Any,
         classes: Sequence[Any],
         groups: Sequence[Any] | None,
-        known_scores: Sequence[KnownScores],
+        known: KnownScores,
     ) -> ScoreRule:
         """Return the thresholds of a candidate on a `Scores`, from its answers to known scores."""
         K = len(classes)
@@ -307,7 +304,7 @@ class ScoreRule(ProbabilityRule):
         rules = {}  # by the number of actions that are compared
         for n_compared in {n_actions, K}:
             ranges = [
-                ranges_of_actions(known_scores, member.candidate, g, n_compared)
+                ranges_of_actions(known, member.candidate, g, n_compared)
                 for g in range(len(groups or [None]))
             ]
             rules[n_compared] = ThresholdRule.of_ranges(score, classes, groups, ranges)

@@ -476,9 +476,8 @@ class ProbabilityEngine(Uncached):
         fresh_scores = [
             KnownScores.from_table(table, models.score, self.probabilities) for table in fresh
         ]
-        decided = ScoreRule.from_candidate(
-            members[0], models.score, *self.answer_names, [self.known_scores, *fresh_scores]
-        )
+        known = self.known_scores.joined(fresh_scores)
+        decided = ScoreRule.from_candidate(members[0], models.score, *self.answer_names, known)
         return replace(rule, ensemble=replace(rule.ensemble, base_models=[decided]))
 
     def mix(

@@ -363,20 +363,10 @@ class RateTable:
             return self
         return replace(self, lines=tuple(lines))
 
-    def column(self, name: str, rule: str = "predict") -> Floats | None:
-        """Return one number of all lines of a rule, shape (m,); None if all are NaN."""
-        values = np.array([float(getattr(line, name)) for line in self.of_rule(rule)])
-        if np.isnan(values).all():
-            return None
-        return values
-
-    def intervals(self) -> Floats | None:
-        """Return the intervals of `predict`, shape (m, 2); None without any."""
-        low = self.column("low")
-        high = self.column("high")
-        if low is None or high is None:
-            return None
-        return np.column_stack([low, high])
+    def intervals(self) -> Floats:
+        """Return the intervals of `predict`, shape (m, 2); NaN without an interval."""
+        lines = self.of_rule("predict").lines
+        return np.array([(line.low, line.high) for line in lines]).reshape(-1, 2)
 
     @property
     def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
