@@ -75,8 +75,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
     @property
     def rates_(self) -> RateTable:
         """Overall error and class errors of `predict` on the selection data."""
-        table: RateTable = judged(self).measured(error(), error(by="class"))
-        return table
+        return judged(self).measured(error(), error(by="class"))
 
     @property
     def objective_(self) -> str:
@@ -150,8 +149,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
             Columns in the order of `classes_`; rows sum to 1.
         """
         ensemble, X = rule_and_table(self, X)
-        P: Floats = softmax(ensemble.scores(X), axis=1)
-        return P
+        return softmax(ensemble.scores(X), axis=1)
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return 1 for the answered label and 0 for the others: nothing is drawn.
@@ -182,8 +180,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
             Columns in the order of `classes_`; rows sum to 1.
         """
         ensemble, X = rule_and_table(self, X)
-        P: Floats = log_softmax(ensemble.scores(X), axis=1)
-        return P
+        return log_softmax(ensemble.scores(X), axis=1)
 
     def staged_decision_function(self, X: Table) -> Iterator[Floats]:
         """Yield `decision_function` after 1, 2, … kept hypotheses.

@@ -258,8 +258,7 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
     def expected_subgroup_errors_(self) -> Floats:
         """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
         judged_clf = judged(self)
-        errors: Floats = judged_clf.error_values(judged_clf.expected_counts)
-        return errors
+        return judged_clf.error_values(judged_clf.expected_counts)
 
     @property
     def summary_(self) -> Summary:
@@ -300,8 +299,7 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
         """
         refuse("blind rule", groups=groups)
         ensemble, X = rule_and_table(self, X)
-        distribution: Floats = ensemble.scores(X)  # ties are settled
-        return distribution
+        return ensemble.scores(X)  # ties are settled
 
     def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
         """Return the most probable label of `predict_distribution`.
@@ -373,8 +371,7 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
             Columns in the order of `classes_`; rows sum to 1.
         """
         ensemble, X = rule_and_table(self, X)
-        P: Floats = ensemble.probabilities(X)
-        return P
+        return ensemble.probabilities(X)
 
     def staged_predict_distribution(self, X: Table) -> Iterator[Floats]:
         """Yield ``predict_distribution`` after 1, 2, … rounds, each with the optimal λ of these rounds.

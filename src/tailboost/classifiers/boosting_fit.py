@@ -56,8 +56,7 @@ def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, An
     _raise_for_params(fit_params, classifier, "fit")
     if not fit_params:
         return {}
-    routed: dict[str, Any] = process_routing(classifier, "fit", **fit_params).estimator.fit
-    return routed
+    return process_routing(classifier, "fit", **fit_params).estimator.fit
 
 
 def fit_classifier(

@@ -226,8 +226,7 @@ def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
             f"u must be {len(recomputed):,} numbers, one for each id, got shape "
             f"{recorded.shape}"
         )
-    agrees: Mask = recomputed == recorded
-    return agrees
+    return recomputed == recorded
 
 
 def drawn_candidates(weights: Floats, u: Floats) -> Ints:
@@ -286,8 +285,7 @@ def _draws(hasher: Any, encoded: list[bytes]) -> Floats:
         state.update(encoded_id)
         digests.append(state.digest())
     bits = np.frombuffer(b"".join(digests), dtype=">u8")
-    u: Floats = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return u
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _mixture_in(model: Model) -> Any:

@@ -64,19 +64,16 @@ class JudgedSelection(Recorded):
     @property
     def limits_met(self) -> bool | None:
         """Whether `predict` satisfies all limits on the selection data; None without limits."""
-        met: bool | None = self.selected.limits_met
-        return met
+        return self.selected.limits_met
 
     @property
     def counts_on_selection(self) -> Floats:
         """The confusion counts of the rule on the selection data."""
-        counts: Floats = self.selected.counts
-        return counts
+        return self.selected.counts
 
     def measured(self, *stated: Rate | Limit) -> RateTable:
         """Return rates on the selection data, by subgroup and with intervals."""
-        table: RateTable = self.selected.rates(stated)
-        return table
+        return self.selected.rates(stated)
 
 
 class JudgedModels(JudgedSelection):
@@ -87,8 +84,7 @@ class JudgedModels(JudgedSelection):
     @property
     def selected(self) -> Selected:
         """The rule of `predict`, with its rates on the selection data."""
-        rule: Selected = self.classifier.selection_.rule
-        return rule
+        return self.classifier.selection_.rule
 
     @property
     def stated_limits(self) -> tuple[Limit, ...]:
@@ -116,8 +112,7 @@ class JudgedModels(JudgedSelection):
     @property
     def rule(self) -> Rule | ThresholdRule:
         """The decision rule."""
-        rule: Rule | ThresholdRule = self.classifier.rule_
-        return rule
+        return self.classifier.rule_
 
     @property
     def rule_digest(self) -> str:
@@ -141,14 +136,12 @@ class JudgedModels(JudgedSelection):
     @property
     def limits_probability(self) -> float | None:
         """The estimated probability that the rule keeps all limits on new rows; None if unknown."""
-        probability: float | None = self.selected.likely
-        return probability
+        return self.selected.likely
 
     @property
     def errors_table(self) -> RateTable:
         """The error of `predict` on each subgroup, on the selection data."""
-        table: RateTable = self.selected.errors
-        return table
+        return self.selected.errors
 
     def selection_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection of the stated objective within other limits, without a confidence.
@@ -159,8 +152,7 @@ class JudgedModels(JudgedSelection):
         restated.limits = list(limits)
         restated.max_error = None
         restated.confidence = None
-        selection: Selection = restated.selection_.select(problem_of(restated))
-        return selection
+        return restated.selection_.select(problem_of(restated))
 
     def answering(self, selection: Selection, limits: Sequence[Limit] = ()) -> Any:
         """Return a copy of the classifier with another selection of the same candidates.
@@ -335,8 +327,7 @@ class JudgedHypotheses(JudgedBoosting, JudgedSelection):
     def expected_counts(self) -> Floats:
         """The expected confusion counts of the randomised rule on the selection data."""
         check_is_fitted(self.classifier)
-        counts: Floats = self.classifier.selection_.mixed(self.classifier.ensemble_.weights)
-        return counts
+        return self.classifier.selection_.mixed(self.classifier.ensemble_.weights)
 
     def errors_by(self, counts: Floats) -> RateTable:
         """Return the error of each subgroup from confusion counts, in the order of `subgroup_errors_`."""
@@ -373,10 +364,7 @@ class JudgedHypotheses(JudgedBoosting, JudgedSelection):
 
     def tested_values(self, opened: Table) -> Iterator[NDArray[Any]]:
         """Return the answers of each candidate: class numbers, or a label distribution."""
-        answers: Iterator[NDArray[Any]] = self.classifier.ensemble_.answers(
-            self.checked(opened)
-        )
-        return answers
+        return self.classifier.ensemble_.answers(self.checked(opened))
 
     def answers_of(
         self, classifiers: Sequence[Any], X: Table, groups: Groups

@@ -421,8 +421,7 @@ class JudgedPairs(RecordedScores):
     @property
     def can_defer(self) -> bool:
         """Whether rows may be deferred."""
-        defers: bool = self.classifier.rules.defers
-        return defers
+        return self.classifier.rules.defers
 
     @property
     def rule_digest(self) -> str:
@@ -436,8 +435,7 @@ class JudgedPairs(RecordedScores):
 
     def cases(self, X: Table) -> Mask:
         """Return the rows as a whole: the labels of a row depend on each other."""
-        cases: Mask = X[:, 0] == len(self.classifier.rules.rules)
-        return cases
+        return X[:, 0] == len(self.classifier.rules.rules)
 
     def answering(self, selection: LabelPairs, limits: Sequence[Limit] = ()) -> LabelPairs:
         """Return the rules of another selection, with limits if any are stated."""
@@ -495,8 +493,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
     @property
     def estimates(self) -> RateTable:
         """The limited rates on the selection data."""
-        table: RateTable = self.rates_
-        return table
+        return self.rates_
 
     def within(self, limits: Sequence[Limit]) -> LabelPairs:
         """Return the rules within other limits, without a confidence, on the same selection data."""
@@ -925,8 +922,7 @@ class _CalibratedScore:
 
     def pair_mask(self, pairs: Floats) -> Mask:
         """Return the pairs of this label."""
-        mask: Mask = pairs[:, 0] == self.column
-        return mask
+        return pairs[:, 0] == self.column
 
     def values_in(self, pairs: Floats) -> Floats:
         """Return the values of the score in the pairs of this label, also of rows without one."""

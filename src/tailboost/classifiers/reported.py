@@ -90,8 +90,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     @property
     def ledger_(self) -> Ledger:
         """The attempts to calibrate this fit."""
-        ledger: Ledger = self.records_.ledger
-        return ledger
+        return self.records_.ledger
 
     def seen_share(self, X: Table) -> float:
         """Return the share of rows equal to training rows; errors on such rows are too small.
@@ -123,8 +122,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         1.0
         """
         check_is_fitted(self)
-        share: float = self.records_.trained.share(judged(self).row_hashes(X).whole)
-        return share
+        return self.records_.trained.share(judged(self).row_hashes(X).whole)
 
     # -- errors on the selection data ------------------------------------------------------------------
 
@@ -147,8 +145,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         certificate = self.certificate_
         if certificate is None:
-            kept: bool | None = judged(self).limits_met
-            return kept
+            return judged(self).limits_met
         verdicts = [bound.certified for bound in certificate.bounds if bound.target is not None]
         return all(verdicts) if verdicts else None
 
@@ -159,8 +156,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         It is known for limits on rates of a `RobustMixtureClassifier`, whose summary prints it.
         """
         check_is_fitted(self)
-        probability: float | None = judged(self).limits_probability
-        return probability
+        return judged(self).limits_probability
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
@@ -172,8 +168,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     def subgroup_intervals_(self) -> Floats:
         """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
         check_is_fitted(self)
-        intervals: Floats = judged(self).errors_table.intervals()
-        return intervals
+        return judged(self).errors_table.intervals()
 
 
 def rates_with_verdicts(classifier: ReportedClassifier, table: RateTable) -> RateTable:

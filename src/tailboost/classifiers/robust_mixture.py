@@ -328,8 +328,7 @@ class RobustMixtureClassifier(
         -------
         dict
         """
-        params: dict[str, Any] = self._get_params("estimators", deep=deep)
-        return params
+        return self._get_params("estimators", deep=deep)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters.
@@ -673,10 +672,7 @@ class RobustMixtureClassifier(
         candidates = self.ensemble_.numbers(members, table.n_rows)
 
         def answer(candidate: int, rows: Ints) -> Ints:
-            numbers: Ints = self.ensemble_.base_models[candidate].predict_table(
-                table.part(rows)
-            )
-            return numbers
+            return self.ensemble_.base_models[candidate].predict_table(table.part(rows))
 
         return self.classes_[answers_by(candidates, answer)]
 

@@ -384,8 +384,7 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
         # The rule reads one of several columns; `numbers_of` refuses a table without this column.
         groups = {name: groups[name] for name in groups if name in names.titles} or groups
-    numbers: Ints = names.numbers_of(groups, "groups", n)
-    return numbers
+    return names.numbers_of(groups, "groups", n)
 
 
 def predict_with_default(
@@ -394,8 +393,7 @@ def predict_with_default(
     """Return the answers of a rule, the default to rows of an unknown group or none; see `predict`."""
     column = column_read(mix)
     if column is None:
-        answers: Labels = mix.predict(X, groups=groups, deferred=deferred)
-        return answers
+        return mix.predict(X, groups=groups, deferred=deferred)
     table = as_pandas(X)
     groups = as_pandas(groups_in(X, groups))
     title = mix._group_names.titles[column]

@@ -223,8 +223,7 @@ class KnownScores:
             strata = stratum_probabilities(probabilities, table)
             return KnownScores(scores_in(table, score), places, strata)
 
-        known: KnownScores = table.derived(("known scores", probabilities), make)
-        return known
+        return table.derived(("known scores", probabilities), make)
 
     def joined(self, others: Sequence[KnownScores]) -> KnownScores:
         """Return these rows and those of others."""

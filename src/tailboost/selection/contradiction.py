@@ -186,8 +186,7 @@ def _excess(program: Program, counts: Floats) -> Floats:
 
     Rows of comparisons also have a free variable; here its value is 0.
     """
-    excess: Floats = counts.reshape(len(counts), -1) @ program.matrix.T - program.bound
-    return excess
+    return counts.reshape(len(counts), -1) @ program.matrix.T - program.bound
 
 
 def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) -> str:
