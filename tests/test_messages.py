@@ -651,3 +651,21 @@ def test_a_certificate_is_advised_only_if_the_limits_may_hold(likely):
     sentence = replace(rule.summary_, likely=likely).chances
     assert ("certify them" in sentence) == (likely == 0.5)
     assert likely == 0.5 or sentence.endswith("with a probability below 0.01 (estimate).")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: tb.tune(lambda table: np.full(len(table), "yes"), X, Y), TypeError, "its predict_proba"),
+        (
+            lambda: rates.measure([rates.error()], Y, Y),
+            TypeError,
+            r"one rate, such as rates.miss\(1\)",
+        ),
+        (lambda: certify(Y, None, None), ValueError, "y is needed, the labels of the rows"),
+        (lambda: tb.calibrate(LINE, X, Y, ["miss(1) <= 40%"]), TypeError, r"limits by their name, limits=\["),
+    ],
+)
+def test_a_mistake_in_the_place_of_an_argument_names_it_and_the_cure(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

@@ -346,6 +346,11 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
         If both or none of them are given, or a given limit asks for more errors.
     """
     if max_error is not None:
+        if isinstance(max_error, (list, tuple, Limit)):
+            raise TypeError(
+                f"max_error is a number or a dict, got {max_error!r}; give limits by their "
+                "name, limits=[…]"
+            )
         if limits is not None:
             raise ValueError("max_error and limits were both given; state the first as a limit")
         return []

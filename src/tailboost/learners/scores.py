@@ -448,7 +448,13 @@ class GivenModel(ClassifierMixin, BaseEstimator):
                     f"{list(P.columns)}"
                 )
             P = P[labels]
-        P = np.asarray(P, dtype=np.float64)
+        P = np.asarray(P)
+        if P.size and isinstance(P.flat[0], str):  # labels
+            raise TypeError(
+                f"{self.model!r} returns text, such as {P.flat[0]!r}, where probabilities are "
+                "needed: give the model itself, or its predict_proba"
+            )
+        P = P.astype(np.float64)
         if P.ndim == 1 and len(labels) == 2:  # of the second label
             P = np.column_stack([1.0 - P, P])
         if P.shape != (n, len(labels)):

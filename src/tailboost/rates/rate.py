@@ -1274,6 +1274,8 @@ def measure(
     >>> rates.measure(rates.miss("b", by="group"), ["a", "b", "b"], ["a", "a", "b"], groups=[1, 1, 2])
     {1: 1.0, 2: 0.0}
     """
+    if not isinstance(rate, Rate):
+        raise TypeError(f"rate must be one rate, such as rates.miss(1), got {rate!r}")
     rows = Answered.from_arrays(
         y_true,
         answers,

@@ -111,6 +111,10 @@ class Given:
     def labels(self) -> Labels | None:
         """The labels, checked; None without rows with labels."""
         if self.has_labels:
+            if self.y is None:
+                raise ValueError(
+                    "y is needed, the labels of the rows; rows without labels are X_unlabeled="
+                )
             return label_column(self.y, "y")
         return None
 
