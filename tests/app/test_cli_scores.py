@@ -889,7 +889,7 @@ def test_calibrate_takes_one_table_for_a_rule_file(files, rule):
     for field in ("certified", "given", "of"):
         assert [each[field] for each in price] == [getattr(each, field) for each in of_score]
     select = int(np.random.RandomState(0).randint(2**31 - 1))
-    contents = contents_of(rows[["p_toxic"]], rows["label"].to_numpy(dtype=str), rows[["lang"]])
+    contents = contents_of(rows[["p_toxic"]], rows["label"].to_numpy(dtype=str))
     certify = ~drawn_part(contents, 0.1, select)
     assert of_score[0].of == "the score at 0.5"
     wrong = (rows["p_toxic"] > 0.5) != (rows["label"] == "toxic")

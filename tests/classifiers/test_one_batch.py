@@ -183,6 +183,48 @@ def test_all_sets_of_rows_are_drawn_with_the_same_probability():
     np.testing.assert_array_equal(drawn_part(order, 0.3, 1), draws[1][order])
 
 
+def test_a_larger_share_draws_the_same_rows_and_further_ones():
+    draws = [drawn_part(np.arange(200), share, 3) for share in (0.1, 0.2, 0.5)]
+    assert (draws[0] <= draws[1]).all()
+    assert (draws[1] <= draws[2]).all()
+
+
+def test_further_rows_are_drawn_until_a_small_group_selects_and_the_others_stay_independent():
+    """Two tests of the share of the group on the other rows are as rarely false as their level."""
+    n, chance, low, high, extended, left = 300, 0.015, 0, 0, 0, []
+    for seed in range(4000):
+        g = (np.random.default_rng(seed).random(n) < chance).astype(int)
+        selects = drawn_part(np.arange(n), 0.1, seed, needed=[g])
+        if g.sum() > 1:
+            assert g[selects].any() or selects.sum() == n // 2
+        else:
+            assert selects.sum() == n // 10
+        extended += selects.sum() > n // 10
+        count, n_others = g[~selects].sum(), (~selects).sum()
+        left.append((count - n_others * chance) / np.sqrt(n_others * chance * (1 - chance)))
+        low += binom.cdf(count, n_others, chance) <= 0.1
+        high += binom.sf(count - 1, n_others, chance) <= 0.1
+    assert extended > 1500
+    assert np.mean(left) == pytest.approx(0.0, abs=4 / np.sqrt(4000))
+    assert max(low, high) <= 4000 * 0.1 + 3 * np.sqrt(4000 * 0.09)
+
+
+def test_names_of_groups_and_other_groups_do_not_change_the_rule():
+    T, y, g = Population().draw(900, np.random.default_rng(3))
+    other = np.random.default_rng(0).integers(3, size=900)
+    named = np.where(g == "a", "second", "first")
+    tables = [{"site": g}, {"site": named}, {"other": other, "site": g}]
+    rules = []
+    for table in tables:
+        rule = tb.calibrate(
+            tb.Scores("s", 1, kind="logit"), T, y, limits=["miss(1, by=site) <= .3"], groups=table,
+            by_group="site",
+        )  # fmt: skip
+        rules.append(rule.predict(T, groups=table))
+    np.testing.assert_array_equal(rules[0], rules[1])
+    np.testing.assert_array_equal(rules[0], rules[2])
+
+
 def test_labels_of_the_selecting_rows_are_as_random_as_the_rows(monkeypatch):
     """A draw from each label would fix their number: `drawn_part` has no label, and its callers give none."""
     T, y, _ = Population().draw(300, np.random.default_rng(0))
@@ -423,9 +465,9 @@ def test_bad_input_is_named(given, error, says, model, data):
 def test_a_group_without_selecting_rows_is_named():
     T, y, g = Population().draw(300, np.random.default_rng(5))
     g = g.astype("<U4")
-    g[:2] = "rare"
+    g[0] = "rare"
     given = {"limits": ["miss(1, by=group) <= .4"], "groups": g, "by_group": True, "selection_share": 0.05}
-    with pytest.raises(ValueError, match="'rare' has 2 rows, and none of them is among the 15 rows"):
+    with pytest.raises(ValueError, match=r"'rare' has 1 row, and none of them.* spent\. Bring more rows"):
         tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, **given)
     y[:], y[7] = 0, 1
     with pytest.raises(ValueError, match="y_cal: 1 has 1 row, and none of them"):

@@ -159,7 +159,7 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     X, y, groups = sites
     certificate = deferring.certificate_
     select = int(np.random.RandomState(0).randint(2**31 - 1))
-    here = ~drawn_part(contents_of(X, y, groups), 0.3, select)
+    here = ~drawn_part(contents_of(X, y), 0.3, select)
     deferred = deferring.defers(X)[here]
     site, wrong = groups["site"].to_numpy()[here], (deferring.predict(X) != y)[here]
     share = {name: deferred[site == name].mean() for name in ("North", "South")}

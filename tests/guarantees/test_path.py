@@ -214,7 +214,8 @@ def test_limits_out_of_reach_of_the_selecting_rows_spend_no_attempt():
 def test_a_batch_with_limits_out_of_reach_names_the_rows_that_selected():
     table, y, g = drawn_scores(8_000, 0)
     with pytest.raises(
-        tb.NotCertifiedError, match="Its rows may not certify other limits: give selection_share="
+        tb.NotCertifiedError,
+        match=r"rows of this batch selected\. They may not certify other limits: give selection_share=",
     ):
         tb.calibrate(tb.Scores("p", 1), table, y, groups=g, limits=OUT_OF_REACH)
 

@@ -1,12 +1,14 @@
 """Limits that no rule meets together: which group forces it, with its rows and a bound that can be kept."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import tailboost as tb
+from tailboost.classifiers import calibrating
 from tailboost.exceptions import InfeasibleLimitsError
 
 LIMITS = ["miss(1, by=g) <= 20%", "false_alarm(1) <= 25%"]
@@ -56,10 +58,23 @@ def test_a_limit_that_fails_in_all_groups_is_no_fault_of_a_group(limits):
     assert "What forces this" not in message
 
 
-def test_one_batch_names_the_share_that_selects():
-    _, message = refused(tb.calibrate, rows([2.0, 2.0, -1.0]), LIMITS)
-    assert "A larger selection_share=, such as 0.2, lets more rows select: few rows may contradict" in message
-    assert "by chance. No limit was tested on calibration" in message
+def test_more_rows_of_one_batch_select_where_few_contradict_the_limits(monkeypatch):
+    """The first rows select again with further ones, up to half of the batch."""
+    numbers = []
+    own = calibrating.tune
+
+    def recorded(model, X, y, **given):
+        numbers.append(set(X.index))
+        return own(model, X, y, **given)
+
+    monkeypatch.setattr(calibrating, "tune", recorded)
+    error, message = refused(tb.calibrate, rows([2.0, 2.0, -1.0]), LIMITS)
+    n = len(rows([2.0, 2.0, -1.0])[1])
+    assert [len(each) for each in numbers] == [round(share * n) for share in (0.1, 0.2, 0.4, 0.5)]
+    assert all(few < more for few, more in pairwise(numbers))
+    assert error.lacks_rows
+    assert "No limit was tested on calibration" in message
+    assert f"{n // 2} of the 1,500 rows of this batch selected. They may not certify other" in message
 
 
 @pytest.mark.parametrize("deferral", [[], ["deferred <= 10%"]])

@@ -66,7 +66,7 @@ from tailboost.guarantees.shares import counted_answer
 from tailboost.learners.scores import GivenModel, GivenProbabilities, Scores
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
-from tailboost.rows.fingerprints import EqualRows, hash_rows, random_numbers
+from tailboost.rows.fingerprints import EqualRows, hash_rows, hashes_of_pairs, random_numbers
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.persons import refuse_persons
@@ -88,6 +88,8 @@ FOR_RANKS = 0.1
 # the error is .002 to .005 higher with .1.
 FOR_MANY_GROUPS = 0.15
 MANY_GROUPS = 8
+# The most rows that select where a smaller share lacks a group, or contradicts the limits.
+LARGEST_SHARE = 0.5
 # Warnings about the selection data, their limits and clusters: the limits are tested on the other
 # rows.
 ABOUT_SELECTION = (
@@ -185,10 +187,12 @@ def calibrate(
         The largest number of attempts. They divide the error probability evenly: with 1 this
         attempt has all of it, and further ones are refused. By default any number may follow.
     selection_share : float in (0, 1), optional
-        For a model without a selected rule: the fraction of the rows, or of the clusters, on which `tune`
-        selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .15 for a precision
-        of each of many groups; .1 if ranks serve all limits, none of which compares groups. Rows are drawn
-        at random. The draw depends on ``random_state`` and on the rows as a whole, not on their order.
+        For a model without a selected rule: the least fraction of the rows, or of the clusters, on which
+        `tune` selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .15 for a
+        precision of each of many groups; .1 if ranks serve all limits, none of which compares groups. Up to
+        half of the rows select if a label or a limited group would have none there, or if few rows contradict
+        the limits. Rows are drawn at random. The draw depends on ``random_state`` and on the rows as a whole,
+        not on their order or the names of groups. Groups only tell rows of equal content and label apart.
     X_unlabeled : array-like of shape (m, d), optional
         Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
         tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X_cal too
@@ -336,10 +340,8 @@ def _certified_or_advised(
         return certified_on_rest(classifier, certifying, max_error, **options)
     except NotCertifiedError as error:
         if not error.advice:  # no attempt was made
-            advice = (
-                "A part of this batch selected. Its rows may not certify other limits: give "
-                f"{as_typed('selection_share=', '--selection-share')} as large as here, or larger."
-            )
+            n_selecting = classifier.selection_.engine.outputs.rows.n_given
+            advice = f"{_to_select_again(n_selecting, n_rows_of(certifying.X))}."
             raise error.advised(advice) from None
         if classifier.records_.ledger.inner:
             raise
@@ -349,6 +351,15 @@ def _certified_or_advised(
             "rows cannot be used again, also not with other limits."
         )
         raise error.advised(advice) from None
+
+
+def _to_select_again(n_selecting: int, n_others: int) -> str:
+    """Return a sentence, without its full stop, on a batch that has selected and not certified."""
+    return (
+        f"{n_selecting:,} of the {n_selecting + n_others:,} rows of this batch selected. They "
+        "may not certify other limits: give "
+        f"{as_typed('selection_share=', '--selection-share')} as large as here, or larger"
+    )
 
 
 def selected_on_part(
@@ -394,40 +405,55 @@ def selected_on_part(
     params = {"random_state": 0, "training_rows": arguments.training_rows} | params
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
 
-    drawn = arguments
-    if len(scores) == len(models):  # the same rows for any other columns and type of number
-        drawn = replace(arguments, X=np.hstack(score_values))
-    selects = _drawn_to_select(drawn, labels, share, seed)
-    _refuse_one_sided(as_typed("y_cal", "labels"), labels, selects)
     all_columns = by_group is True or max_error is not None
-    needed_groups = _needed_groups(groups, target_limits, by_group, all_columns=all_columns)
-    for title, column in needed_groups.items():
+    limited_groups = _needed_groups(groups, target_limits, by_group, all_columns=all_columns)
+    for title, column in limited_groups.items():
         refuse_many_numbers(title, distinct(column), len(column))
-        _refuse_one_sided("groups", column, selects)
-    for score in scores:
-        score.refuse_other_label(take(X, selects), labels[selects])
+    scored = X
+    if len(scores) == len(models):  # the same rows for any other columns and type of number
+        scored = np.hstack(score_values)
+    contents = contents_of(scored, labels)
+    ties = contents_of_groups(contents, groups)
+    clusters = None
+    if arguments.clusters is not None:
+        clusters = numbered(arguments.clusters, "clusters", len(labels))
 
-    with warnings.catch_warnings(), selecting_from(len(labels)), before_any_attempt():
+    while True:
+        needed = [labels, *limited_groups.values()]
+        selects = drawn_part(contents, share, seed, clusters, needed=needed, ties=ties)
+        _refuse_one_sided(as_typed("y_cal", "labels"), labels, selects)
+        for column in limited_groups.values():
+            _refuse_one_sided("groups", column, selects)
+        for score in scores:
+            score.refuse_other_label(take(X, selects), labels[selects])
+        try:
+            classifier = _tuned_on(model, arguments, selects, limits=target_limits, **params)
+        except InfeasibleLimitsError as error:
+            # Few rows may contradict limits by chance. The same rows select again, with further ones.
+            if not error.lacks_rows or share >= LARGEST_SHARE:
+                n_selecting = int(selects.sum())
+                again = _to_select_again(n_selecting, len(labels) - n_selecting)
+                error.args = (f"{error}. {again}",)
+                raise
+            share = min(LARGEST_SHARE, 2.0 * share)
+        else:
+            return classifier, _certifying_rows(model, arguments, selects)
+
+
+def _tuned_on(
+    model: Model, arguments: Given, selects: Mask, **params: Any
+) -> RobustMixtureClassifier:
+    """Return the result of `tune` on the selecting rows of a batch, without warnings about them."""
+    with warnings.catch_warnings(), selecting_from(len(selects)), before_any_attempt():
         for category in ABOUT_SELECTION:
             warnings.simplefilter("ignore", category)
-        try:
-            classifier = tune(
-                model,
-                take(X, selects),
-                take(arguments.y, selects),
-                groups=take(groups, selects),
-                limits=target_limits,
-                **params,
-            )
-        except InfeasibleLimitsError as error:
-            if error.lacks_rows:
-                option = as_typed("selection_share=", "--selection-share")
-                error.args = (
-                    f"{error}. A larger {option}, such as {min(0.5, 2 * share):g}, lets more rows "
-                    "select: few rows may contradict limits by chance",
-                )
-            raise
-    return classifier, _certifying_rows(model, arguments, selects)
+        return tune(
+            model,
+            take(arguments.X, selects),
+            take(arguments.y, selects),
+            groups=take(arguments.groups, selects),
+            **params,
+        )
 
 
 def certified_on_rest(
@@ -490,14 +516,6 @@ def _checked_labels(arguments: Given) -> Labels:
     if arguments.groups is not None:
         check_length(arguments.groups, "groups", len(labels), "X_cal")
     return labels
-
-
-def _drawn_to_select(arguments: Given, labels: Labels, share: float, seed: int) -> Mask:
-    """Return a mask of the selecting rows of a batch: a random fraction ``share`` of rows or clusters."""
-    clusters = None
-    if arguments.clusters is not None:
-        clusters = numbered(arguments.clusters, "clusters", len(labels))
-    return drawn_part(contents_of(arguments.X, labels, arguments.groups), share, seed, clusters)
 
 
 def _certifying_rows(model: Model, arguments: Given, selects: Mask) -> Given:
@@ -600,12 +618,14 @@ def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
         if absent:
             value = min(absent, key=repr)
             n = int((column == value).sum())
-            option = as_typed("selection_share=", "--selection-share")
+            cures = "Bring more rows, or leave these out"
+            if n > 1:
+                option = as_typed("selection_share=", "--selection-share")
+                cures = f"Give a {cure} {option}, bring more rows, or leave these out"
             raise ValueError(
                 f"{name}: {value!r} has {how_many(n, 'row')}, and none of them is among the "
                 f"{how_many(int(rows.sum()), 'row')} drawn to {purpose}. No rule was tested, "
-                f"so no attempt is spent. Give a {cure} {option}, bring more rows, or leave "
-                "these out"
+                f"so no attempt is spent. {cures}"
             )
 
 
@@ -633,8 +653,8 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
     return FOR_TESTS
 
 
-def contents_of(X: Table, labels: Labels, groups: Groups) -> Hashes:
-    """Return a hash of each row with its label and groups, shape (n,), for `drawn_part`.
+def contents_of(X: Table, labels: Labels) -> Hashes:
+    """Return a hash of each row with its label, shape (n,), for `drawn_part`.
 
     The hash of a row depends neither on the order of the rows nor on the order of the columns.
     """
@@ -643,21 +663,48 @@ def contents_of(X: Table, labels: Labels, groups: Groups) -> Hashes:
         X = np.asarray(X)[:, None]
     if hasattr(X, "columns"):
         X = as_table(X, sorted_names(list(X.columns)))
-    # The label and each group column have another seed, so equal values in two of them have different hashes.
-    contents = hash_rows(X) + hash_rows(labels[:, None], seed=1)
-    if groups is not None:
-        for seed, column in enumerate(group_columns(groups, "groups").values(), 2):
-            contents += hash_rows(label_column(column, "groups")[:, None], seed=seed)
+    # Labels have another seed, so equal values of a label and of X have different hashes.
+    contents: Hashes = hash_rows(X) + hash_rows(labels[:, None], seed=1)
     return contents
 
 
-def drawn_part(contents: Hashes, share: float, seed: int, clusters: Ints | None = None) -> Mask:
+def contents_of_groups(contents: Hashes, groups: Groups) -> Hashes:
+    """Return a hash of the groups of each row, shape (n,), for rows with equal ``contents``.
+
+    A group is known by its rows, so groups and their columns may have any names.
+    """
+    hashes = np.zeros_like(contents)
+    if groups is None:
+        return hashes
+    for column in group_columns(groups, "groups").values():
+        names, group = distinct_and_places(label_column(column, "groups"))
+        content_of_group = np.zeros(len(names), dtype=np.uint64)
+        np.add.at(content_of_group, group, contents)
+        hashes += hashes_of_pairs(content_of_group, content_of_group)[group]
+    return hashes
+
+
+def drawn_part(
+    contents: Hashes,
+    share: float,
+    seed: int,
+    clusters: Ints | None = None,
+    *,
+    needed: Sequence[Labels] = (),
+    ties: Hashes | None = None,
+) -> Mask:
     """Return a mask of the rows of randomly drawn units (rows or clusters), shape (n,).
 
-    All sets of the same number of units have the same probability, for any content, class or group. So if
-    the units are independent draws of a population, drawn and other units are independent samples. A draw
-    evenly from each class or group would make the counts of both parts proportional. Then a rule with a good
-    rate on one part, because a group is rare there, would have a good rate on the other part too.
+    The units are put in a random order, and the first ones are drawn. All orders have the same probability,
+    for any content, class or group. So if the units are independent draws of a population, drawn and other
+    units are independent samples. A draw evenly from each class or group would make the counts of both parts
+    proportional. Then a rule with a good rate on one part, because a group is rare there, would have a good
+    rate on the other part too.
+
+    Further units are drawn, in their order, until each group of ``needed`` columns has a row, up to
+    `LARGEST_SHARE`. The drawn units alone decide whether one more is drawn, if the groups of the batch are
+    given. So the other units are still independent draws of these groups: the number of drawn units is a
+    stopping time. The same holds if the selection of the drawn rows asks for a larger ``share``.
 
     The random numbers are from `random_numbers`: the order of the rows has no effect, and a proof may treat
     the numbers as drawn after the rows.
@@ -667,11 +714,15 @@ def drawn_part(contents: Hashes, share: float, seed: int, clusters: Ints | None 
     contents : ndarray of int, shape (n,)
         Hash of each row.
     share : float in (0, 1)
-        The drawn fraction of the units.
+        The least drawn fraction of the units. A larger one draws the same units and further ones.
     seed : int
         Seed of the draw.
     clusters : ndarray of int, shape (n,), optional
         The number of each row's cluster, from 0: each cluster is a unit. By default each row is a unit.
+    needed : sequence of ndarray of shape (n,), optional
+        Columns of labels or groups. Groups with one unit are passed over.
+    ties : ndarray of int, shape (n,), optional
+        Hashes that tell rows with equal contents apart, see `contents_of_groups`.
 
     Raises
     ------
@@ -696,7 +747,25 @@ def drawn_part(contents: Hashes, share: float, seed: int, clusters: Ints | None 
         )
     content_of_unit = np.zeros(n_units, dtype=np.uint64)
     np.add.at(content_of_unit, units, contents.astype(np.uint64))  # the sum over its rows
-    numbers = random_numbers(content_of_unit, np.full(n_units, seed))
-    drawn = np.zeros(n_units, dtype=bool)
-    drawn[np.argpartition(numbers, n_drawn)[:n_drawn]] = True
-    return drawn[units]
+    order = np.arange(n_units)
+    if ties is not None:  # `random_numbers` keeps the order of units with equal contents
+        tie_of_unit = np.zeros(n_units, dtype=np.uint64)
+        np.add.at(tie_of_unit, units, hashes_of_pairs(contents, ties))
+        order = tie_of_unit.argsort()
+    numbers = np.empty(n_units)
+    numbers[order] = random_numbers(content_of_unit[order], np.full(n_units, seed))
+    place_in_order = np.empty(n_units, dtype=np.intp)
+    place_in_order[numbers.argsort()] = np.arange(n_units)
+
+    place = place_in_order[units]  # of each row
+    enough = n_drawn
+    for column in needed:
+        names, group = distinct_and_places(column)
+        first = np.full(len(names), n_units)
+        last = np.full(len(names), -1)
+        np.minimum.at(first, group, place)
+        np.maximum.at(last, group, place)
+        enough = max(enough, int(first[first < last].max(initial=-1)) + 1)
+    n_drawn = max(n_drawn, min(enough, int(LARGEST_SHARE * n_units)))
+    drawn: Mask = place < n_drawn
+    return drawn
