@@ -551,7 +551,7 @@ class TestFilesAreKept:
         assert "load_credit_default" in listed.stdout
         assert "Experiments (tailboost reproduce)" not in listed.stdout
         listing = " ".join(listed.stdout.split())
-        assert "in a checkout of tailboost's repository" in listing
+        assert "tailboost reproduce needs a checkout of tailboost's repository" in listing
         assert "tailboost reproduce NAME. The algorithms" in listing
 
     def test_another_package_called_experiments_is_not_ours(self, monkeypatch):
@@ -560,7 +560,7 @@ class TestFilesAreKept:
         assert listed.exit_code == 0
         assert "load_credit_default" in listed.stdout
         assert "Experiments (tailboost reproduce)" not in listed.stdout
-        assert "in a checkout of tailboost's repository" in " ".join(listed.stdout.split())
+        assert "tailboost reproduce needs a checkout" in " ".join(listed.stdout.split())
 
     @pytest.mark.thinned(1)
     @pytest.mark.parametrize("what", ["predictions", "results", "report"])
