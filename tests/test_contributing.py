@@ -159,7 +159,7 @@ BALLS["tv"] = Ball(_total_variation, lambda mass, share: share - mass, smooths=F
     },
     "A form of the rule.": {
         "selection/threshold_rule.py": [(
-            "    groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)\n",
+            f"    # -- other forms {'-' * 81}\n",
             """
     def to_ranges(self):
         if self.groups is not None:
