@@ -327,9 +327,10 @@ def test_the_share_depends_on_what_the_rows_decide():
     assert default_share(of_one, strata, by_group=True) == 0.1
 
 
-def test_fewer_rows_select_for_a_precision_of_each_of_many_groups():
-    y = np.tile([0, 1], 20)
-    strata = Answered.from_arrays(y, y, groups=np.repeat(np.arange(20), 2)).strata
+@pytest.mark.parametrize("n_groups", [2, 20])
+def test_fewer_rows_select_for_a_precision_of_each_group(n_groups):
+    y = np.tile([0, 1], n_groups)
+    strata = Answered.from_arrays(y, y, groups=np.repeat(np.arange(n_groups), 2)).strata
     by_group, overall = rates.precision(1, by="group") >= 0.6, rates.precision(1) >= 0.6
     shares = [
         default_share(limits, strata, by_group=reads)
