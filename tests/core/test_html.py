@@ -30,7 +30,7 @@ def test_text_and_notebook_show_the_same_cells():
     lines = [RateLine("error by class", k, e, nan, nan, n, "", nan, None) for k, e, n in LINES]
     table = RateTable(tuple(lines), "7 rows", kind="class")
     text, html = str(table), table._repr_html_()  # as in notebooks
-    assert text.splitlines()[1].split() == ["class", "effective", "rows", "on", "these", "rows"]
+    assert text.splitlines()[1].split() == ["class", "different", "rows", "on", "these", "rows"]
     for cell in ("0.50", "0.25", "7 rows"):
         assert cell in text
         assert cell in html
