@@ -205,7 +205,7 @@ TRAINING_ROWS = " training_rows= names the training rows, and compares these row
 
 
 def same_certificate(there, here):
-    """Bounds, numbers and notes agree; rows in partitions are not compared with training rows or each other."""
+    """Bounds, numbers and notes agree; rows in partitions are compared with no other rows."""
     assert there.n_rows == here.n_rows
     for a, b in zip(there.bounds, here.bounds, strict=True):
         a, b = a.to_dict(), b.to_dict()
