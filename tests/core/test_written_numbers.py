@@ -85,6 +85,7 @@ def test_later_rows_are_read_alone_as_in_a_table(tmp_path):
     ("values", "unit"),
     [
         ([f"{i / 2} %" for i in range(60)], "%"),
+        ([f"{95 + i % 5}%" for i in range(60)], "%"),  # an oxygen saturation has few different values
         ([f" {i}mmHg " for i in range(60)], "mmHg"),
         ([f"€{i}.5" for i in range(60)], "€"),
         ([f"{36 + 24 * (i % 2)} months" for i in range(60)], ""),  # two categories
@@ -102,7 +103,8 @@ def test_numbers_with_a_unit_are_refused_as_decimal_commas_are(tmp_path, values,
     if not unit:
         assert load_table(tmp_path / "t.csv", "y").schema.columns[0].kind == "text"
         return
-    fault = re.escape(f"holds numbers with the unit '{unit}' (such as '{values[0]}'): write plain numbers; ")
+    cure = "remove the percent sign and divide by 100" if unit == "%" else "write plain numbers"
+    fault = re.escape(f"holds numbers with the unit '{unit}' (such as '{values[0]}'): {cure}; ")
     with pytest.raises(ValueError, match=fault + re.escape("text=['x'] keeps the column text")):
         load_table(tmp_path / "t.csv", "y")
     with pytest.raises(ValueError, match=f"X, column 'x' {fault}for categories"):

@@ -126,9 +126,12 @@ def refuse_other_numbers(texts: Iterable[str], what: str, *, remedy: str = "") -
         if n_other > (1 - MOSTLY) * len(texts):  # a unit, names or free text
             unit = unit_of(texts)
             if unit:
+                cure = "write plain numbers"
+                if unit == "%":
+                    cure = "remove the percent sign and divide by 100"
                 raise ValueError(
                     f"{what} holds numbers with the unit {unit[:20]!r} (such as "
-                    f"{texts[0][:40]!r}): write plain numbers{remedy}"
+                    f"{texts[0][:40]!r}): {cure}{remedy}"
                 )
             return
     if with_sign and len(set(texts)) - n_other > MANY:
@@ -161,7 +164,7 @@ def unit_of(texts: Sequence[str]) -> str:
     """Return the unit of a column of text, as in "14 %" or "€ 30"; an empty text for other columns.
 
     Nearly all values are numbers with this unit, and many of them differ: "36 months" and "60 months" are
-    categories.
+    categories. Percentages are numbers even if few differ, such as "97%" and "98%".
     """
     different_texts = {*texts}
     with_unit: Counter[str] = Counter()
@@ -172,7 +175,8 @@ def unit_of(texts: Sequence[str]) -> str:
     if not with_unit:
         return ""
     ((unit, n_different),) = with_unit.most_common(1)
-    if n_different <= max(MANY, MOSTLY * len(different_texts)):
+    few = 0 if unit == "%" else MANY
+    if n_different <= max(few, MOSTLY * len(different_texts)):
         return ""
     return unit
 
