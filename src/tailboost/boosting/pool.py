@@ -105,37 +105,49 @@ class Pool:
 
         A candidate without probabilities is unchanged.
         """
-        P = candidate.probabilities
-        if P is None:
+        summed = candidate.probabilities  # shape (n, K)
+        if summed is None:
             return candidate
         trees = candidate.model.table_
         if self.together is not None:
-            P = self.together + P
+            summed = self.together + summed
             trees = self.rounds[-1].model.table_.with_models_of(trees)
-        answers = P.argmax(axis=1)
-        return Candidate(Ranked(trees), self.rows.wrong(answers), answers, P)
+        answers = summed.argmax(axis=1)
+        return Candidate(Ranked(trees), self.rows.wrong(answers), answers, summed)
 
     def adding(self, candidate: Candidate) -> Pool:
         """Return the pool with the candidate of a further round.
 
-        After the first round the runners-up join too, if they are wanted.
+        The candidate of the first round brings its runners-up, if they are wanted and it has probabilities.
         """
-        round_losses = self.round_losses
-        if round_losses is None:
-            round_losses = BitLosses(len(self.rows.y))
-        newest = Judged.of(candidate.model, candidate.answers, self.n_classes)
-        P = candidate.probabilities
+        losses_so_far = self.round_losses
+        if losses_so_far is None:  # the first round
+            losses_so_far = BitLosses(len(self.rows.y))
         pool = replace(
             self,
-            rounds=(*self.rounds, newest),
-            together=P,
-            round_losses=round_losses.append(self.rows.wrong(candidate.answers)),
+            rounds=(
+                *self.rounds,
+                Judged.of(candidate.model, candidate.answers, self.n_classes),
+            ),
+            together=candidate.probabilities,
+            round_losses=losses_so_far.append(self.rows.wrong(candidate.answers)),
         )
-        is_first_round = not self.rounds
-        if self.runners_up and is_first_round and P is not None:
-            trees = candidate.model.table_
-            for rank in range(1, min(RUNNERS_UP + 1, P.shape[1])):  # rank 0 is the candidate
-                pool = pool.beside(Ranked(trees, rank), class_of_rank(P, rank))
+        if self.runners_up and not self.rounds:
+            pool = pool._with_runners_up(candidate)
+        return pool
+
+    def _with_runners_up(self, candidate: Candidate) -> Pool:
+        """Return the pool with models that answer the candidate's second, third … likeliest class.
+
+        A candidate without probabilities has none.
+        """
+        probabilities = candidate.probabilities
+        if probabilities is None:
+            return self
+        pool = self
+        for rank in range(1, min(RUNNERS_UP + 1, self.n_classes)):  # rank 0 is the candidate
+            model = Ranked(candidate.model.table_, rank)
+            pool = pool.beside(model, class_of_rank(probabilities, rank))
         return pool
 
     def beside(self, model: Model, answers: ModelAnswers) -> Pool:

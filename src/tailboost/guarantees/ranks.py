@@ -620,22 +620,18 @@ class TieBreaks:
         """Return the order of fresh rows and selection data.
 
         ``numbers`` are the random numbers of the n fresh rows, shape (n,). The numbers of the selection data
-        are drawn with a fixed seed.
+        are drawn with a fixed seed. ``place`` of the rows is the number of their threshold, as of a group.
         """
         # In all arrays the n fresh rows come first.
         n = len(rows.scores)
-        scores = np.r_[rows.scores, selection.scores]
-        place = np.r_[rows.place, selection.place]
-        by_score = np.lexsort((scores, place))  # within each place
-        has_new_score = np.diff(scores[by_score]) > COST_RESOLUTION
-        has_new_place = np.diff(place[by_score]) > 0
-        ties = np.empty(len(scores), dtype=np.intp)
-        ties[by_score] = np.r_[True, has_new_score | has_new_place].cumsum()
+        ties = _numbered_ties(
+            np.r_[rows.scores, selection.scores], np.r_[rows.place, selection.place]
+        )
         selection_numbers = np.random.default_rng(SEED).random(len(selection.scores))
-        by_number = np.lexsort((np.r_[numbers, selection_numbers], ties))  # within each tie
-        positions = np.empty(len(scores))
-        # All places lie between the thresholds ±BEYOND, where all rows have one answer.
-        positions[by_number] = np.linspace(1.0 - BEYOND, BEYOND - 1.0, len(scores))
+        by_tie_and_number = np.lexsort((np.r_[numbers, selection_numbers], ties))
+        positions = np.empty(len(ties))
+        # All positions lie between the thresholds ±BEYOND, where all rows have one answer.
+        positions[by_tie_and_number] = np.linspace(1.0 - BEYOND, BEYOND - 1.0, len(ties))
         return cls(
             rows=ScoredRows(positions[:n], rows.place, _means(rows.losses, ties[:n])),
             selection=ScoredRows(
@@ -682,6 +678,16 @@ class TieBreaks:
         low = float(tied_scores.min() - COST_RESOLUTION / 2)
         high = float(tied_scores.max() + COST_RESOLUTION / 2)
         return low, high, float(self.numbers[pair].mean())
+
+
+def _numbered_ties(scores: Floats, place: Ints) -> Ints:
+    """Return numbers of rows, equal for equal scores of one threshold and ascending with both, shape (n,)."""
+    by_score = np.lexsort((scores, place))  # within each place
+    has_new_score = np.diff(scores[by_score]) > COST_RESOLUTION
+    has_new_place = np.diff(place[by_score]) > 0
+    ties = np.empty(len(scores), dtype=np.intp)
+    ties[by_score] = np.r_[True, has_new_score | has_new_place].cumsum()
+    return ties
 
 
 def _means(losses: Floats, ties: Ints) -> Floats:

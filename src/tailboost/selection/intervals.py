@@ -362,22 +362,35 @@ def tightened(
     """Return a limit with bounds tightened by ``n_errors`` standard errors of its rates.
 
     The standard errors are as in `limits_probability`: 1.25 binomial variances and, for single rates, the
-    ``spread`` of a refit. ``counts`` are the confusion counts of a rule, shape (W, A).
+    ``spread`` of a refit. A refit shifts all subgroups alike, so a gap or ratio gets no such noise.
+    ``counts`` are the confusion counts of a rule, shape (W, A), for the W strata and A answers.
     """
     counted = CountedRate.from_counts(limit.rate, strata, counts, spread)
-    smallest, largest = counted.range
-    width = largest - smallest
-    above_smallest = np.nan_to_num(counted.values, nan=smallest) - smallest
-    n = np.maximum(counted.binomial_rows, 1e-9)
-    p = (n * above_smallest / width + 1.0) / (n + 2.0)  # one more row at each end of the range
-    variance = width**2 * OVERDISPERSION * p * (1.0 - p) / n
+    variance = OVERDISPERSION * _smoothed_variance(counted)
+    # A rate of no rows, or one that no row can change, is no estimate.
     certain = np.isnan(counted.values) | decided_rates(counted.terms, strata, counts)
     variance[certain] = 0.0
     if limit.compares:
         margins = n_errors * limit.deviations(variance)
         return replace(limit, margins=tuple(map(tuple, margins.tolist())))
-    margins = n_errors * np.sqrt(variance + (width * counted.spread) ** 2)
+    smallest, largest = counted.range
+    refit_error = (largest - smallest) * counted.spread
+    margins = n_errors * np.sqrt(variance + refit_error**2)
     return limit.tightened(dict(zip(counted.terms.names, margins.tolist(), strict=True)))
+
+
+def _smoothed_variance(counted: CountedRate) -> Floats:
+    """Return the binomial variance w² p (1 − p) / n of each rate with n rows and a range of width w, shape (m,).
+
+    p is the place of the rate in its range after one more row at each end. So the variance is above 0 for
+    rates without an error. Rates without rows have a large variance.
+    """
+    smallest, largest = counted.range
+    width = largest - smallest
+    above_smallest = np.nan_to_num(counted.values, nan=smallest) - smallest
+    n = np.maximum(counted.binomial_rows, 1e-9)  # no division by 0
+    p = (n * above_smallest / width + 1.0) / (n + 2.0)
+    return np.asarray(width**2 * p * (1.0 - p) / n)
 
 
 # -- limits below their noise ---------------------------------------------------------------------------
