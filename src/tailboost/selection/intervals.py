@@ -380,7 +380,7 @@ def tightened(
 
 
 def _smoothed_variance(counted: CountedRate) -> Floats:
-    """Return the binomial variance w² p (1 − p) / n of each rate with n rows and a range of width w, shape (m,).
+    """Return the binomial variance w² p (1 − p) / n of rates with n rows and ranges of width w, shape (m,).
 
     p is the place of the rate in its range after one more row at each end. So the variance is above 0 for
     rates without an error. Rates without rows have a large variance.
