@@ -647,5 +647,7 @@ def test_a_text_among_numbers_has_its_row():
     clf = tb.AdaLPBoostClassifier(n_estimators=2).fit(table, table["score"] > 0)
     table = table.astype(object)
     table.loc[7, "score"] = "high"
-    with pytest.warns(tb.exceptions.TableChangedWarning, match="such as 'high' in row 7"):
+    with pytest.raises(ValueError, match=r"column 'score': 1 of 60 .* such as 'high' in row 7"):
         clf.predict(table)
+    table.loc[7, "score"] = None
+    clf.predict(table)

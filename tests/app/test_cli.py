@@ -289,8 +289,8 @@ class TestRefusedPredict:
         assert "units.csv: column 'age': 40 of 40 values are no numbers, such as '" in line
         assert " years' in row 0 " in line
         assert "write them as in its rows, and leave unknown values empty" in line
-        table[:1].to_csv(tmp_path / "units.csv", index=False)  # a few rows are read as among others
-        assert call("predict", model, tmp_path / "units.csv", "--out", tmp_path / "p.csv").exit_code == 0
+        table[:1].to_csv(tmp_path / "units.csv", index=False)
+        assert "1 of 1 values are no numbers" in self.predict(model, tmp_path / "units.csv")
 
     def test_file_that_is_no_model(self, csv):
         assert "not a model file" in self.predict(csv, csv)
@@ -318,11 +318,8 @@ class TestRefusedPredict:
 
     def test_text_where_numbers_were(self, model, csv, table):
         table.astype({"age": object}).assign(age=["old"] + ["30"] * 149).to_csv(csv, index=False)
-        result = call("predict", model, csv, "--out", csv.parent / "p.csv")
-        assert result.exit_code == 0, result.output
-        lines = result.stderr.strip().splitlines()
-        assert len(lines) == 1  # once for labels and probabilities
-        assert "column 'age': 1 of 150 values are no numbers, such as 'old' in row 0" in lines[0]
+        line = self.predict(model, csv)
+        assert "column 'age': 1 of 150 values are no numbers, such as 'old' in row 0" in line
 
     def test_no_rows(self, model, csv, table):
         table.iloc[:0].to_csv(csv, index=False)
@@ -648,14 +645,10 @@ class TestLaterTables:
         zips.to_csv(tmp_path / "d.csv", index=False)
         model = tmp_path / "m.model"
         assert fit_forest(tmp_path / "d.csv", model, target="y").exit_code == 0
-        later = zips.head(3).assign(zip=["00000", "01234", "00000"], x=["1", "many", "2"], more=1)
+        later = zips.head(3).assign(zip=["00000", "01234", "00000"], x=["1", "", "2"], more=1)
         _, output = self.predicted(model, later, tmp_path / "later.csv")
         assert output.count("warning:") == 1
-        for words in (
-            "2 of 3 values are new categories",
-            "1 of 3 values are no numbers",
-        ):
-            assert words in output
+        assert "2 of 3 values are new categories" in output
 
     @pytest.mark.thinned(2)
     @pytest.mark.parametrize("labels", [("01", "02"), ("TRUE", "FALSE"), ("1", "1.0"), ("+1", "-1")])

@@ -91,13 +91,13 @@ class TestTableEncoder:
             with pytest.raises(TypeError, match=r"a data frame of pandas is needed.*got ndarray"):
                 ask(mixed.to_numpy())
 
-    def test_text_among_numbers_is_missing_and_counted(self, mixed):
+    def test_text_among_numbers_is_refused_and_an_empty_value_is_missing(self, mixed):
         encoder = TableEncoder().fit(mixed)
         ages = ["20", "31", "old", "53", "64", "75"]
-        with pytest.warns(
-            TableChangedWarning, match=r"'age': 1 of 6 values are no numbers, .*'old' in row 2"
-        ):
-            encoded = encoder.transform(mixed.assign(age=ages))
+        with pytest.raises(ValueError, match=r"'age': 1 of 6 values are no numbers, .*'old' in row 2"):
+            encoder.transform(mixed.assign(age=ages))
+        ages[2] = None
+        encoded = encoder.transform(mixed.assign(age=ages))
         np.testing.assert_array_equal(encoded[:, 0], [20, 31, np.nan, 53, 64, 75])
 
     @pytest.mark.parametrize(

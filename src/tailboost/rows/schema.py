@@ -151,8 +151,9 @@ class TableSchema:
     ==============================  ====================================================================
     in the later table              conversion
     ==============================  ====================================================================
-    number column                   numbers, also in text, and truth values as 1 and 0; others become missing
-    truth column                    true, false (in any case), 1 and 0; other values become missing
+    number column                   numbers, also in text, and truth values as 1 and 0; others are refused
+    the same, with text in the fit  other text becomes missing, as in the fit
+    truth column                    true, false (in any case), 1 and 0; other values are refused
     text column                     the unchanged text; whole numbers without ".0"
     new category                    kept; the model handles unknown categories
     new column                      ignored
@@ -243,15 +244,15 @@ class TableSchema:
         Raises
         ------
         ValueError
-            If columns are missing, numbers are infinite, or values are no numbers, truth values or text.
+            If columns are missing, numbers are infinite, or values are of another kind than in the fit.
         TypeError
             If ``frame`` is no pandas data frame.
 
         Warns
         -----
         TableChangedWarning
-            Once, with counts of values of another kind and of new categories. A new column changes no answer.
-            Values of another kind are named if their share is above that of the first table beyond noise.
+            Once, with counts of new categories, and of text in a number column that had text in the first
+            table, if its share is now larger beyond noise. A new column changes no answer.
         UserWarning
             If a table of at least 20 rows has columns with only missing values.
         """
@@ -328,7 +329,8 @@ def refuse_arrays(table: Table) -> None:
 def _numbers_of(column: Column, fitted: ColumnSchema) -> tuple[Floats, str]:
     """Return the numbers of a later column, NaN for missing and other values, and a clause about the others.
 
-    The clause is empty if the first table leads one to expect so many other values.
+    The clause is empty if the first table leads one to expect so many other values. If it had none, they
+    raise ValueError.
     """
     what = f"column {column.name!r}"
     refuse_kinds(column, what)
@@ -344,14 +346,17 @@ def _numbers_of(column: Column, fitted: ColumnSchema) -> tuple[Floats, str]:
     _refuse_infinite(numbers, column.name)
     if fitted.expects(int(is_other.sum()), len(column)):
         return numbers, ""
-    change = _change(column, is_other, _OTHERWISE[fitted.kind], fitted)
+    change = _change(column, is_other, _OTHERWISE[fitted.kind])
     _refuse_unknown(column, is_other, change)
-    return numbers, change
+    if not fitted.n_others:
+        raise ValueError(
+            f"{change}, and the fit had no such value: write it as in the fit, and leave "
+            "unknown values empty"
+        )
+    return numbers, f"{change}{fitted.others_in_fit}; they count as missing"
 
 
-def _change(
-    column: Column, is_unknown: NDArray[np.bool_], fault: str, fitted: ColumnSchema
-) -> str:
+def _change(column: Column, is_unknown: NDArray[np.bool_], fault: str) -> str:
     """Return a clause about the rows of a column with unknown values, which names the first of them."""
     row = int(is_unknown.argmax())
     example = column.iloc[row]
@@ -359,7 +364,7 @@ def _change(
         example = example.item()
     return (
         f"column {column.name!r}: {is_unknown.sum():,} of {column.count():,} values {fault}, "
-        f"such as {cut_to(repr(example), 42)} in row {row} (counted from 0){fitted.others_in_fit}"
+        f"such as {cut_to(repr(example), 42)} in row {row} (counted from 0)"
     )
 
 
@@ -383,11 +388,7 @@ def _warn_of_changes(changes: Sequence[str]) -> None:
     words = "; ".join(changes[:COLUMNS_NAMED])
     if len(changes) > COLUMNS_NAMED:
         words += f"; and {len(changes) - COLUMNS_NAMED} more"
-    warn_user(
-        f"the table differs from the one fitted on: {words}. Such values count as missing or "
-        "unknown",
-        TableChangedWarning,
-    )
+    warn_user(f"the table differs from the one fitted on: {words}", TableChangedWarning)
 
 
 def warn_of_empty_columns(table: Table) -> None:
@@ -427,7 +428,7 @@ def _read_texts(column: Column, fitted: ColumnSchema) -> tuple[Any, str]:
     if not new_values:
         return encoded_column, ""
     is_new = np.array([value in new_values for value in texts])
-    return encoded_column, _change(column, is_new, "are new categories", fitted)
+    return encoded_column, _change(column, is_new, "are new categories")
 
 
 def _truth(value: object) -> float:
@@ -665,12 +666,13 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
     Raises
     ------
     ValueError
-        If at least 20 values of a column are all unknown, or a number column holds dates or decimal commas.
+        If at least 20 values of a column are all unknown. If a number column holds dates or decimal commas,
+        or text that it had not in fit.
 
     Warns
     -----
     TableChangedWarning
-        If a number column holds a larger share of other text than in fit, beyond noise. Or if more than a
+        If a number column holds a larger share of text than in fit, beyond noise. Or if more than a
         tenth of the categories of a column are new.
     """
     converted = {}
@@ -697,7 +699,7 @@ def _new_categories(column: Column, fitted: ColumnSchema) -> str:
     ]
     if is_new.sum() <= UNKNOWN * column.count():
         return ""
-    change = _change(column, is_new, _not_in_fit(fitted.categories), fitted)
+    change = _change(column, is_new, _not_in_fit(fitted.categories))
     _refuse_unknown(column, is_new, change)
     return change
 
