@@ -330,6 +330,10 @@ def test_command(tmp_path):
     assert "bayes_1 is P(1) of bayes" in call().stdout
     assert json.loads(call("--json").stdout) == json.loads(json.dumps(mix.rule_.to_dict()))
     assert call("--sql", "--columns", "p{label}").stdout.strip() == mix.rule_.to_sql("p1")
+    of_first = mix.rule_.to_sql("p0", label=0)
+    assert call("--sql", "--columns", "p{label}", "--label", "0").stdout.strip() == of_first
+    assert call("--python", "--label", "0").stdout == mix.rule_.to_python(label=0)
+    assert "no label is called 'x'" in call("--sql", "--label", "x").output
     forest = RandomForestClassifier(5, random_state=0)
     two = tb.RobustMixtureClassifier([("bayes", GaussianNB()), ("forest", forest)], random_state=0).fit(X, y)
     assert len(two.rule_.models) == 2
@@ -337,6 +341,7 @@ def test_command(tmp_path):
     refused = call("--sql", "--columns", "p_{label}")
     assert refused.exit_code == 2
     assert "{model}_{label}" in refused.output
+    assert "--columns" in call("--sql", "--label", "0").output
     assert '"scores"."bayes_0"' in call("--sql", "--table", "scores").stdout
     tb.save_model(mix, tmp_path / "m.model")
     for wrong in (("--sql", "--json"), ("--sql", "--columns", "{other}")):

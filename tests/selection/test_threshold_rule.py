@@ -565,3 +565,72 @@ def test_sql_refuses_the_column_of_the_other_label():
     )
     for name in (None, "0", "model_0"):
         assert of_number.rule_.to_sql(name)
+
+
+@pytest.mark.parametrize("labels", [["fraud", "ok"], [0, 1], [False, True], [1.5, 2.5], ["a'b", "c*/d"]])
+@pytest.mark.parametrize("missing", [None, 0.9])
+def test_exports_read_the_probability_of_the_stated_label(labels, missing):
+    first, second = labels
+    low_review = [(None, first), (0.3, "human review"), (0.865, second)]
+    bands = [[(None, first), (0.61, second)], low_review]
+    rule = ThresholdRule("m_x", labels, ["a", "b"], bands, "probability", missing, "m", "g")
+    rng = np.random.default_rng(0)
+    of_first = rng.integers(0, 10_000, 2_000) / 10_000 + 3e-6  # away from the thresholds
+    group = rng.choice(["a", "b"], len(of_first))
+    names = {}
+    exec(rule.to_python(label=first), names)
+    decide = names["decide"]
+    assert repr(first) in decide.__doc__
+    answers = rule.predict(1 - of_first, group).tolist()
+    assert [decide(p, g) for p, g in zip(of_first, group, strict=True)] == answers
+    plain = {}
+    exec(rule.to_python(label=second), plain)
+    assert rule.to_python(label=second) == rule.to_python()
+    for wrong in (87, -3, float("inf")):
+        with pytest.raises(ValueError, match=f"the score {float(wrong)} is outside"):
+            decide(wrong, "a")
+    for either in (decide, plain["decide"]):
+        for truth in (True, np.False_):
+            with pytest.raises(TypeError, match="is a truth value"):
+                either(truth, "a")
+
+    database = sqlite3.connect(":memory:")
+    database.execute("create table t (p, g)")
+    odd = [(None, "a"), (87, "a"), ("abc", "a"), ("0.2", "a"), (0.5, "new"), (-3.0, "b")]
+    database.executemany("insert into t values (?, ?)", [*zip(of_first.tolist(), group, strict=True), *odd])
+    sql = rule.to_sql("p", label=first)
+    assert '(1 - +"t"."p")' in sql
+    found = [row[0] for row in database.execute(f"select {sql} from t order by rowid")]
+    assert found[:-6] == [str(answer) for answer in answers]
+    of_missing = None
+    if missing is not None:
+        of_missing = str(second)
+        assert decide(None, "a") == second
+    else:
+        with pytest.raises(ValueError, match="no score"):
+            decide(None, "a")
+    assert found[-6:] == [of_missing, *[None] * 5]
+    assert rule.to_sql("p", label=second) == rule.to_sql("p")
+    with pytest.raises(ValueError, match="column is needed"):
+        rule.to_sql(label=first)
+    for export in (rule.to_python, rule.to_sql):
+        with pytest.raises(ValueError, match="no label is called 'frau'"):
+            export(label="frau")
+
+
+def test_the_refusal_of_a_column_names_the_argument_that_takes_it():
+    band = [[(None, "fraud"), (0.865, "ok")]]
+    rule = ThresholdRule("m_ok", ["fraud", "ok"], None, band, "probability", model="m")
+    with pytest.raises(ValueError, match=r"P\(ok\), which is 1 − P\(fraud\); label='fraud' reads P\(fraud\)"):
+        rule.to_sql("p_fraud")
+    assert rule.to_sql("p_fraud", label="fraud").startswith("/* p_fraud: the probability of label 'fraud' */")
+    with pytest.raises(ValueError, match=r"label= states one of 'fraud': .*; label='ok' reads P\(ok\)"):
+        rule.to_sql("p_ok", label="fraud")
+    for kind, model in (("probability", None), ("logit", "m"), ("number", None)):
+        other = ThresholdRule("p", ["fraud", "ok"], None, [[(None, "fraud"), (0.5, "ok")]], kind, model=model)
+        for export in (other.to_sql, other.to_python):
+            with pytest.raises(ValueError, match="is for a rule on the probability of a model"):
+                export(label="fraud")
+    with pytest.raises(ValueError, match="named like a score of 'fraud'") as refused:
+        ThresholdRule("p", ["fraud", "ok"], None, band, "logit", model="m").to_sql("p_fraud")
+    assert "label=" not in str(refused.value)

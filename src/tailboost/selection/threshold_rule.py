@@ -23,7 +23,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
-from tailboost.core.spelling import as_typed, listed
+from tailboost.core.spelling import as_typed, listed, meant
 from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule_forms import (
@@ -429,7 +429,7 @@ class ThresholdRule(StoredRule):
 
     def to_sql(
         self, column: str | None = None, group: str | None = None, *,
-        what: Literal["action", "label", "deferred"] = "action", table: str = "t",
+        what: Literal["action", "label", "deferred"] = "action", table: str = "t", label: Any = None,
     ) -> str:  # fmt: skip
         """Return the action as an SQL expression; NULL for rows refused by `predict`.
 
@@ -443,8 +443,9 @@ class ThresholdRule(StoredRule):
         ----------
         column : str, optional
             Column of the score; by default `column`. Of a model's rule it must hold the probability of
-            ``classes[1]``, the second label, whichever label the limits name. The column needs the precision
-            of the selection data: a single-precision column (FLOAT) may have other answers at a threshold.
+            ``classes[1]``, the second label, unless ``label`` states the first. The column needs the
+            precision of the selection data: a single-precision column (FLOAT) may have other answers at a
+            threshold.
         group : str, optional
             Column of the group, for a group-aware rule; by default `group_column`.
         what : {"action", "label", "deferred"}, default="action"
@@ -452,6 +453,9 @@ class ThresholdRule(StoredRule):
             be deferred: a column has one type. "label" keeps the type, and is NULL for a deferred row.
         table : str, default="t"
             Name or alias of the table in the query: ``SELECT … FROM scores AS t``.
+        label : label, optional
+            For a model's rule, the label whose probability ``column`` holds; by default ``classes[1]``. Of
+            ``classes[0]`` the expression reads 1 minus the column; rounding may decide at a threshold.
 
         Returns
         -------
@@ -460,50 +464,85 @@ class ThresholdRule(StoredRule):
         Raises
         ------
         ValueError
-            If ``group`` is missing, a name or label contains a backslash, or the name of ``column`` contains
-            the label of low scores as a word.
+            If ``group`` is missing, a name or label contains a backslash, ``label`` has no use, or the name
+            of ``column`` contains the other label as a word.
         TypeError
             If ``column`` is no name.
         """
         check_sql_form(what)
         if not isinstance(column, (str, type(None))):
             raise TypeError(f"column must be the name of one column, got {column!r}")
+        label, is_first = self._label_held(label)
+        if column is None and is_first:
+            raise ValueError(f"column is needed: {self.column!r} holds P({self.classes[1]})")
         if column is None:
             column = str(self.column)
         else:
-            self._refuse_column_of_other_label(column)
-        score = sql_number(table, column)
+            self._refuse_column_of_other_label(column, is_first)
+        held = sql_number(table, column)
+        score = held
+        if is_first:
+            score = f"(1 - {held})"
         if self.missing is not None:
+            held = f"COALESCE({held}, {self.missing!r})"
             score = f"COALESCE({score}, {self.missing!r})"
 
         if group is None and isinstance(self.group_column, str):
             group = self.group_column
         answers = [self._sql_of_band(band, score, what) for band in self.bands]
         answer = sql_by_group(self.groups, group, table, answers)
-        expression = f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
+        # The range of probabilities is symmetric. SQLite would read text as a number in 1 - text.
+        expression = f"CASE WHEN {self._kind.sql(held)} THEN {answer} END"
         if self.model is None:
             return expression
-        label = sql_value(self.classes[1])
-        return f"{sql_comment(f'{column}: the probability of label {label}')} {expression}"
+        words = f"{column}: the probability of label {sql_value(label)}"
+        return f"{sql_comment(words)} {expression}"
 
-    def _refuse_column_of_other_label(self, column: str) -> None:
+    def _label_held(self, label: Any) -> tuple[Any, bool]:
+        """Return the label whose probability a given column or number is, and whether it is the first.
+
+        ``label`` is as stated; None for the second, which the rule reads.
+        """
+        if label is None:
+            return self.classes[1], False
+        if self.model is None or self.kind != "probability":
+            raise ValueError(
+                f"label={label!r} is for a rule on the probability of a model; this rule reads the "
+                f"score {self.column!r}"
+            )
+        if label not in self.classes:
+            near = meant(label, self.classes)
+            raise ValueError(
+                f"no label is called {label!r}: {near}there are {listed(self.classes)}"
+            )
+        return label, label == self.classes[0]
+
+    def _refuse_column_of_other_label(self, column: str, is_first: bool) -> None:
         """Raise if a word in the name of a column is the label of low scores.
 
-        Numbers as labels are not compared: "model_0" may be the first model.
+        Numbers as labels are not compared: "model_0" may be the first model. ``is_first`` says whether the
+        column is stated to hold the probability of the first label: then low scores are those of the second.
         """
         words = {word for word in re.split(r"[\W_]+", column.casefold()) if not word.isdigit()}
-        for band in self.bands:
-            lowest = band[0][1]
-            highest = band[-1][1]
+        ends = [(band[0][1], band[-1][1]) for band in self.bands]
+        reader = "this rule reads"
+        if self.model is not None:
+            ends = [(self.classes[0], self.classes[1])]
+        if is_first:
+            ends = [(self.classes[1], self.classes[0])]
+            reader = as_typed("label= states", "--label states")
+        for lowest, highest in ends:
             if {lowest, highest} != {*self.classes}:  # one answer, or human review at an end
                 continue
             if str(lowest).casefold() in words and str(highest).casefold() not in words:
                 cure = "name the column of that"
                 if self.kind == "probability":
                     cure = f"the column must hold P({highest}), which is 1 − P({lowest})"
+                if self.model is not None and self.kind == "probability":
+                    cure += f"; {as_typed(f'label={lowest!r}', f'--label {lowest}')} reads P({lowest})"
                 raise ValueError(
-                    f"column {column!r} is named like a score of {lowest!r}, and this rule "
-                    f"reads one of {highest!r}: {cure}"
+                    f"column {column!r} is named like a score of {lowest!r}, and {reader} "
+                    f"one of {highest!r}: {cure}"
                 )
 
     def _sql_of_band(
@@ -536,7 +575,7 @@ class ThresholdRule(StoredRule):
             action = str(action)
         return sql_value(action)
 
-    def to_python(self, name: str = "decide") -> str:
+    def to_python(self, name: str = "decide", *, label: Any = None) -> str:
         """Return the source of a Python function of one score (and group), without imports.
 
         The function raises an error for scores refused by `predict`. For an unknown group it raises a
@@ -547,6 +586,8 @@ class ThresholdRule(StoredRule):
         ----------
         name : str, default="decide"
             Name of the function.
+        label : label, optional
+            For a model's rule, the label whose probability the function takes; by default ``classes[1]``.
 
         Returns
         -------
@@ -555,7 +596,7 @@ class ThresholdRule(StoredRule):
         Raises
         ------
         ValueError
-            If ``name`` is no name of a function.
+            If ``name`` is no name of a function, or ``label`` has no use.
         """
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"name: {name!r} is no name of a function")
@@ -568,8 +609,9 @@ class ThresholdRule(StoredRule):
         if np.isfinite([kind.lower, kind.upper]).all():
             outside += f", {kind.lower:g} to {kind.upper:g}"
         score_words = "a score"
+        label, is_first = self._label_held(label)
         if self.model is not None:
-            score_words = f"the probability of label {self.classes[1]!r}"
+            score_words = f"the probability of label {label!r}"
         words = f"Return the answer to {score_words}: {self}"
 
         # Labels and names may contain any text, so they stand in literals only.
@@ -577,14 +619,18 @@ class ThresholdRule(StoredRule):
             f"    {words!r}",
             "    if isinstance(score, str):",
             "        raise TypeError(f'the score {score!r} is text: give a number')",
+            "    if str(score) in ('True', 'False'):",
+            "        raise TypeError(f'the score {score!r} is a truth value: give a number')",
             "    if type(score).__module__ == 'numpy':  # a float32 is the decimal that it prints",
             "        score = float(str(score))",
             "    score = float('nan') if score is None else float(score + 0)",
             "    if score != score:",
             f"        {if_missing}",
-            f"    if not {self._kind.source('score')}:",
+            f"    elif not {self._kind.source('score')}:",
             f"        raise ValueError(f'the score {{score!r}}' {outside!r})",
         ]
+        if is_first:
+            lines += ["    else:", "        score = 1 - score"]
 
         if self.groups is None:
             head = f"def {name}(score):"

@@ -299,6 +299,12 @@ def rule(
             "--deferred", help="With --sql: whether a row is deferred, instead of its answer."
         ),
     ] = False,
+    label: Annotated[
+        str | None,
+        options.option(
+            "LABEL", "With --sql or --python: label whose probability the column or number is."
+        ),
+    ] = None,
 ) -> None:
     """Print the decision rule of a mixture: models, weights of their probabilities, and action costs.
 
@@ -315,16 +321,17 @@ def rule(
             f"{str(model)!r}: {a_type_of(classifier)} has no rule on class "
             "probabilities; use --method robustmixture"
         )
+    held = _label_for_export(decision_rule, label)
     if python:
         with shared.bad_input("--python: "):
-            print(decision_rule.to_python(), end="")
+            print(decision_rule.to_python(**held), end="")
     elif as_json:
         shared.tell_json(decision_rule.to_dict())
     elif sql:
-        names = _names_for_sql(decision_rule, columns)
+        names = _names_for_sql(decision_rule, columns, **held)
         result = "deferred" if deferred else "action"
         with shared.bad_input("--sql: "):
-            print(decision_rule.to_sql(*names, group=group, what=result, table=table))
+            print(decision_rule.to_sql(*names, group=group, what=result, table=table, **held))
         name = "deferred" if deferred else "prediction"
         shared.say_aside(
             f"An expression, for a query: SELECT *, <expression> AS {name} FROM "
@@ -341,11 +348,25 @@ def _source(table: str) -> str:
     return table
 
 
-def _names_for_sql(decision_rule: Any, pattern: str) -> list[Any]:
+def _label_for_export(decision_rule: Any, label: str | None) -> dict[str, Any]:
+    """Return the label of --label as the argument of the exports, in the type of the rule's labels."""
+    if label is None:
+        return {}
+    if not isinstance(decision_rule, ThresholdRule):
+        raise BadInput(
+            "--label is for a threshold on one probability; name the columns: --columns"
+        )
+    for own_label in decision_rule.classes:
+        if str(own_label) == label:
+            return {"label": own_label}
+    return {"label": label}  # refused by the exports
+
+
+def _names_for_sql(decision_rule: Any, pattern: str, label: Any = None) -> list[Any]:
     """Return the positional arguments of ``to_sql`` for the names of columns, from the pattern of --columns.
 
-    A rule on the probabilities of models gets a function or one name. A rule on columns of scores gets no
-    argument, because it has their names.
+    ``label`` is that of --label; by default the second. A rule on the probabilities of models gets a function
+    or one name. A rule on columns of scores gets no argument, because it has their names.
     """
     with shared.bad_input("--columns: "):
         try:
@@ -356,7 +377,9 @@ def _names_for_sql(decision_rule: Any, pattern: str) -> list[Any]:
         return [lambda name, label: pattern.format(model=name, label=label)]
     if decision_rule.model is None:
         return []
-    return [pattern.format(model=decision_rule.model, label=decision_rule.classes[1])]
+    if label is None:
+        label = decision_rule.classes[1]
+    return [pattern.format(model=decision_rule.model, label=label)]
 
 
 # -- errors by class and group -----------------------------------------------------------------------------
