@@ -222,6 +222,10 @@ def test_one_answer_that_errs_less_on_the_answered_rows_is_named():
         sentence = "The answer 0 to all answered rows errs less on these rows: 0.10."
         assert (sentence in told.remarks) == is_named
         assert (sentence in str(told)) == is_named
+    answers = np.where(np.arange(200) < 24, 1 - y, y)
+    for limits, ending in ((["miss(1) <= .9"], ", but breaks a limit."), (["miss(0) <= .9"], ".")):
+        (remark,) = tb.certify(answers, None, y, limits=limits, deferred=deferred).remarks[1:]
+        assert remark == f"{sentence[:-1]}{ending}"
 
 
 def test_a_refusal_names_one_answer_that_errs_less_on_the_answered_rows():
@@ -229,7 +233,8 @@ def test_a_refusal_names_one_answer_that_errs_less_on_the_answered_rows():
     y = (rng.random(200) < 0.3).astype(int)
     X = pd.DataFrame({"s": rng.normal(size=200) + 0.5 * y})
     limits = ["miss(1) <= 50%", "deferred() <= 20%", "false_alarm(1) <= 55%"]
-    with pytest.raises(tb.NotCertifiedError, match="0 to all answered rows errs less on these rows: 27 %"):
+    sentence = "0 to all answered rows errs less on these rows: 27 %, but breaks a limit."  # misses all of 1
+    with pytest.raises(tb.NotCertifiedError, match=sentence):
         tb.calibrate(tb.Scores("s", 1, kind="number"), X, y, limits=limits)
 
 

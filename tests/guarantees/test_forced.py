@@ -61,6 +61,10 @@ def test_a_limit_forces_the_rule_only_if_its_price_is_above_noise():
     assert forced.noise == pytest.approx(differences.std() / np.sqrt(len(X)), rel=0.05)
     assert forced.forces
     paid = forced.error - forced.without
+    of_one = replace(forced, n_freed=1, noise=paid / 1.7)
+    assert of_one.forces
+    assert not replace(of_one, n_freed=4).forces  # the least of four errors needs 2.24 standard errors
+    assert replace(of_one, n_freed=4, noise=paid / 2.3).forces
     in_noise = replace(forced, noise=paid / 1.6)
     words = (
         f"few has the least room, with {forced.n} rows; without its limit the error on these rows would be "
@@ -286,7 +290,11 @@ def test_thresholds_by_group_are_named_for_a_blind_rule_that_no_single_limit_for
     given = {"groups": {"site": site}, "limits": ["miss(1, by=site) <= 25%"]}
     forced = tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, **given).certificate_.forced_by
     assert forced.error < 1.25 * forced.without
-    assert "Thresholds by group, if the rule may read the group (by_group='site'), more rows" in str(forced)
+    assert not forced.forces
+    words = str(forced)
+    assert "Thresholds by group, if the rule may read the group (by_group='site'), may lower" in words
+    assert "looser" not in words
+    assert "may lower" not in str(replace(forced, by_group=None))
 
 
 def test_of_two_columns_of_groups_the_limit_is_named_without_which_the_error_is_the_lowest():

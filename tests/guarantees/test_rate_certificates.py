@@ -18,7 +18,7 @@ from tailboost import rates
 from tailboost.guarantees import calibration
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.path import Path, TighterRules
-from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, rate_bounds
+from tailboost.guarantees.rate_bounds import RateFamily, Shortfall, limit_bounds, rate_bounds
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
 from tailboost.rows.judged import Recorded, judged
@@ -675,3 +675,16 @@ def test_a_ratio_of_rates_without_a_counted_row_is_not_certified():
     certificate = tb.certify(model, X, y, groups={"g": g}, limits=["ratio(selected(1, by=g)) >= .7"])
     (ratio,) = [bound for bound in certificate.bounds if bound.target is not None]
     assert (ratio.certified, ratio.reason) == (False, "no practical number of rows would do")
+
+
+@pytest.mark.parametrize(("n", "forecasts"), [(4, False), (5, True)])
+def test_fewer_than_five_rows_forecast_no_number_of_rows(n, forecasts):
+    """Even without an error, four rows leave a true rate of one half possible at 95 %; five do not."""
+    assert (0.5**n < 0.05) == forecasts
+    y = np.repeat([1, 0], [n, 200])
+    (bound,) = tb.certify(y, None, y, limits=["miss(1) <= .3"]).bounds
+    assert bound.sufficient_rows is not None
+    assert ("times as many" in bound.verdict) == forecasts
+    assert ("too few rows" in bound.verdict) != forecasts
+    shortfall = Shortfall("a", estimate=0.0, n=n, target=0.3, more_rows=16)
+    assert ("times as many" in shortfall.needs) == forecasts

@@ -1078,10 +1078,7 @@ def _shortfall_words(
     if any(shortfall.more_rows is not None for shortfall in shortfalls):
         words += " Numbers of rows are about this rule; another rule may need fewer."
 
-    in_percent = any(limit.in_percent for limit in limits)
-    words += "".join(
-        f" {sentence}" for sentence in better_answer(answered, in_percent=in_percent)
-    )
+    words += "".join(f" {sentence}" for sentence in better_answer(bounds, answered))
     certifiable = certifiable_limit(
         limits,
         bounds_by_limit,

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
+from scipy.stats import norm
 
 from tailboost.core.array_types import Floats
 from tailboost.core.rate_words import value_words
@@ -20,7 +21,6 @@ from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.problem import by_group_option, group_to_read
-from tailboost.selection.selected import ONE_SIDED
 
 # A limit may force the rule if the confidence bound on its rate exceeds this part of it. Of limits with less,
 # the error is at most .0034 ± .0024 lower without them, otherwise .0087 or more (benchmarks/ablations.py).
@@ -65,6 +65,8 @@ class Forced:
         The answer of all rows of the subgroup, if the rule gives them one and other rows another.
     given : float or None
         Overall error of the answers with which the rule is compared, if known.
+    n_freed : int
+        Number of limits with an estimated ``without``, from which this limit was taken.
     """
 
     limit: str
@@ -79,6 +81,7 @@ class Forced:
     reads_scores: bool = True
     answer: str | None = None
     given: float | None = None
+    n_freed: int = 1
 
     def __str__(self) -> str:
         about_rows = f", with {how_many(self.n, 'row')}"
@@ -100,13 +103,14 @@ class Forced:
     def forces(self) -> bool:
         """Whether the error is lower without the limit by more than noise (95 %, one-sided), also as printed.
 
-        False if one of the two errors is not known.
+        The limit is the costliest of ``n_freed``, which share the 5 % (union bound). False if one of the two
+        errors is not known.
         """
         if self.error is None or self.without is None:
             return False
         if self._in_words(self.without) == self._in_words(self.error):
             return False
-        return bool(self.error - self.without > ONE_SIDED * self.noise)
+        return bool(self.error - self.without > norm.isf(0.05 / self.n_freed) * self.noise)
 
     def _in_words(self, error: float) -> str:
         """Return an error in the unit of the limits."""
@@ -114,21 +118,28 @@ class Forced:
 
     @property
     def _ways_out(self) -> str:
-        """A sentence on how to lower the error; "" if the limits do not raise the error much."""
+        """A sentence on how to lower the error; "" if the limits do not raise the error much.
+
+        More rows or a looser limit are named only for a limit that forces the rule.
+        """
         errors = [self.given, self.without if self.forces else None]
         lower_error = min((error for error in errors if error is not None), default=np.inf)
         if self.error is None or self.error <= lower_error:
             return ""
         if self.error < MUCH_PAID * lower_error:
             return ""
-        ways = "More rows there, or a looser limit,"
+        ways = []
         if self.by_group is not None:
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
-            ways = (
-                f"Thresholds by group, if the rule may read the group ({option}), more rows "
-                "there, or a looser limit"
-            )
-        return f" {ways} may lower the error."
+            ways.append(f"thresholds by group, if the rule may read the group ({option}),")
+        if self.forces or self.without is None:
+            ways += ["more rows there,", "or a looser limit"]
+        if not ways:
+            return ""
+        words = " ".join(ways)
+        if len(ways) == 2:
+            words += ","
+        return f" {words[:1].upper()}{words[1:]} may lower the error."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON; an infinite room is None."""
@@ -331,6 +342,7 @@ def what_forces(
                 given=given_error,
             )
             freed.append(forced)
+    freed = [replace(forced, n_freed=len(freed)) for forced in freed]
     costly = [forced for forced in freed if forced.forces]
     if costly:
         return min(costly, key=attrgetter("without"))

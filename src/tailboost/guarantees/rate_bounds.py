@@ -68,6 +68,9 @@ CONSTANT = "one answer"  # method of a limit without a test
 MOST_GROUPS = 8
 # Probability of a certificate with the number of rows named by a refusal.
 POWER = 0.8
+# With fewer rows no number of rows is forecast. Even without an error among them, a true rate of one half
+# would still be possible (95 %, one-sided: .5 to the power 4 is above .05).
+FEWEST_TO_FORECAST = 5
 
 
 def enough_rows(sufficient: int, n: int) -> str:
@@ -202,6 +205,8 @@ class CertifiedBound:
             return ""
         if self.sufficient_rows >= MOST_ROWS:
             return "no practical number of rows would do"
+        if self.n < FEWEST_TO_FORECAST:
+            return "too few rows"
         last_digit = 10 ** max(0, int(math.log10(self.sufficient_rows)) - 1)
         two_digits = math.ceil(self.sufficient_rows / last_digit) * last_digit  # rounded up
         rows = enough_rows(two_digits, self.n)
@@ -903,13 +908,14 @@ def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list
     }
     overall = deferred_shares(fresh, None)[None]
     lines = deferral_lines(error, overall, shares_by_column)
-    return lines + better_answer(fresh, in_percent=in_percent)
+    return lines + better_answer(bounds, fresh)
 
 
-def better_answer(fresh: FreshRows, *, in_percent: bool) -> list[str]:
+def better_answer(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
     """Return a sentence on the one label that errs less on the answered rows than a rule that defers others.
 
-    The list is empty if there is none, or if no row is deferred.
+    It says if this label breaks a limit of the bounds. The list is empty if there is none, or if no row is
+    deferred.
     """
     (answered,) = fresh.samples(answered_error())
     if not fresh.n_deferred or not len(answered.rows):
@@ -919,10 +925,22 @@ def better_answer(fresh: FreshRows, *, in_percent: bool) -> list[str]:
     n_other_labels = len(answered.rows) - rows_of_label.max()
     if n_other_labels >= answered.values.sum():
         return []
-    label = strata.classes[int(rows_of_label.argmax())]
+    number = int(rows_of_label.argmax())
     n = len(answered.rows)
+    in_percent = any(bound.in_percent for bound in bounds)
     error = estimate_words(n_other_labels / n, n, in_percent=in_percent)
-    return [f"The answer {label!r} to all answered rows errs less on these rows: {error}."]
+
+    actions = fresh.answered.actions
+    constant = fresh.with_actions(np.where(actions == strata.n_classes, actions, number))
+    breaks = ""
+    for bound in bounds:
+        if bound.target is None or not bound.is_counted or bound.subgroups:
+            continue
+        rates = {sample.name: sample.mean for sample in constant.samples(bound.counted)}
+        if not replace(bound, estimate=rates.get(bound.subgroup)).is_within:
+            breaks = ", but breaks a limit"
+    answer = f"The answer {strata.classes[number]!r} to all answered rows"
+    return [f"{answer} errs less on these rows: {error}{breaks}."]
 
 
 def deferred_shares(fresh: FreshRows, by: Any) -> dict[Any, float]:
@@ -1055,7 +1073,7 @@ class Shortfall:
                 "breaks, such as one on the misses of a label that it hardly gives"
             )
         outcome = "more fresh rows may certify it"
-        if self.more_rows is not None:
+        if self.more_rows is not None and self.n >= FEWEST_TO_FORECAST:
             rows = enough_rows(self.more_rows, self.n)
             outcome = f"{rows} certify it with a probability of {POWER:g}"
         if self.is_kept:
