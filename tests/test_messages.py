@@ -597,6 +597,11 @@ def test_allowed_texts_are_listed_in_one_order():
         (lambda rule: certify(tb.Scores(0, 1), X, Y, limits=["miss(1) <= .4"]), "give the rule of tune"),
         (lambda rule: certify(rule, *noisy(1), max_error="30%"), "must be a number, got '30%'; write 0.3"),
         (lambda rule: certify(rule, *noisy(1), confidence=95), "write 0.95 for 95 %"),
+        (
+            lambda rule: tb.calibrate(rule, X, Y, by_group=True),
+            "leave them out, or give the model or the scores",
+        ),
+        (lambda rule: tb.tune(rule, X, Y, limits=["miss(y) <= .4"]), "[0, 1]; a rate names a label, not the"),
         (lambda rule: tb.tune(rule, X, Y, alpha=0.05), "error probability of certificates is 1 - confidence"),
     ],
 )
@@ -669,3 +674,21 @@ def test_a_certificate_is_advised_only_if_the_limits_may_hold(likely):
 def test_a_mistake_in_the_place_of_an_argument_names_it_and_the_cure(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_only_shares_are_said_in_percent():
+    for ask in (
+        lambda: published.vadaboost("stump", lambda_=5),
+        lambda: published.worst_class_boost("stump", theta=5, gamma=0.1),
+        lambda: tb.VadaBoostClassifier("stump", learning_rate=5).fit(X, Y),
+    ):
+        with pytest.raises(ValueError, match="5") as refused:
+            ask()
+        assert "%" not in str(refused.value)
+    for ask in (
+        lambda: published.lpboost("stump", alpha=5),
+        lambda: tb.LPBoostClassifier("stump", alpha=5).fit(X, Y),
+        lambda: tb.RobustMixtureClassifier(error_budget=5).fit(X, Y),
+    ):
+        with pytest.raises(ValueError, match=r"rite 0\.05 for 5 %"):
+            ask()

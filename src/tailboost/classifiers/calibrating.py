@@ -321,7 +321,8 @@ def _refuse_parameters_of_tune(
     if unused:
         raise ValueError(
             f"{', '.join(unused)}: the rule of this {type(model).__name__} was selected on "
-            "other rows; these arguments are for a model without a selected rule"
+            "other rows; these arguments are for a model without a selected rule: leave them "
+            "out, or give the model or the scores in place of the rule"
         )
 
 

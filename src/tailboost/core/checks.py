@@ -29,6 +29,8 @@ PANDAS_TEXT = ("str", "string")
 NAMES_SHOWN = 10
 # The most rows in a message about missing entries.
 ROWS_SHOWN = 5
+# Parameters between 0 and 1 that nobody states in percent.
+NO_SHARES = ("learning_rate", "momentum", "theta", "variance_weight")
 
 
 @contextmanager
@@ -301,7 +303,7 @@ def check_number(
             end = ")"
         interval = f"{start}{low:g}, {high:g}{end}".replace("-inf", "−∞").replace("inf", "∞")
         cure = ""
-        if high == 1 < number < 100:
+        if high == 1 < number < 100 and name not in NO_SHARES:
             cure = f"; write {number / 100:g} for {number:g} %"
         raise ValueError(f"{name} must be in {interval}, got {value!r}{cure}")
     return number

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import (
 )
 
 from tailboost.core.array_types import Model
+from tailboost.core.checks import NO_SHARES
 from tailboost.core.spelling import did_you_mean
 
 
@@ -38,6 +39,7 @@ def naming_nearest(estimator: Model) -> Iterator[None]:
             if isinstance(constraint, OneOf):
                 texts += constraint.options
             is_share = isinstance(constraint, Interval) and constraint.right == 1
+            is_share = is_share and name not in NO_SHARES
             if is_share and isinstance(value, (int, float)) and 1 < value <= 100:
                 cure = f"write {value / 100:g} for {value:g} %"
         if isinstance(value, str):

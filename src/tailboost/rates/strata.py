@@ -232,8 +232,15 @@ class Strata:
                 break
             return number
         near = meant(label, self.classes)
+        cure = ""
+        if (
+            isinstance(label, str)
+            and not near
+            and not any(isinstance(c, str) for c in self.classes)
+        ):
+            cure = "; a rate names a label, not the column of the labels"
         raise ValueError(
-            f"no class is called {label!r}: {near}there are {_first_names(self.classes)}"
+            f"no class is called {label!r}: {near}there are {_first_names(self.classes)}{cure}"
         )
 
     def subgroups(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
