@@ -51,9 +51,10 @@ def evaluate(
 ) -> None:
     """Measure a model's errors on new rows, by class and by group, with exact 95 % intervals.
 
-    A second table has the rates and limits of the fit, or of --rate and --limit. The default of --group is
-    the columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A
-    warning gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
+    A second table has the rates and limits of the fit. With --rate it has these rates and the limits of the
+    fit, with --limit only what is stated. The default of --group is the columns of the fit. With --cluster
+    the intervals allow for persons or sites with several rows. A warning gives the fraction of training rows
+    among the rows of DATA: errors on training rows are too low.
     """
     rates_of_options = [*read_rates(rate), *read_limits(limit)]
     stored = read_model(model)

@@ -313,19 +313,26 @@ def measured_rates(
 
     ``answers`` are those of `StoredModel.answers` to the rows.
     A rate with a limit of the fit is measured against this limit, also if the limit is on its complement.
+    Beside rates alone the other limits of the fit are measured, too, if the rows have its columns of groups.
     Rates with costs by row are left out if ``costs``, a file, has none.
     """
     classifier = stored.classifier
     cost_table = CostTable.read(costs, classifier.classes_, rows.y, rows.path, csv)
-    goals = in_table_terms(
-        stated,
-        classifier.classes_,
-        rows.group_columns,
-        cost_table,
-        names_in_file=rows.column_names,
-    )
-    if cost_table.by_row is None:
-        goals = [goal for goal in goals if not rate_of(goal).needs_costs]
+
+    def in_terms(stated: Sequence[Any]) -> list[Any]:
+        """Return rates and limits in the terms of the table, without those that lack costs."""
+        goals = in_table_terms(
+            stated,
+            classifier.classes_,
+            rows.group_columns,
+            cost_table,
+            names_in_file=rows.column_names,
+        )
+        if cost_table.by_row is None:
+            goals = [goal for goal in goals if not rate_of(goal).needs_costs]
+        return goals
+
+    goals = in_terms(stated)
     if not goals:
         return None
     predicted, deferred = answers
@@ -349,6 +356,11 @@ def measured_rates(
                     limits_on_goal.append(limit_on_goal)
                     without_line.discard(str(limit))
         measured += limits_on_goal or [goal]
+    has_rates_alone = all(isinstance(goal, rates.Rate) for goal in goals)
+    if has_rates_alone and {*stored.group_columns} <= {*rows.group_columns}:
+        others = in_terms([limit for limit in own_limits if str(limit) in without_line])
+        measured += others
+        without_line -= set(map(str, others))
     name = f"the {len(rows.y):,} rows of {rows.path.name}"
     table = replace(
         RateTable.measured(measured, answered, name), lacks_limits=bool(without_line)
