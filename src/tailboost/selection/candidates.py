@@ -216,19 +216,13 @@ class KnownScores:
     def from_table(
         cls, table: LogProbabilities, score: Any, probabilities: StratumProbabilities
     ) -> KnownScores:
-        """Return the scores of the rows of a table, made once."""
-
-        def make() -> KnownScores:
-            places = table.places(by_group=probabilities.group_aware)
-            strata = stratum_probabilities(probabilities, table)
-            return KnownScores(scores_in(table, score), places, strata)
-
-        return table.derived(("known scores", probabilities), make)
+        """Return the scores of the rows of a table."""
+        places = table.places(by_group=probabilities.group_aware)
+        strata = stratum_probabilities(probabilities, table)
+        return cls(scores_in(table, score), places, strata)
 
     def joined(self, others: Sequence[KnownScores]) -> KnownScores:
         """Return these rows and those of others."""
-        if not others:
-            return self
         parts = [self, *others]
         return KnownScores(
             np.concatenate([part.values for part in parts]),

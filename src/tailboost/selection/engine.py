@@ -473,12 +473,21 @@ class ProbabilityEngine(Uncached):
         members = rule.ensemble.base_models
         if models.score is None or len(members) > 1 or members[0].weighs_groups:
             return rule
-        fresh_scores = [
-            KnownScores.from_table(table, models.score, self.probabilities) for table in fresh
-        ]
-        known = self.known_scores.joined(fresh_scores)
+        known = self.known_scores
+        if fresh:  # many rules are written for the same fresh rows
+            first, *further = fresh
+            known = first.derived(
+                ("beside the selection", self, *further), lambda: self._known_beside(fresh)
+            )
         decided = ScoreRule.from_candidate(members[0], models.score, *self.answer_names, known)
         return replace(rule, ensemble=replace(rule.ensemble, base_models=[decided]))
+
+    def _known_beside(self, fresh: Sequence[LogProbabilities]) -> KnownScores:
+        """Return the known scores of the selection rows and the ``fresh`` rows."""
+        score = self.outputs.models.score
+        return self.known_scores.joined(
+            [KnownScores.from_table(table, score, self.probabilities) for table in fresh]
+        )
 
     def mix(
         self, problem: Problem, candidates: Sequence[Candidate], weights: Floats
