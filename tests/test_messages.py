@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import metrics, published, rates
@@ -692,3 +693,20 @@ def test_only_shares_are_said_in_percent():
     ):
         with pytest.raises(ValueError, match=r"rite 0\.05 for 5 %"):
             ask()
+
+
+@pytest.mark.parametrize("learner", ["stump", DecisionTreeClassifier(max_depth=1)])
+def test_a_learner_of_numbers_names_the_column_of_text(learner):
+    table = pd.DataFrame({"age": X[:, 0], "sex": np.where(Y, "Female", "Male")})
+    for boost in (
+        published.lpboost(learner, alpha=0.3, T=5),
+        published.vadaboost(learner, lambda_=0.5, T=5),
+        published.ebboost(1.0, T=5),
+    ):
+        with pytest.raises(
+            ValueError,
+            match="ale' in column 'sex': encode it, as with OneHotEncoder",
+        ):
+            boost.fit(table, Y)
+        boost.fit(table[["age"]], Y)
+    published.lpboost("tree", alpha=0.3, T=5, random_state=0).fit(table, Y)

@@ -807,6 +807,25 @@ def naming_cells(X: Table) -> Iterator[None]:
         raise ValueError(f"{model}{words}") from failure
 
 
+@contextmanager
+def naming_texts(X: Table) -> Iterator[None]:
+    """Name the column of a data frame with a text that a learner cannot read as a number."""
+    try:
+        yield
+    except ValueError as failure:
+        message = str(failure)
+        if "could not convert string to float" not in message or not hasattr(X, "iloc"):
+            raise
+        for j, name in enumerate(X.columns):
+            values = X.iloc[:, j].tolist()
+            if any(isinstance(value, str) and repr(value) in message for value in values):
+                raise ValueError(
+                    f"{message} in column {name!r}: encode it, as with OneHotEncoder in a "
+                    "pipeline, or take a learner that reads text, such as 'tree'"
+                ) from failure
+        raise
+
+
 def is_infinite(value: object) -> bool:
     """Return whether a number is infinite, or too large for float32."""
     return isinstance(value, Real) and abs(float(value)) > float(np.finfo(np.float32).max)
