@@ -641,6 +641,15 @@ def test_boosted_trees_name_the_row_of_an_infinite_number():
         clf.predict(table)
 
 
+def test_missing_columns_are_named_with_the_cure():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=["age", "score", "dose"])
+    clf = tb.AdaLPBoostClassifier(n_estimators=2).fit(table, table["score"] > 0)
+    said = "X has no column 'age', 'dose'; it has 'score', 'new': give all columns of the fit"
+    with pytest.raises(ValueError, match=said):
+        clf.predict(table[["score"]].assign(new=1))
+
+
 def test_a_text_among_numbers_has_its_row():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 2)), columns=["age", "score"])

@@ -133,6 +133,16 @@ def test_one_error_has_all_findings_of_a_file(tmp_path):
         load_table(tmp_path / "s.csv", "y")
 
 
+def test_one_error_has_all_columns_without_numbers_and_text(tmp_path):
+    pytest.importorskip("pyarrow")
+    days = pd.date_range("2020-01-01", periods=60)
+    frame = pd.DataFrame({"a": [np.inf, *range(59)], "day": days, "z": range(60), "b": days, "y": LABELS})
+    frame.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"column 'a'.*infinite.*column 'day'.*dates.*column 'b'.*dates"):
+        load_table(tmp_path / "t.parquet", "y")
+    assert load_table(tmp_path / "t.parquet", "y", drop=["a", "day", "b"]).feature_names == ["z"]
+
+
 class TestDataFrames:
     """The same message for data frames: otherwise text columns would be categories."""
 

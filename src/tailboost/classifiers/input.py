@@ -196,7 +196,17 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
         names = getattr(classifier, "feature_names_in_", None)
         if not in_fit and names is not None and {*X.columns} == {*names}:
             X = X[list(names)]  # by name, in any order
-        checked = validate_data(classifier, X, skip_check_array=True, **options)
+        try:
+            checked = validate_data(classifier, X, skip_check_array=True, **options)
+        except ValueError as failure:
+            known = () if in_fit or names is None else names
+            missing = [name for name in known if name not in X.columns]
+            if not missing:
+                raise
+            raise ValueError(
+                f"{failure}X has no column {listed(missing)}; it has {listed([*X.columns])}: give "
+                "all columns of the fit"
+            ) from failure
         if in_fit:
             _, labels = checked
             schema, X = learn_columns(X)

@@ -163,7 +163,7 @@ def load_table(
     labels_of_file = written[target] if text_labels and from_csv else None
     y = _labels(frame[target], source, labels_of_file)
     pandas = import_pandas("load_table")
-    data = pandas.DataFrame({name: _feature(frame[name], source) for name in feature_names})
+    data = pandas.DataFrame(_features(frame[feature_names], source))
     warn_of_empty_columns(data)
     group_columns = {name: _groups(written[name], source) for name in groups}
     schema = TableSchema.of(data, pandas.Series(y, name=target))
@@ -336,6 +336,20 @@ def _weights(column: Column, source: str) -> Any:
     if not (np.isfinite(weight) & (weight >= 0)).all():
         raise ValueError(f"{subject} has missing, infinite or negative values")
     return weight
+
+
+def _features(frame: Any, source: str) -> dict[str, Any]:
+    """Return the features by name, each by its kind; one ValueError names all that are refused."""
+    columns = {}
+    faults = []
+    for name, column in frame.items():
+        try:
+            columns[name] = _feature(column, source)
+        except ValueError as fault:
+            faults.append(str(fault))
+    if faults:
+        raise ValueError(". And ".join(faults))
+    return columns
 
 
 def _feature(column: Column, source: str) -> Any:
