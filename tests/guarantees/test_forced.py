@@ -345,3 +345,33 @@ def test_thresholds_by_one_column_are_no_way_out_of_limits_by_two_columns():
     both = tb.calibrate(model, X, y, groups={"site": groups, "shift": further}, limits=limits).certificate_
     assert alone.forced_by.by_group == "site"
     assert both.forced_by.by_group is None
+
+
+@pytest.mark.filterwarnings("ignore:deferral is not better")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_fixed_sequence_has_an_estimated_price_of_the_limit_of_a_small_group(seed):
+    """A rule that defers is certified by a sequence. A calibration without the small site errs less."""
+    rng = np.random.default_rng(seed)
+    n = 8000
+    site = rng.choice(["North", "South", "Practice"], n, p=[0.48, 0.48, 0.04])
+    y = np.where(rng.random(n) < 0.35, "ill", "well")
+    X = (2.0 * (y == "ill") - 2.2 * ((site == "Practice") & (y == "ill")) + rng.normal(size=n))[:, None]
+    first = slice(0, n // 3)
+    rest = slice(n // 3, None)
+
+    def certified(recalls):
+        given = {
+            "groups": site[first],
+            "limits": [f"recall(ill, by=group) >= {recalls}", "deferred() <= 20%"],
+        }
+        rule = tb.tune(tb.Scores(0, "ill", kind="number"), X[first], y[first], **given)
+        return tb.calibrate(rule, X[rest], y[rest], groups=site[rest]).certificate_
+
+    certificate = certified("80%")
+    forced = certificate.forced_by
+    assert certificate.rates[0].method == "fixed sequence"
+    assert (forced.name, forced.forces) == ("Practice", True)
+    others = certified("{North: 80%, South: 80%}")
+    assert forced.without == pytest.approx(others.price[0].certified, abs=0.02)
+    assert forced.without < forced.error - 0.2
+    assert "Practice forces the rule, with" in str(certificate)

@@ -14,6 +14,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import how_many
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
+from tailboost.guarantees.path import Path
 from tailboost.guarantees.procedure import Certified, Refused
 from tailboost.guarantees.rate_bounds import CertifiedBound
 from tailboost.rates import Limit, Strata
@@ -51,7 +52,8 @@ class Forced:
     error : float or None
         Overall error of the rule on the fresh rows, an estimate; None if unknown.
     without : float or None
-        Overall error of the same procedure's rule without this limit, an estimate; None if unknown.
+        Overall error of the same procedure's rule without this limit, an estimate; None if unknown. For a
+        fixed sequence: of one rule, selected within the certified rule's other limits.
     noise : float
         Standard error of the difference of ``error`` and ``without``.
     in_percent : bool
@@ -292,8 +294,9 @@ def what_forces(
 ) -> Forced | None:
     """Return the limit that forces a certified rule; None if no limit has rows.
 
-    Rules are made without one of the limits each. The least error without a limit decides. The least room
-    decides if no error is lower by more than noise, or if the objective is not the overall error.
+    Rules are made without one of the limits each; instead of a fixed sequence, by one selection within the
+    other limits, as tight as those of the certified rule. The least error without a limit decides. The least
+    room decides if no error is lower by more than noise, or if the objective is not the overall error.
 
     Parameters
     ----------
@@ -320,11 +323,13 @@ def what_forces(
     if wrong is None:
         return _as_forced(limited[0], limits, fresh)
 
-    # Without a limit on deferral every row would be deferred.
+    # Without a limit on deferral every row would be deferred. The rules of a fixed sequence keep a distance
+    # from each limit, so one with little use may force them.
     candidates = [
         limited_bound
         for limited_bound in limited
-        if limited_bound.may_bind and not limits[limited_bound.number].rate.needs_deferral
+        if (limited_bound.may_bind or result.method == Path.title)
+        and not limits[limited_bound.number].rate.needs_deferral
     ]
     candidates.sort(key=lambda limited_bound: limited_bound.answer is None)
     error = float(wrong.mean())
@@ -370,6 +375,13 @@ def _wrong_without(
     ]
     if not other_limits:
         return _wrong_rows(fresh.by(result.selection.within(other_limits)))
+    if result.method == Path.title:
+        # Another sequence takes long. This rule's tighter limits, without the dropped one, select one rule.
+        tighter = [*result.selection.problem.limits]
+        tighter[number : number + 1] = without_subgroup(
+            tighter[number], dropped.bound.subgroup, names
+        )
+        return _wrong_rows(fresh.by(result.selection.within(tighter)))
     looser = run_for(result.selection.placed_within(other_limits))
     if not isinstance(looser, Certified):
         return None
