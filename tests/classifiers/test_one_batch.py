@@ -158,7 +158,7 @@ def test_the_best_of_equal_thresholds_is_rarely_certified():
                     tb.Scores("s", 1), T, y, limits=["precision(1) >= .5001"], groups=(10 * u).astype(int),
                     selection_share=0.1, random_state=seed, attempts=1,
                 )  # fmt: skip
-            except tb.NotCertifiedError:
+            except (tb.NotCertifiedError, ValueError):  # also refused: scores that rank the labels in reverse
                 continue
         false += 1
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
@@ -414,9 +414,9 @@ def test_a_selected_classifier_is_calibrated_as_before(model, data):
 def test_errors_by_class_of_any_model(model, data):
     X, y, g = data
     rule = tb.calibrate(model, X[800:], y[800:], max_error=0.35)
-    assert [bound.name for bound in rule.certificate_.bounds] == ["class 0", "class 1"]
+    assert [bound.name for bound in rule.certificate_.bounds] == ["0", "1"]
     rule = tb.calibrate(model, X[800:], y[800:], max_error=0.35, groups=g[800:])
-    assert [bound.name for bound in rule.certificate_.bounds] == ["group x", "group z"]
+    assert [bound.name for bound in rule.certificate_.bounds] == ["x", "z"]
 
 
 def test_equal_rows_of_a_batch_are_different_rows(data):
