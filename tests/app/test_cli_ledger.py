@@ -192,12 +192,12 @@ def test_a_read_only_rule_is_refused(folder, rule, tmp_path):
 def test_two_processes_at_once_lose_no_attempt(folder, rule, tmp_path):
     processes = []
     for k in range(2):
-        table(80, 20 + k).to_csv(tmp_path / f"i{k}.csv", index=False)
-        arguments = command(folder, rule, tmp_path / f"i{k}.csv", tmp_path / f"o{k}.json", "miss(yes) <= .01")
+        table(300, 20 + k).to_csv(tmp_path / f"i{k}.csv", index=False)
+        arguments = command(folder, rule, tmp_path / f"i{k}.csv", tmp_path / f"o{k}.json", "miss(yes) <= .2")
         line = [sys.executable, "-m", "tailboost", *map(str, arguments)]
         processes.append(subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     errors = [process.communicate()[1] for process in processes]
-    assert [process.returncode for process in processes] == [1, 1], errors
+    assert [process.returncode for process in processes] == [0, 0], errors
     assert attempts(rule) == 2
 
 

@@ -362,7 +362,7 @@ def test_selection_and_calibration_rows_are_known_by_content(ranked):
 def test_rules_without_a_certificate_say_what_is_missing():
     rules = tb.tune_labels(SCORES, X, Y, limits=LIMITS)
     with pytest.raises(tb.NotCertifiedError, match="recorded in the ledger of the rules") as raised:
-        rules.calibrate(*rows(60, 9))
+        rules.calibrate(*rows(200, 9))
     assert {short.missing for short in raised.value.shortfalls} == {"calibration rows"}
     assert any("threat" in short.name for short in raised.value.shortfalls)
     assert len(rules.ledger_.attempts) == 1

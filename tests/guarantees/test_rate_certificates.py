@@ -349,7 +349,7 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
         tb.certify(point, X, y, groups=groups)
     with pytest.raises(tb.LeakageError, match="an earlier attempt"):
         tb.calibrate(mix, X, y, groups=groups, limits=[rates.error() <= 0.5])
-    few = rows(60, 2)
+    few = rows(150, 2)
     with pytest.raises(tb.NotCertifiedError, match=r"gap ≤ .*rows, would do") as caught:
         tb.calibrate(mix, few[0], few[1], groups=few[2], previous=point)
     again = rows(12000, 3)

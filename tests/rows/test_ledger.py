@@ -206,7 +206,7 @@ def test_calibrate_changes_nothing_but_the_ledger(fitted):
         (copy.deepcopy(fitted[0]), {"groups": groups, "limits": [rates.error(by="group") <= 0.6]}),
         (copy.deepcopy(fitted[0]), {"groups": groups, "limits": LIMIT}),  # fails
         (boosted, {"max_error": 0.9}),
-        (boosted, {"max_error": 0.01}),  # fails
+        (boosted, {"max_error": 0.35}),
     ):
 
         def state(model=model):

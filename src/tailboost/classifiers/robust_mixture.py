@@ -345,7 +345,9 @@ class RobustMixtureClassifier(
         if "estimators" in params:
             params["estimators"] = _as_pairs(params["estimators"])
             check_pairs(params["estimators"])
-        names = {*self.get_params(), *(name for name, _ in params.get("estimators") or ())}
+        names = set(self.get_params())
+        if isinstance(params.get("estimators"), list):  # anything else is refused by `fit`
+            names |= {name for name, _ in params["estimators"]}
         for name in params:
             if name.partition("__")[0] not in names:
                 raise ValueError(
