@@ -49,14 +49,20 @@ def test_every_number_is_measured(mix):
         mix, X[rest], LABELS[rest], groups=GROUPS[rest], max_error=0.9, purpose="To *try*."
     )
     cert = tb.certify(mix, X[rest], LABELS[rest], groups=GROUPS[rest], max_error=0.9)
-    errors = next(section for section in card.sections if section.title == "Errors on new rows")
-    shown = {row[1]: row for row in errors.rows}
+    sections = [section for section in card.sections if section.title.startswith("Errors on new rows")]
+    assert [section.is_folded for section in sections] == [False, True]
+    shown = {}
+    for section in sections:
+        rows = [dict(zip(section.heads, row, strict=True)) for row in section.rows]
+        shown |= {row["error of"]: row for row in rows}
+    assert {b.name for b in cert.bounds if b.kind == "cell"} == {row["error of"] for row in rows}
     for b in cert.bounds:
         if b.kind == "worst":
             continue
         low, high = clopper_pearson_interval(b.estimate, b.n)
-        verdict, _, _, n, error, interval, upper, *_ = shown[b.name]
-        assert b.verdict.startswith(verdict)
+        row = shown[b.name]
+        assert b.verdict.startswith(row.get("result", ""))
+        n, error, interval, upper = (row[head] for head in ("rows", "error", "95 % interval", "bound"))
         assert n == f"{b.n:,}"
         assert float(error) == pytest.approx(b.estimate, abs=0.005)  # so few rows support two digits
         digits = len(error.partition(".")[2])  # rounded outwards, with the digits of the estimate
@@ -74,7 +80,7 @@ def test_every_number_is_measured(mix):
     page = card.to_html()
     assert "<i>" not in page
     assert "<script" not in page
-    assert "Growth of errors under a shift" in page
+    assert "not for later rows or other populations" in page
 
 
 def test_missing_measurements_are_listed(mix):
@@ -256,12 +262,12 @@ def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
         "Purpose",
         "Decision rule",
         "Training",
-        "Attempts",
         "Monitor",
     ]
     places = [text.index(f"## {title}") for title in order]
     assert places == sorted(places)
-    assert "| 1 | 500 |" in text
+    assert "certified at attempt 1" in text
+    assert "## Attempts" not in text
     assert "300 rows of 1 batch" in text
     assert page.count("<svg") == 4  # limits and monitor, each wide and narrow
     missing = testing.CliRunner().invoke(
@@ -281,6 +287,29 @@ def test_the_head_has_date_attempt_versions_and_digest():
     assert f"{datetime.now(UTC):%Y-%m-%d} · certified at attempt 1 · python " in head
     assert f"tailboost {tb.__version__}" in head
     assert " · rule " in head
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_card_of_limits_by_group_has_at_most_800_words_and_says_no_bound_twice():
+    rng = np.random.default_rng(0)
+    scores = pd.DataFrame({"p": rng.random(6000)})
+    y = np.where(rng.random(6000) < scores["p"], "yes", "no")
+    sites = pd.DataFrame({"site": rng.choice(["north", "south", "east", "west"], 6000)})
+    limits = ["miss(yes, by=site) <= 40%", "deferred <= 20%"]
+    cal, new = slice(0, 4000), slice(4000, None)
+    rule = tb.calibrate(tb.Scores("p", "yes"), scores[cal], y[cal], groups=sites[cal], limits=limits)
+    card = tb.ModelCard.of(rule, scores[new], y[new], groups=sites[new])
+    lines = rule.certificate_.limit_lines()
+    assert len(lines) == 5
+    assert [line.numbers for line in lines if "certified" in line.numbers] == []  # each bound is its limit
+    body = card.to_html().partition("<body>")[2]
+    folded = re.findall(r"<details.*?</details>", body, flags=re.DOTALL)
+    assert len(folded) == 1
+    assert "cell yes / site = north" in folded[0]
+    assert "noprint" in folded[0]
+    narrow = re.search(r'<svg[^>]*class="chart narrow".*?</svg>', body, flags=re.DOTALL).group()
+    seen = body.replace(folded[0], "").replace(narrow, "")
+    assert len(re.sub("<[^>]+>", " ", seen).split()) <= 800
 
 
 def test_an_alarm_is_in_the_headline(mix):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
@@ -24,6 +25,7 @@ from tailboost.core.spelling import a_type_of, how_many, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.monitor import Monitor
+from tailboost.guarantees.rate_bounds import CertifiedBound
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, percent
 from tailboost.guarantees.stated import as_model
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -41,19 +43,25 @@ UNCOMPARED = (
     "them. On training rows errors are too small."
 )
 LIMITS = "Stated limits"
+ERRORS = "Errors on new rows"
+ERRORS_OF_CELLS = "Errors on new rows by class and group"
 FURTHER = "Further rows"
 MONITOR = "Monitor"
 
 
 @dataclass(frozen=True)
 class Section:
-    """Section of a card: a table (if ``heads`` is not empty), preformatted text, and sentences."""
+    """Section of a card: a table (if ``heads`` is not empty), preformatted text, and sentences.
+
+    A folded section opens by a click on a screen, and is not printed.
+    """
 
     title: str
     lines: Sequence[str] = ()
     heads: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     code: str = ""
+    is_folded: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,7 +168,7 @@ class ModelCard:
             _stated_limits(measured),
             _price(measured.calibrated),
             _further_rows(measured),
-            _errors(measured),
+            *_errors(measured),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
             _training(model, notes),
@@ -383,13 +391,13 @@ def _stated_limits(measured: _Measured) -> Section:
         return Section(LIMITS, ["No limit is stated or tested on fresh rows."])
     lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
     rows = [[line.verdict, line.name, line.limit, line.numbers] for line in lines]
-    notes = [f"Estimates are {measured.source_of_limits}."]
+    notes = []
     if certificate.forced_by is not None:
         notes.append(str(certificate.forced_by))
     notes += [*certificate.remarks, f"{certificate.assumed}."]
     if certificate is measured.rates_certificate:  # the others have their notes elsewhere
         notes += certificate.notes
-    heads = ["result", "rate", "limit", "estimate and bound"]
+    heads = ["result", "rate", "limit", "estimate on the certifying rows"]
     return Section(LIMITS, notes, heads, rows)
 
 
@@ -442,19 +450,17 @@ def _further_rows(measured: _Measured) -> Section:
         rows.append([tested.bound.title, tested.bound.limit, f"{tested.n:,}", estimate, result])
     false_alarm = percent(round(1.0 - recheck.confidence, 12))  # 1 − .95 is .050000000000000044
     lines = [
-        f"Estimates on {measured.rows_name}, and whether they contradict the certificate. If "
-        "all its bounds are true, the probability of any contradiction is at most "
-        f"{false_alarm}."
+        f"Measured on {measured.rows_name}. If all certified bounds are true, the probability of "
+        f"any contradiction is at most {false_alarm}."
     ]
-    if measured.training_rows_are_unknown:
-        lines.append(UNCOMPARED)
     heads = ["certified rate", "limit", "rows", "estimate", "result"]
     return Section(FURTHER, lines, heads, rows)
 
 
 def _attempts(view: Any) -> Section:
-    """Return the attempts to calibrate the fit, also the failed ones."""
-    if not view.has_records or not view.records.ledger.attempts:
+    """Return the attempts to calibrate the fit, also the failed ones; the head has a single certified one."""
+    n_attempts = len(view.records.ledger.attempts) if view.has_records else 0
+    if n_attempts == 0 or (n_attempts == 1 and view.certificate is not None):
         return Section("Attempts")
     rows = [
         [
@@ -541,71 +547,70 @@ def _training(model: Model, notes: Mapping[str, Any]) -> Section:
     return Section("Training", lines)
 
 
-def _errors(measured: _Measured) -> Section:
+def _errors(measured: _Measured) -> list[Section]:
     """Return the errors on new rows, with bounds unless the card has the certificate of a calibrated rule.
 
-    Bounds of two certificates on other rows would not hold together.
+    Bounds of two certificates on other rows would not hold together. The errors of a class in a group are
+    folded, unless they have a target.
     """
     certificate = measured.errors_certificate
     if certificate is None:
-        return Section("Errors on new rows", [f"Not measured: {measured.leakage}."])
+        return [Section(ERRORS, [f"Not measured: {measured.leakage}."])]
     with_bounds = measured.calibrated is None
-    in_percent = measured.in_percent
-    heads = [
-        "result",
-        "error of",
-        "target",
-        "rows",
-        "error",
-        "95 % interval",
-        "bound",
-        "reason",
-    ]
-    rows = []
+    rows: list[dict[str, str]] = []
+    rows_of_cells: list[dict[str, str]] = []
     for bound in certificate.bounds:
         if bound.kind == "worst":
             continue
-        bound = replace(bound, in_percent=in_percent)
-        interval = "–"
-        if bound.estimate is not None:
-            low, high = map(float, clopper_pearson_interval(bound.estimate, bound.n, 0.95))
-            low_words = bound_words(low, bound.n, above=False, in_percent=in_percent)
-            high_words = bound_words(high, bound.n, above=True, in_percent=in_percent)
-            interval = f"{low_words.removesuffix(' %')} to {high_words}"
-        cells = {
-            "error of": bound.name,
-            "rows": f"{bound.n:,}",
-            "error": bound.estimate_text,
-            "95 % interval": interval,
-        }
-        if with_bounds:
-            cells |= {
-                "result": CERTIFIED_WORDS[bound.certified],
-                "target": bound.limit,
-                "bound": bound.bound_text,
-                "reason": bound.reason,
-            }
-        rows.append([cells.get(head, "") for head in heads])
+        row = _error_row(replace(bound, in_percent=measured.in_percent), with_bounds)
+        is_folded = bound.kind == "cell" and bound.target is None
+        (rows_of_cells if is_folded else rows).append(row)
     lines = [f"Measured on {measured.rows_name}. Each 95 % interval holds by itself."]
-    if measured.training_rows_are_unknown and with_bounds:  # otherwise the further rows say so
+    if measured.training_rows_are_unknown and with_bounds:  # otherwise the headline says so
         lines.append(UNCOMPARED)
     if with_bounds:
         lines += [
             f"The certified bounds hold simultaneously with {percent(certificate.confidence)} confidence.",
             *certificate.notes,
         ]
-    return Section("Errors on new rows", lines, *filled_columns(heads, rows))
+    return [
+        Section(ERRORS, lines, *_filled(rows)),
+        Section(ERRORS_OF_CELLS, [], *_filled(rows_of_cells), is_folded=True),
+    ]
+
+
+def _error_row(bound: CertifiedBound, with_bounds: bool) -> dict[str, str]:
+    """Return an error with its interval, and if ``with_bounds`` its target and bound, as cells by heads."""
+    interval = "–"
+    if bound.estimate is not None:
+        low, high = map(float, clopper_pearson_interval(bound.estimate, bound.n, 0.95))
+        words = partial(bound_words, n_rows=bound.n, in_percent=bound.in_percent)
+        interval = f"{words(low, above=False).removesuffix(' %')} to {words(high, above=True)}"
+    return {
+        "result": CERTIFIED_WORDS[bound.certified] if with_bounds else "",
+        "error of": bound.name,
+        "target": bound.limit if with_bounds else "",
+        "rows": f"{bound.n:,}",
+        "error": bound.estimate_text,
+        "95 % interval": interval,
+        "bound": bound.bound_text if with_bounds else "",
+        "reason": bound.reason if with_bounds else "",
+    }
+
+
+def _filled(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and cells of a table without its empty columns."""
+    heads = list(rows[0]) if rows else []
+    return filled_columns(heads, [list(row.values()) for row in rows])
 
 
 def _price(certificate: Certificate | None) -> Section:
     """Return the price of the limits of `calibrate`; an empty section without a price."""
     if certificate is None or not certificate.price:
         return Section("Price of the limits")
-    rules = "the certified rule"
-    if certificate.price[0].of:
-        rules = f"{certificate.price[0].of} and of {rules}"
-    lines = [f"Estimates on the calibration rows, of {rules}."]
-    return Section("Price of the limits", lines, *certificate.prices)
+    return Section(
+        "Price of the limits", ["Estimates on the calibration rows."], *certificate.prices
+    )
 
 
 def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
@@ -680,11 +685,13 @@ def _not_tested(
     measured: _Measured, purpose: str, groups: Groups, monitor: Monitor | None
 ) -> Section:
     """Return the open questions of the card."""
-    lines = ["Growth of errors under a shift of the population."]
+    lines = []
     if measured.errors_certificate is None:
         lines.append("Errors on new rows.")
     if measured.training_rows_are_unknown:
-        lines.append(f"Whether the models were trained on {measured.rows_name}.")
+        lines.append(
+            f"Whether the models were trained on {measured.rows_name}; on training rows errors are too small."
+        )
     if measured.rates_failure:
         lines.append(f"The stated limits on these rows: {measured.rates_failure}.")
     if groups is None:

@@ -336,8 +336,13 @@ class CertifiedBound:
 
     @property
     def limit_line(self) -> LimitLine:
-        """The bound for drawings and short tables: the interval ends at the certified bounds."""
-        words = f"{self.estimate_text}, certified {self.bound_text}"
+        """The bound for drawings and short tables: the interval ends at the certified bounds.
+
+        The words have a bound only if it is another number than the limit beside it.
+        """
+        words = self.estimate_text
+        if not self.is_limit:
+            words += f", certified {self.bound_text}"
         if self.deferred_text:
             words += f"; {self.deferred_text} deferred"
         lower, upper = self.sides
