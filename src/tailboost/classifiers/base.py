@@ -16,11 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import answers_by
 from tailboost.classifiers.boosted_selection import (
-    mixture_by_groups,
-    mixture_on_rows,
-    rate_curve,
-    restated,
-    select,
     summary_of,
 )
 from tailboost.classifiers.boosting_fit import (
@@ -34,8 +29,8 @@ from tailboost.classifiers.reported import (
     ReportedClassifier,
     rates_with_verdicts,
 )
-from tailboost.classifiers.reselected import ReselectedClassifier, record
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
+from tailboost.classifiers.reselected import ReselectedClassifier
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
 from tailboost.core.constraints import naming_nearest
 from tailboost.learners import HistBoostClassifier
@@ -193,23 +188,6 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
         """Return the bounds of the fitted game, promised and observed, and further symbols in them."""
 
     # -- another selection -----------------------------------------------------------------------------
-
-    def _reselect(
-        self, arguments: Given, objective: Stated, alpha: float | None, stated: dict[str, Any]
-    ) -> None:
-        """Select the mixture anew, in a copy without a rule of its own; parameters as in `restated`."""
-        refuse("boosting", confidence=stated["confidence"])
-        problem = restated(self, arguments, objective, alpha, stated)
-        mixture = self.selection_
-        if arguments.X is not None:
-            arguments.check_indexes()
-            mixture = mixture_on_rows(self, arguments, problem)
-            record(self, arguments)
-        elif arguments.groups is not None:
-            mixture = mixture_by_groups(self, arguments.groups, problem)
-        select(self, mixture, problem, stated["max_error"])
-
-    _rate_curve = rate_curve
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
         """Return the mixture weights λ for several α; nothing is trained.

@@ -13,19 +13,20 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.subgroups import allowed_errors
 from tailboost.classifiers.boosting_fit import set_rule
 from tailboost.classifiers.input import marked_if_seen, regroup, selection_data
+from tailboost.classifiers.reselected import Restated
 from tailboost.core.array_types import Groups, Stated
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning, warn_user
 from tailboost.core.rate_words import estimate_words
 from tailboost.rates import Limit, Objective, error, limits_to_keep
-from tailboost.rows.given import Given
+from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames, rows_among, unit_name
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, undominated_rules
 from tailboost.selection.hypotheses import along
 from tailboost.selection.mixture import Counts, Mixture
-from tailboost.selection.problem import Problem, objective_named
+from tailboost.selection.problem import Problem, Trade, objective_named
 from tailboost.selection.summary import Summary, mixture_summary
 
 # Advice of the warning for training rows of the hypotheses.
@@ -40,27 +41,25 @@ SUBGROUPS_WARNED = 5
 # -- the problem, and the selection data -----------------------------------------------------------------
 
 
-def restated(
-    clf: Any, arguments: Given, objective: Stated, alpha: float | None, stated: dict[str, Any]
-) -> Problem:
-    """Return the problem stated to `reweight`, and set its ``alpha`` in the new classifier.
+def restated_problem(clf: Any, arguments: Given, restated: Restated) -> Problem:
+    """Return the problem of a call of `reweight`, and set its ``alpha`` in the new classifier.
 
-    ``arguments`` are the rows of the call, and ``stated`` its other parameters by name. A new objective drops
-    the limits of the fit.
+    ``arguments`` has the rows of the call. A new objective drops the limits of the fit.
     """
     problem = clf.selection_.problem
-    alpha = _alpha_for(clf, objective, alpha)
+    objective = restated.objective
+    alpha = _alpha_for(clf, objective, restated.alpha)
     keeps_objective = objective is None and alpha is None
     new_objective = problem.objective
     new_limits = problem.limits
     if not keeps_objective:
         new_objective = objective_named(objective or "cvar", alpha)
         new_limits = ()
-    if stated["limits"] is not None:
-        new_limits = limits_to_keep(stated["limits"])
+    if restated.limits is not None:
+        new_limits = limits_to_keep(restated.limits)
     budget = problem.error_budget
-    if stated["error_budget"] is not None:
-        budget = check_number(stated["error_budget"], "error_budget", 0, 1, closed=True)
+    if restated.error_budget is not None:
+        budget = check_number(restated.error_budget, "error_budget", 0, 1, closed=True)
 
     groups = arguments.groups
     if groups is not None and keeps_objective and not problem.steering.needs_groups:
@@ -167,6 +166,18 @@ def mixture_by_groups(clf: Any, groups: Groups, problem: Problem) -> Mixture:
 # -- the selection ---------------------------------------------------------------------------------------
 
 
+def reselect(clf: Any, arguments: Given, restated: Restated) -> None:
+    """Select the mixture anew in a copy of a classifier, for a call of `reweight`."""
+    refuse("boosting", confidence=restated.confidence)
+    problem = restated_problem(clf, arguments, restated)
+    mixture = clf.selection_
+    if arguments.X is not None:
+        mixture = mixture_on_rows(clf, arguments, problem)
+    elif arguments.groups is not None:
+        mixture = mixture_by_groups(clf, arguments.groups, problem)
+    select(clf, mixture, problem, restated.max_error)
+
+
 def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> None:
     """Select for a problem, let a new classifier answer by the selected rule, and warn of missed limits.
 
@@ -240,17 +251,13 @@ def classifier_within(clf: Any, objective: Objective, limits: tuple[Limit, ...])
     return new_clf
 
 
-def rate_curve(
-    clf: Any, rates: tuple[Any, Objective, tuple[Limit, ...]], n_points: int
-) -> Curve:
-    """Return the trade-off of a limited and a minimised rate, as a curve of classifiers.
+def rate_curve(clf: Any, trade: Trade, n_points: int) -> Curve:
+    """Return a trade-off as a curve of classifiers.
 
-    ``rates`` are the limited rate, the minimised rate, and limits on other rates. ``n_points`` is the number
-    of limits for which candidates are searched.
+    ``n_points`` is the number of limits for which candidates are searched.
     """
-    limited, minimised, other_limits = rates
-    loosest = classifier_within(clf, minimised, (*other_limits, limited.within(limited.most)))
-    problem = replace(loosest.selection_.problem.within(other_limits), confidence=None)
+    loosest = classifier_within(clf, trade.minimised, trade.loosest_limits)
+    problem = replace(loosest.selection_.problem.within(trade.other_limits), confidence=None)
 
     def answering(ensemble: MixtureEnsemble) -> Any:
         new_clf = copy.copy(loosest)
@@ -259,23 +266,23 @@ def rate_curve(
 
     def at(level_limit: Limit, point: Any) -> Any:
         if point is None:
-            return classifier_within(clf, minimised, (*other_limits, level_limit))
+            return classifier_within(clf, trade.minimised, (*trade.other_limits, level_limit))
         return answering(point.ensemble_)
 
-    ensembles, reached_rates = along(loosest.selection_, problem, limited, n_points)
+    ensembles, reached_rates = along(loosest.selection_, problem, trade.limited, n_points)
     points = []
-    for i in undominated_rules(limited, *reached_rates.T):
+    for i in undominated_rules(trade.limited, *reached_rates.T):
         rate, objective_value = reached_rates[i].tolist()
         points.append(CurvePoint(rate, objective_value, answering(ensembles[i])))
     return Curve(
         tuple(points),
-        limited=limited,
-        objective=minimised,
+        limited=trade.limited,
+        objective=trade.minimised,
         measured_on=loosest.selection_.pool.rows.words,
         _at=at,
         _source=clf,
-        limits=other_limits,
-        bound=bound_of(clf.selection_.problem, limited),
+        limits=trade.other_limits,
+        bound=bound_of(clf.selection_.problem, trade.limited),
     )
 
 

@@ -15,30 +15,32 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import DECIMALS
 from tailboost.boosting.subgroups import MAX_ERRORS, is_kept
-from tailboost.classifiers import boosted_selection, boosting_fit
+from tailboost.classifiers import boosted_selection, boosting_fit, robust_selection
 from tailboost.classifiers.input import checked_table
+from tailboost.classifiers.reselected import Restated
 from tailboost.classifiers.robust_selection import (
     checked_rows,
-    classifier_within,
     column_read,
     opened,
     problem_of,
     set_rule,
 )
-from tailboost.core.array_types import Column, Floats, Groups, Model, Table
+from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import has_named_columns, label_vector
 from tailboost.guarantees.additive_summary import rates_of
 from tailboost.learners.scores import only_scores
-from tailboost.rates import Limit, Objective, Rate, error
+from tailboost.rates import Limit, Objective, Rate, deferred, error
 from tailboost.rows.fingerprints import RowHashes, digest, digest_of_rule
-from tailboost.rows.given import refuse
+from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import Recorded, columns_of, judged
 from tailboost.rows.ledger import Records
 from tailboost.selection.candidates import can_defer, scores_in, shares
 from tailboost.selection.candidates import deferred as deferred_rows
+from tailboost.selection.curve import Curve, fractions_of, tail_curve
 from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import stratum_probabilities
+from tailboost.selection.problem import Trade
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
 from tailboost.selection.selected import Selected, SelectedTail
@@ -74,6 +76,74 @@ class JudgedSelection(Recorded):
     def measured(self, *stated: Rate | Limit) -> RateTable:
         """Return rates on the selection data, by subgroup and with intervals."""
         return self.selected.rates(stated)
+
+    # -- another selection -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def reselect(self, arguments: Given, restated: Restated) -> None:
+        """Select anew for a call of `reweight`: the classifier is the copy that will answer."""
+
+    @abstractmethod
+    def within(self, objective: Objective, limits: tuple[Limit, ...]) -> Any:
+        """Return a copy with the rule of another objective and other limits; nothing is trained."""
+
+    @abstractmethod
+    def at_corner(self, rule: SelectedTail) -> Any:
+        """Return a copy that answers by the rule of a corner of the trade-off of a CVaR."""
+
+    @abstractmethod
+    def rate_curve(self, trade: Trade, n_points: int) -> Curve:
+        """Return the trade-off of two rates from candidates for ``n_points`` limits."""
+
+    def reweighted(self, arguments: Given, restated: Restated) -> Any:
+        """Return a classifier with the same candidates and another selected rule, see `reweight`."""
+        self.check_candidates()
+        arguments.refuse_in_reweight()
+        arguments.check_indexes()
+        reweighted = copy.copy(self.classifier)
+        judged(reweighted).reselect(arguments, restated)
+        if arguments.X is not None:  # `certify` refuses these rows from now on
+            records_of_call = self.reading(arguments.X, arguments.y)
+            reweighted.records_ = reweighted.records_.joined(records_of_call)
+        return reweighted
+
+    def check_candidates(self) -> None:
+        """Raise NotFittedError if there are no candidates.
+
+        `InfeasibleLimitsError.unselected` has candidates and no rule.
+        """
+        if not hasattr(self.classifier, "selection_"):
+            check_is_fitted(self.classifier)
+
+    def curves(self, a: Stated, b: Stated, n_points: int, fractions: Any) -> Any:
+        """Return the trade-off curve of two rates, or one for each deferred fraction, see `tradeoff`."""
+        check_is_fitted(self.classifier)
+        if fractions is not None:
+            return self.deferral_curves(a, b, n_points, fractions)
+        problem = self.classifier.selection_.problem
+        if a is None and b is None and problem.over_rows:
+            return tail_curve(self.classifier, self.selected, self.at_corner)
+        return self.rate_curve(problem.traded(a, b), n_points)
+
+    def deferral_curves(
+        self, a: Stated, b: Stated, n_points: int, fractions: Any
+    ) -> dict[float, Curve]:
+        """Return a trade-off curve for each limit on the deferral rate.
+
+        These limits replace limits on deferral of the classifier. ``a`` and ``b`` are the rates, as in
+        `tradeoff`. Each curve can pick points of all curves.
+        """
+        problem = self.classifier.selection_.problem
+        kept_limits = tuple(limit for limit in problem.limits if limit.rate != deferred())
+        trade = problem.within(kept_limits).traded(a, b)
+        curves = {}
+        together = list[Curve]()  # a point may be picked from any of the curves
+        for fraction in fractions_of(fractions):
+            deferral_limit = deferred() <= fraction
+            deferring = judged(self.within(trade.minimised, (*kept_limits, deferral_limit)))
+            curve = deferring.rate_curve(trade.also_within(deferral_limit), n_points)
+            curves[fraction] = replace(curve, _curves=together)
+        return curves
 
 
 class JudgedModels(JudgedSelection):
@@ -171,9 +241,17 @@ class JudgedModels(JudgedSelection):
         set_rule(new_mix, selection)
         return new_mix
 
+    def reselect(self, arguments: Given, restated: Restated) -> None:
+        """Select anew for a call of `reweight`: the classifier is the copy that will answer."""
+        robust_selection.reselect(self.classifier, arguments, restated)
+
+    def rate_curve(self, trade: Trade, n_points: int) -> Curve:
+        """Return the trade-off of two rates from candidates for ``n_points`` limits."""
+        return robust_selection.rate_curve(self.classifier, trade, n_points)
+
     def within(self, objective: Objective, limits: tuple[Limit, ...]) -> Any:
         """Return a copy with the rule of another objective and other limits; nothing is trained."""
-        return classifier_within(self.classifier, objective, limits)
+        return robust_selection.classifier_within(self.classifier, objective, limits)
 
     def at_corner(self, rule: SelectedTail) -> Any:
         """Return a copy that answers by the rule of a corner of the trade-off of a CVaR."""
@@ -218,10 +296,8 @@ class JudgedModels(JudgedSelection):
         There are hashes of the whole rows, and of the columns of a single model: of `Scores` or of given
         probabilities. A table and a dict of probabilities without a common score have no hash in common.
         """
+        self.check_candidates()
         clf = self.classifier
-        # `InfeasibleLimitsError.unselected` has candidates and no rule.
-        if not hasattr(clf, "selection_"):
-            check_is_fitted(clf)
         models = clf.selection_.engine.outputs.models
         table = self.checked(X)
         if not has_named_columns(X):
@@ -304,6 +380,14 @@ class JudgedHypotheses(JudgedBoosting, JudgedSelection):
         """The rule of `predict`, with its rates on the selection data."""
         clf = self.classifier
         return cached(clf, "selected", lambda: rule_of(clf.selection_, clf.ensemble_))
+
+    def reselect(self, arguments: Given, restated: Restated) -> None:
+        """Select anew for a call of `reweight`: the classifier is the copy that will answer."""
+        boosted_selection.reselect(self.classifier, arguments, restated)
+
+    def rate_curve(self, trade: Trade, n_points: int) -> Curve:
+        """Return the trade-off of two rates from candidates for ``n_points`` limits."""
+        return boosted_selection.rate_curve(self.classifier, trade, n_points)
 
     def within(self, objective: Objective, limits: tuple[Limit, ...]) -> Any:
         """Return a copy with the rule of another objective and other limits; nothing is trained."""

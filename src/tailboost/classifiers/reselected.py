@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import draw
 from tailboost.core.array_types import Column, Floats, Groups, Seed, Stated, Table
 from tailboost.core.checks import unpack
-from tailboost.rates import deferred
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
-from tailboost.selection.curve import Curve, fractions_of, tail_curve
+
+
+@dataclass(frozen=True)
+class Restated:
+    """What a call of `reweight` states anew; None keeps what the classifier has."""
+
+    objective: Stated
+    alpha: float | None
+    limits: Stated
+    error_budget: float | None
+    max_error: Stated
+    confidence: float | None
 
 
 class ReselectedClassifier:
-    """A classifier whose rule is selected among candidates, and can be selected anew without a fit.
+    """The public methods of a classifier whose rule is selected among candidates.
 
-    Subclasses define `_reselect`, which lets a copy answer by another rule, and the functions of curves.
+    What they do is in `JudgedSelection`, the part by which a classifier answers about its rule.
     """
-
-    selection_: Any  # the candidates on the selection data, and the rule
-    records_: Any  # the rows that the classifier has read
-    classes_: Any
-    _reselect: Any  # (arguments, objective, alpha, stated): ``stated`` are other parameters of `reweight`
-    _rate_curve: Any  # ((limited, minimised, other limits), n_points) -> Curve
-    predict_proba: Any
-    predict_distribution: Any
 
     def reweight(
         self,
@@ -95,19 +95,9 @@ class ReselectedClassifier:
         ResubstitutionWarning
             If models were fitted on the given rows.
         """
-        # `InfeasibleLimitsError.unselected` has candidates and no rule.
-        if not hasattr(self, "selection_"):
-            check_is_fitted(self)
         arguments = Given(*unpack(X, y), groups, sample_weight, costs)
-        arguments.refuse_in_reweight()
-        stated = {
-            "limits": limits,
-            "error_budget": error_budget,
-            "max_error": max_error,
-            "confidence": confidence,
-        }
-        reweighted = copy.copy(self)
-        reweighted._reselect(arguments, objective, alpha, stated)
+        restated = Restated(objective, alpha, limits, error_budget, max_error, confidence)
+        reweighted: Self = judged(self).reweighted(arguments, restated)
         return reweighted
 
     def tradeoff(
@@ -142,16 +132,9 @@ class ReselectedClassifier:
             If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
             know.
         """
-        check_is_fitted(self)
-        if deferred is not None:
-            return deferral_curves(self, a, b, n_points, deferred)
-        problem = self.selection_.problem
-        if a is None and b is None and problem.over_rows:
-            judged_clf = judged(self)
-            return tail_curve(self, judged_clf.selected, judged_clf.at_corner)
-        return self._rate_curve(problem.traded(a, b), n_points)
+        return judged(self).curves(a, b, n_points, deferred)
 
-    def predict_log_proba(self, X: Table) -> Floats:
+    def predict_log_proba(self: Any, X: Table) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
 
         Parameters
@@ -168,7 +151,7 @@ class ReselectedClassifier:
             return np.asarray(np.log(self.predict_proba(X)))
 
     def predict_randomized(
-        self, X: Table, random_state: Seed = None, *, groups: Groups = None
+        self: Any, X: Table, random_state: Seed = None, *, groups: Groups = None
     ) -> NDArray[Any]:
         """Draw a label for every row from ``predict_distribution``, for simulation studies.
 
@@ -186,30 +169,3 @@ class ReselectedClassifier:
         """
         distribution = self.predict_distribution(X, groups=groups)
         return self.classes_[draw(distribution, check_random_state(random_state))]
-
-
-def record(clf: Any, arguments: Given) -> None:
-    """Record the rows of a call of `reweight`, which `certify` refuses from now on."""
-    clf.records_ = clf.records_.joined(judged(clf).reading(arguments.X, arguments.y))
-
-
-def deferral_curves(
-    clf: Any, a: Stated, b: Stated, n_points: int, fractions: Any
-) -> dict[float, Curve]:
-    """Return a trade-off curve for each limit on the deferral rate.
-
-    These limits replace limits on deferral of the classifier. ``a`` and ``b`` are the rates, as in
-    `tradeoff`. Each curve can pick points of all curves.
-    """
-    problem = clf.selection_.problem
-    kept_limits = [limit for limit in problem.limits if limit.rate != deferred()]
-    limited, minimised, other_limits = problem.within(tuple(kept_limits)).traded(a, b)
-    curves = {}
-    together = list[Curve]()  # a point may be picked from any of the curves
-    for fraction in fractions_of(fractions):
-        deferral_limit = deferred() <= fraction
-        deferring = judged(clf).within(minimised, (*kept_limits, deferral_limit))
-        rates = (limited, minimised, (*other_limits, deferral_limit))
-        curve = deferring._rate_curve(rates, n_points)
-        curves[fraction] = replace(curve, _curves=together)
-    return curves

@@ -34,21 +34,15 @@ from tailboost.classifiers.reported import (
     rule_screen,
     shortened_repr,
 )
-from tailboost.classifiers.reselected import ReselectedClassifier, record
+from tailboost.classifiers.reselected import ReselectedClassifier
 from tailboost.classifiers.robust_selection import (
-    check_groups,
     column_read,
-    kinds_by,
     kinds_of,
-    kinds_on,
     models_and_table,
     name_groups,
     opened,
     outputs_on,
     predict_with_default,
-    rate_curve,
-    restated,
-    set_rule,
     tables_of,
 )
 from tailboost.core.array_types import (
@@ -85,7 +79,6 @@ from tailboost.selection.candidates import shares
 from tailboost.selection.outputs import averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
 from tailboost.selection.rule import Rule
-from tailboost.selection.selection import Selection
 from tailboost.selection.summary import Summary
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -520,26 +513,6 @@ class RobustMixtureClassifier(
         first_selection(mix, kinds, problem, records)
         mix.selection_.warn(forewarned=False)
         return mix
-
-    # -- another selection -----------------------------------------------------------------------------
-
-    def _reselect(
-        self, arguments: Given, objective: Stated, alpha: float | None, stated: dict[str, Any]
-    ) -> None:
-        """Select the rule anew, in a copy; parameters as in `restated`."""
-        problem = restated(self, objective, alpha, stated)
-        kinds = self.selection_.kinds
-        if arguments.X is not None:
-            arguments.check_indexes()
-            kinds = kinds_on(self, arguments, problem)
-            record(self, arguments)
-        elif arguments.groups is not None:
-            kinds = kinds_by(self, arguments.groups, problem)
-        check_groups(self, problem, kinds.widest.outputs.rows.groups)
-        set_rule(self, Selection.from_kinds(kinds, problem))
-        self.selection_.warn(forewarned=False)
-
-    _rate_curve = rate_curve
 
     # -- answers ---------------------------------------------------------------------------------------
 

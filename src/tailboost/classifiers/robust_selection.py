@@ -18,7 +18,8 @@ from tailboost.classifiers.input import (
     regroup,
     selection_data,
 )
-from tailboost.core.array_types import Groups, Ints, Labels, Mask, Model, Stated, Table
+from tailboost.classifiers.reselected import Restated
+from tailboost.core.array_types import Groups, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
     as_pandas,
     batched,
@@ -40,7 +41,7 @@ from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.curve import Curve, CurvePoint, bound_of
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
-from tailboost.selection.problem import Problem, name_of, stated
+from tailboost.selection.problem import Problem, Trade, name_of, stated
 from tailboost.selection.rule_forms import answers_with_default
 from tailboost.selection.selection import Selection
 
@@ -60,25 +61,27 @@ def problem_of(classifier: Model) -> Problem:
     )
 
 
-def restated(
-    mix: Any, objective: Stated, alpha: float | None, parameters: dict[str, Any]
-) -> Problem:
+def restated_problem(mix: Any, restated: Restated) -> Problem:
     """Set parameters of `reweight` in a copy of a classifier; return the problem of the copy.
 
     A parameter of None stays as before. But a new objective drops ``max_error``, an objective other than a
     CVaR drops ``alpha``, and ``confidence`` ends with the last limit.
     """
     earlier_objective = name_of(mix.objective)
-    if objective is None and alpha is not None:
+    objective = restated.objective
+    if objective is None and restated.alpha is not None:
         objective = "cvar"
     if objective is not None:
         mix.objective = objective
-        if objective != "cvar" or alpha is not None:  # a CVaR keeps its α
-            mix.alpha = alpha
+        if objective != "cvar" or restated.alpha is not None:  # a CVaR keeps its α
+            mix.alpha = restated.alpha
     if name_of(mix.objective) != earlier_objective:
         mix.max_error = None  # targets are for the subgroups of the earlier objective
-    mix.set_params(**{name: value for name, value in parameters.items() if value is not None})
-    if parameters["confidence"] is None and not mix.limits and mix.max_error is None:
+    for name in ("limits", "error_budget", "max_error", "confidence"):
+        value = getattr(restated, name)
+        if value is not None:
+            setattr(mix, name, value)
+    if restated.confidence is None and not mix.limits and mix.max_error is None:
         mix.confidence = None  # no limit is left
     mix._validate_params()
     return problem_of(mix)
@@ -270,6 +273,19 @@ def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
 # -- classifiers of other selections ---------------------------------------------------------------------
 
 
+def reselect(mix: Any, arguments: Given, restated: Restated) -> None:
+    """Select the rule anew in a copy of a classifier, for a call of `reweight`."""
+    problem = restated_problem(mix, restated)
+    kinds = mix.selection_.kinds
+    if arguments.X is not None:
+        kinds = kinds_on(mix, arguments, problem)
+    elif arguments.groups is not None:
+        kinds = kinds_by(mix, arguments.groups, problem)
+    check_groups(mix, problem, kinds.widest.outputs.rows.groups)
+    set_rule(mix, Selection.from_kinds(kinds, problem))
+    mix.selection_.warn(forewarned=False)
+
+
 def set_rule(mix: Any, selection: Selection) -> None:
     """Set the selection of a new classifier, or of a copy, and drop the certificate of another rule."""
     mix.selection_ = selection
@@ -283,17 +299,9 @@ def classifier_within(mix: Any, objective: Objective, limits: tuple[Limit, ...])
     return new_mix
 
 
-def rate_curve(
-    mix: Any, rates: tuple[Any, Objective, tuple[Limit, ...]], n_points: int
-) -> Curve:
-    """Return the trade-off of a limited and a minimised rate.
-
-    ``rates`` are the limited rate, the minimised one, and limits on other rates.
-    """
-    limited, minimised, other_limits = rates
-    loosest, problem = restated_copy(
-        mix, minimised, (*other_limits, limited.within(limited.most))
-    )
+def rate_curve(mix: Any, trade: Trade, n_points: int) -> Curve:
+    """Return a trade-off as a curve of classifiers, from candidates for ``n_points`` limits."""
+    loosest, problem = restated_copy(mix, trade.minimised, trade.loosest_limits)
 
     def answering(selection: Selection) -> Any:
         new_mix = copy.copy(loosest)
@@ -302,27 +310,27 @@ def rate_curve(
         return new_mix
 
     def at(level_limit: Limit, point: Any) -> Any:
-        limits = (*other_limits, level_limit)
+        limits = (*trade.other_limits, level_limit)
         if point is None:  # no point of the curve is within the limit
-            return classifier_within(mix, minimised, limits)
+            return classifier_within(mix, trade.minimised, limits)
         return answering(point.selection_.stated_within(limits))
 
     engine = mix.selection_.engine
     points = []
     for rate, value, selection in mix.selection_.curve(
-        problem.within(other_limits), limited, n_points
+        problem.within(trade.other_limits), trade.limited, n_points
     ):
         points.append(CurvePoint(rate, value, answering(selection)))
         engine = selection.engine
     return Curve(
         tuple(points),
-        limited=limited,
-        objective=minimised,
+        limited=trade.limited,
+        objective=trade.minimised,
         measured_on=engine.words,
         _at=at,
         _source=mix,
-        limits=other_limits,
-        bound=bound_of(mix.selection_.problem, limited),
+        limits=trade.other_limits,
+        bound=bound_of(mix.selection_.problem, trade.limited),
         _recounted=engine.data.strata.columns != mix.selection_.engine.data.strata.columns,
     )
 

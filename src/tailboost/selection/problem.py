@@ -197,6 +197,24 @@ def objective_named(name: Any, alpha: float | None) -> Any:
 
 
 @dataclass(frozen=True)
+class Trade:
+    """A trade-off: one rate is limited at several levels, another one minimised within each."""
+
+    limited: Any  # Objective, or a gap or ratio of a rate
+    minimised: Objective
+    other_limits: tuple[Limit, ...]
+
+    @property
+    def loosest_limits(self) -> tuple[Limit, ...]:
+        """The limits at the level that no rule exceeds."""
+        return (*self.other_limits, self.limited.within(self.limited.most))
+
+    def also_within(self, limit: Limit) -> Trade:
+        """Return the trade-off within a further limit."""
+        return replace(self, other_limits=(*self.other_limits, limit))
+
+
+@dataclass(frozen=True)
 class Problem:
     """An objective within limits, and the kind of the selected rule."""
 
@@ -284,10 +302,8 @@ class Problem:
         every = bool(used & {"group", "cell"})
         return [j for j, name in enumerate(names) if every or name in used]
 
-    def traded(
-        self, a: Stated = None, b: Stated = None
-    ) -> tuple[Any, Objective, tuple[Limit, ...]]:
-        """Return the limited rate of a trade-off, the minimised rate, and the limits on other rates.
+    def traded(self, a: Stated = None, b: Stated = None) -> Trade:
+        """Return the trade-off of two rates, within the limits on other rates.
 
         Parameters
         ----------
@@ -324,7 +340,7 @@ class Problem:
         other_limits = [
             limit for limit in self.limits if (limit.form, limit.rate) not in traded
         ]
-        return limited, objective, tuple(other_limits)
+        return Trade(limited, objective, tuple(other_limits))
 
     def _traded_by_default(self) -> tuple[Any, Any]:
         """Return the limited and the minimised rate of a trade-off by default, which may be equal.
