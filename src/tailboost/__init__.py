@@ -7,6 +7,8 @@ wait for scikit-learn, SciPy and pandas.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tailboost.core.drawing import provide
+
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import classifiers as classifiers
     from tailboost import dask as dask
@@ -121,6 +123,9 @@ _PACKAGES = (
     *("learners", "rates", "solvers"),
     *("datasets", "decisions", "exceptions", "metrics", "plotting", "published", "robustness"),
 )
+# Certificates, monitors, curves and tables draw themselves by a module above them.
+provide(lambda: import_module("tailboost.plotting"))
+
 # These need an extra. `from tailboost import *` does not import them.
 _EXTRAS = ("dask", "export_onnx", "onnx", "torch")
 

@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from tailboost.app.page import page
 from tailboost.app.report.charts import limits_chart, monitor_chart
-from tailboost.app.report.html import page
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError, warn_user
 from tailboost.core.files import write_output

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tailboost.app.page import page
 from tailboost.rates import Objective, error
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import unit_name
@@ -45,9 +46,6 @@ def curve_page(curve: Curve, measured: Points | None = None) -> str:
     >>> tb.plotting.curve_page(clf.tradeoff())[:15]
     '<!doctype html>'
     """
-    # This module needs jinja2, which drawings do not need.
-    from tailboost.app.report.html import page
-
     tables = [curve.rates(place) for place in range(len(curve))]
     least_error = min(map(_overall_error, tables))
     points = [_point(curve, place, table, least_error) for place, table in enumerate(tables)]

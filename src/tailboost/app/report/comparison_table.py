@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tailboost.app.report.results import Results, resampled_interval
+from tailboost.app.report.results import LEAST_SPLITS, Results, resampled_interval
 from tailboost.core.spelling import how_many
 
 ComparedMethod = Mapping[str, Any]  # an entry of "methods" in the document
@@ -110,6 +110,11 @@ class ComparisonTable:
     def finished_methods(self, *, ours: bool) -> list[ComparedMethod]:
         """Return our finished methods, or the baselines."""
         return [m for m in self.finished if m["ours"] is ours]
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether there are enough splits for intervals."""
+        return bool(self.settings["repeats"] >= LEAST_SPLITS)
 
     @cached_property
     def random_error(self) -> float:
