@@ -63,6 +63,37 @@ def rule(files):
     return files / "rule.json"
 
 
+def test_evaluate_counts_the_rows_that_selected_or_certified_the_rule(files, rule, tmp_path):
+    known = pd.read_csv(files / "scores.csv")
+    new = table(1400, 7)
+    pd.concat([known[:600], new]).to_csv(tmp_path / "part.csv", index=False)
+    new.to_csv(tmp_path / "new.csv", index=False)
+
+    def counted(model, data):
+        found = re.findall(r"about ([\d,]+) of these ([\d,]+) rows selected or calibrated", data)
+        assert len(found) <= 1
+        return [int(number.replace(",", "")) for number in (found[0] if found else ())]
+
+    for model in (rule, files / "as.model"):
+        if model != rule:
+            tune(files, "--by-group", "lang", *LIMITS, out="as.model")
+        n_known, n_rows = counted(
+            model, call("evaluate", model, tmp_path / "part.csv", "--target", "label").stderr
+        )
+        assert n_rows == 2000
+        assert abs(n_known - 600) < 30
+        assert not counted(model, call("evaluate", model, tmp_path / "new.csv", "--target", "label").stderr)
+
+    certified = tmp_path / "certified.json"
+    limit = ["--limit", "miss(toxic) <= 60%"]
+    columns = ["--score", "p_toxic", "--target", "label"]
+    done("calibrate", files / "fresh.csv", *columns, *limit, "--out", certified)
+    calibrated = pd.read_csv(files / "fresh.csv")
+    pd.concat([calibrated[:500], new]).to_csv(tmp_path / "part.csv", index=False)
+    n_known, _ = counted(certified, call("evaluate", certified, tmp_path / "part.csv").stderr)
+    assert abs(n_known - 500) < 30
+
+
 def test_the_rule_is_that_of_python(files, rule):
     rows = pd.read_csv(files / "scores.csv")
     score = tb.Scores("p_toxic", "toxic")

@@ -341,7 +341,8 @@ def test_command(tmp_path):
     refused = call("--sql", "--columns", "p_{label}")
     assert refused.exit_code == 2
     assert "{model}_{label}" in refused.output
-    assert "--columns" in call("--sql", "--label", "0").output
+    of_first = call("--sql", "--columns", "p_{model}", "--label", "0").stdout.strip()
+    assert of_first == two.rule_.to_sql({"bayes": "p_bayes", "forest": "p_forest"}, label=0)
     assert '"scores"."bayes_0"' in call("--sql", "--table", "scores").stdout
     tb.save_model(mix, tmp_path / "m.model")
     for wrong in (("--sql", "--json"), ("--sql", "--columns", "{other}")):

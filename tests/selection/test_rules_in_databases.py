@@ -265,6 +265,59 @@ def test_a_rule_on_probabilities_has_one_type_too(labels, database):
     check(database, clf.rule_, columns_of({"m": P}, [low, high]), expected)
 
 
+@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize("held", [0, 1])
+@pytest.mark.parametrize("labels", ["text", "bool"])
+def test_an_average_reads_one_column_of_each_model(labels, held, by_group, database):
+    """The column has the probability of either label; the answers are those to both probabilities."""
+    classes = LABELS[labels]
+    rng = np.random.default_rng(1)
+    other = rng.random(N).round(3)
+    given = {"m": np.c_[1 - S, S], 'o"n': np.c_[1 - other, other]}
+    high = (rng.random(N) < (S + other) / 2).astype(int)
+    clf = tb.RobustMixtureClassifier.from_probabilities(
+        given,
+        np.array(classes)[high],
+        groups={"g": G},
+        limits=[rates.miss(classes[1]) <= 0.3],
+        by_group=by_group,
+    )
+    rule, label = clf.rule_, classes[held]
+    assert rule.models == list(given)
+    asked = {"groups": {"g": G}} if by_group else {}
+    expected = {what: clf.predict(given, **asked).tolist() + [None] * 4 for what in ("action", "label")}
+    columns = {name: f"p of {name}" for name in given}
+    table = pd.DataFrame({columns[name]: P[:, held] for name, P in given.items()} | {"g": G})
+    odd = table[:4].assign(**{columns["m"]: [np.nan, np.inf, -0.5, 1.5]})
+    rows = pd.concat([table, odd], ignore_index=True)
+    options = {"label": label, "columns": columns, "group": "g" if by_group else None}
+    if database == "sqlite" and "exp(" in rule.to_sql():
+        compiled = [row[0] for row in sqlite3.connect(":memory:").execute("PRAGMA compile_options")]
+        if "ENABLE_MATH_FUNCTIONS" not in compiled:
+            pytest.skip("this SQLite has no ln and exp")
+    check(database, rule, rows, expected, **options)
+    by_call = rule.to_sql(lambda model, label: columns[model], options["group"], label=label)
+    assert by_call == rule.to_sql(columns, options["group"], label=label)
+
+
+def test_one_column_of_each_model_is_for_a_known_label_of_two():
+    classes = LABELS["text"]
+    given = {"m": np.c_[1 - S, S], "n": np.c_[1 - S**2, S**2]}
+    rule = tb.RobustMixtureClassifier.from_probabilities(
+        given, np.array(classes)[HIGH], objective="error"
+    ).rule_
+    with pytest.raises(ValueError, match="no label is called 'ja': there are"):
+        rule.to_sql(label="ja")
+    with pytest.raises(ValueError, match="model 'm' needs 1 name, one for each of \\['yes'\\]"):
+        rule.to_sql({"m": ["a", "b"]}, label="yes")
+    with pytest.raises(ValueError, match="no source in Python"):
+        rule.to_python(label="yes")
+    three = of_three("text", "one model", "plain").rule_
+    with pytest.raises(ValueError, match="is for a rule with two labels; this one has 3"):
+        three.to_sql(label="yes")
+
+
 def test_an_integer_that_databases_round_is_refused():
     y = HIGH.astype(np.uint64) + np.uint64(2**63)
     clf = tb.tune(tb.Scores("s", 2**63 + 1), pd.DataFrame({"s": S}), y, objective="error")

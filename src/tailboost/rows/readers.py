@@ -24,7 +24,7 @@ from tailboost.rows.fingerprints import (
     refuse_used,
 )
 from tailboost.rows.judged import Judged, final_step, judged
-from tailboost.rows.ledger import Ledger, Records, refuse_known
+from tailboost.rows.ledger import SELECTED_ON, Ledger, Records, refuse_known
 
 INSIDE = "a frozen model was made on"
 
@@ -222,6 +222,23 @@ class Overlap:
             else:
                 tables.append(UsedRows.together(parts_of_table))
         return cls(np.sum([part.counts for part in parts], axis=0), tuple(tables))
+
+    def n_selected(self, model: Model, n_rows: int) -> int:
+        """Return about how many of ``n_rows`` compared rows selected or calibrated the rule, beyond chance.
+
+        ``model`` is the model of the comparison. Equal rows that chance explains do not count.
+        """
+        numbers = [0]
+        for (reader, _), table in zip(readers(model), self.tables, strict=True):
+            if table is not None:
+                numbers.append(sum(map(table.shared_with, reader.records.tables)))
+        counts = iter(self.counts.tolist())
+        for reader, _ in readers(model):
+            for known_rows, use in reader.records.by_use():
+                n_equal, n_compared = next(counts)
+                if use == SELECTED_ON and known_rows.exceeds_repeats(n_equal, n_compared):
+                    numbers.append(round(n_rows * n_equal / n_compared))
+        return min(n_rows, max(numbers))
 
     def refuse(self, model: Model, equal_rows: EqualRows | None, name: str = "X") -> None:
         """Raise if the model, or a frozen one within, was trained, selected or calibrated on the rows.

@@ -15,6 +15,7 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups
 from tailboost.core.checks import as_pandas, n_rows_of, reading, take
 from tailboost.core.html import html_details
+from tailboost.core.spelling import how_many
 from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name, with_cure
 from tailboost.selection.outputs import (
@@ -30,6 +31,7 @@ from tailboost.selection.rule_forms import (
     are_different,
     check_sql_form,
     group_numbers,
+    known_label,
     sql_by_group,
     sql_number,
     sql_value,
@@ -382,6 +384,7 @@ class Rule(StoredRule):
         *,
         what: Literal["action", "label", "deferred"] = "action",
         table: str = "t",
+        label: Any = None,
     ) -> str:
         """Return the decision as an SQL expression over columns of probabilities.
 
@@ -395,7 +398,8 @@ class Rule(StoredRule):
         ----------
         columns : dict of str to list of str, or callable, optional
             Names of the columns with a model's probabilities, in the order of `classes`; or a function that
-            names the column of a model and a label. By default ``model_label``.
+            names the column of a model and a label. By default ``model_label``. With ``label`` the dict has
+            one name for each model.
         group : str, optional
             Name of the column of groups, if the rule is group-aware.
         what : {"action", "label", "deferred"}, default="action"
@@ -405,6 +409,9 @@ class Rule(StoredRule):
         table : str, default="t"
             Name or alias of the table in the query: ``SELECT … FROM scores AS t``. It qualifies each column,
             because SQLite reads a quoted name that no table has as text.
+        label : label, optional
+            Of a rule with two labels, the one whose probability is in the only column of each model. The
+            other one is 1 minus the column. By default each label has a column.
 
         Returns
         -------
@@ -414,23 +421,28 @@ class Rule(StoredRule):
         ------
         ValueError
             If a column is missing, one column is named for two probabilities, a name or label contains a
-            backslash, or the rule estimates groups from the features.
+            backslash, ``label`` has no use, or the rule estimates groups from the features.
         """
         check_sql_form(what)
         self._refuse_inferred()
+        labels = self._labels_held(label)
         probability = {}
         users: dict[str, tuple[str, Any]] = {}  # model and label of each column
         for model in self.models:
-            names = self._columns_of(model, columns)
-            for label, column in zip(self.classes, names, strict=True):
-                first_model, first_label = users.setdefault(column, (model, label))
-                if (first_model, first_label) != (model, label):
+            names = self._columns_of(model, columns, labels)
+            for held, column in zip(labels, names, strict=True):
+                first_model, first_label = users.setdefault(column, (model, held))
+                if (first_model, first_label) != (model, held):
                     raise ValueError(
                         f"columns: {column!r} is named for {first_label!r} of model "
-                        f"{first_model!r} and for {label!r} of model {model!r}; each needs a "
+                        f"{first_model!r} and for {held!r} of model {model!r}; each needs a "
                         "column of its own, as by the pattern {model}_{label}"
                     )
             probability[model] = [sql_number(table, column) for column in names]
+            if len(labels) < len(self.classes):
+                place = self.classes.index(labels[0])
+                (probability_of_label,) = probability[model]
+                probability[model].insert(1 - place, f"(1 - {probability_of_label})")
         if what == "deferred" and not self.defers:
             raise ValueError("no row is deferred: there is no limit on rates.deferred()")
         answers = [
@@ -442,7 +454,7 @@ class Rule(StoredRule):
             return f"CASE WHEN {' AND '.join(valid)} THEN {expression} END"
         return expression
 
-    def to_python(self, name: str = "decide") -> str:
+    def to_python(self, name: str = "decide", *, label: Any = None) -> str:
         """Raise ValueError that says which rules have Python source, and what to use instead."""
         self._refuse_inferred()
         raise ValueError(PYTHON_OF_SCORES)
@@ -451,21 +463,36 @@ class Rule(StoredRule):
         self,
         model: str,
         columns: Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None,
+        labels: Sequence[Any],
     ) -> list[str]:
-        """Return the names of the columns of a model's probabilities, in the order of the classes.
+        """Return the names of the columns of a model's probabilities of ``labels``, in this order.
 
-        By default they are "model_label". Raise ValueError unless stated ones name a column for each class.
+        By default they are "model_label". Raise ValueError unless stated ones name a column for each label.
         """
         if columns is None:
-            return [f"{model}_{label}" for label in self.classes]
+            return [f"{model}_{label}" for label in labels]
         if callable(columns):
-            return [columns(model, label) for label in self.classes]
-        K = len(self.classes)
-        if model not in columns or len(columns[model]) != K:
+            return [columns(model, label) for label in labels]
+        names = columns.get(model, [])
+        if isinstance(names, str):
+            names = [names]
+        if len(names) != len(labels):
             raise ValueError(
-                f"columns: model {model!r} needs {K} names, one for each of {self.classes}"
+                f"columns: model {model!r} needs {how_many(len(labels), 'name')}, one for each "
+                f"of {list(labels)}"
             )
-        return list(columns[model])
+        return list(names)
+
+    def _labels_held(self, label: Any) -> list[Any]:
+        """Return the labels whose probabilities have columns: all, or of two labels the stated one."""
+        if label is None:
+            return self.classes
+        if len(self.classes) != 2:
+            raise ValueError(
+                f"label={label!r} is for a rule with two labels; this one has {len(self.classes)}, and "
+                "each needs a column"
+            )
+        return [known_label(label, self.classes)]
 
     def _sql_of_group(
         self,

@@ -19,7 +19,7 @@ from tailboost.core.checks import (
     positions,
     with_missing_group,
 )
-from tailboost.core.spelling import as_typed
+from tailboost.core.spelling import as_typed, listed, meant
 from tailboost.rates import Limit
 from tailboost.rows.given import refuse
 from tailboost.rows.other_groups import GroupsByColumn
@@ -66,6 +66,14 @@ class StoredRule(ABC):
 def are_different(names: Sequence[Any]) -> bool:
     """Whether labels or groups are different, and of one type: True and 1.0 are no 1."""
     return len(set(names)) == len(names) and len(set(map(type, names))) <= 1
+
+
+def known_label(label: Any, classes: Sequence[Any]) -> Any:
+    """Return a stated label of a rule; raise ValueError for an unknown one."""
+    if label not in classes:
+        near = meant(label, classes)
+        raise ValueError(f"no label is called {label!r}: {near}there are {listed(classes)}")
+    return label
 
 
 def group_numbers(

@@ -23,7 +23,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
-from tailboost.core.spelling import as_typed, listed, meant
+from tailboost.core.spelling import as_typed, listed
 from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule_forms import (
@@ -33,6 +33,7 @@ from tailboost.selection.rule_forms import (
     are_different,
     check_sql_form,
     group_numbers,
+    known_label,
     sql_by_group,
     sql_comment,
     sql_number,
@@ -510,12 +511,7 @@ class ThresholdRule(StoredRule):
                 f"label={label!r} is for a rule on the probability of a model; this rule reads the "
                 f"score {self.column!r}"
             )
-        if label not in self.classes:
-            near = meant(label, self.classes)
-            raise ValueError(
-                f"no label is called {label!r}: {near}there are {listed(self.classes)}"
-            )
-        return label, label == self.classes[0]
+        return known_label(label, self.classes), label == self.classes[0]
 
     def _refuse_column_of_other_label(self, column: str, is_first: bool) -> None:
         """Raise if a word in the name of a column is the label of low scores.

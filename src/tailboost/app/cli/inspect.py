@@ -12,7 +12,7 @@ import typer
 
 from tailboost import ThresholdRule, rates
 from tailboost.app.cli import options, shared
-from tailboost.app.cli.models import Reading, StoredModel
+from tailboost.app.cli.models import NewRows, Reading, StoredModel
 from tailboost.app.cli.rates import (
     fitted_rates,
     measured_rates,
@@ -23,13 +23,14 @@ from tailboost.app.cli.rates import (
 )
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
-from tailboost.core.array_types import Column, Model, Table
+from tailboost.core.array_types import Column, Model
 from tailboost.core.limit_lines import filled_columns
 from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import a_type_of, shell_word
 from tailboost.guarantees.stated import StatedTargets, stated_by
 from tailboost.rates.bounds import share_with_interval
 from tailboost.rows.judged import group_uses, judged
+from tailboost.rows.readers import Overlap, row_hashes
 from tailboost.rows.subgroups import GroupUse, deferral_words
 
 CONFIDENCE = 0.95  # of the intervals
@@ -53,8 +54,8 @@ def evaluate(
 
     A second table has the rates and limits of the fit. With --rate it has these rates and the limits of the
     fit, with --limit only what is stated. The default of --group is the columns of the fit. With --cluster
-    the intervals allow for persons or sites with several rows. A warning gives the fraction of training rows
-    among the rows of DATA: errors on training rows are too low.
+    the intervals allow for persons or sites with several rows. Warnings give the training rows among the rows
+    of DATA, and the rows that selected the rule: errors on known rows are too low.
     """
     rates_of_options = [*read_rates(rate), *read_limits(limit)]
     stored = read_model(model)
@@ -70,7 +71,7 @@ def evaluate(
         stored.warn_of_other_groups(rows)
         stored.warn_of_persons(rows)
         predicted, deferred = stored.answers(rows)
-        leakage = warn_of_leakage(classifier, rows.features)
+        leakage = warn_of_leakage(classifier, rows)
         measured = rates_of_options or fitted_rates(classifier, columns)
         rate_table = measured_rates(measured, stored, rows, (predicted, deferred), costs, csv)
     n_rows = len(rows.y)
@@ -125,18 +126,28 @@ def _say_about_errors(
     )
 
 
-def warn_of_leakage(classifier: Model, features: Table) -> float:
+def warn_of_leakage(classifier: Model, rows: NewRows) -> float:
     """Return the fraction of training rows among new rows, with a warning if it is above `LEAKAGE`.
 
-    The fraction is NaN if the rows cannot be compared.
+    Otherwise warn of rows that selected or calibrated the rule. The fraction is NaN if the rows cannot be
+    compared.
     """
+    hashes = row_hashes(classifier, rows.features)
     fraction = 0.0
     if judged(classifier).knows_rows:
-        fraction = float(classifier.seen_share(features))
+        fraction = classifier.records_.trained.share(hashes.whole)
     if fraction > LEAKAGE:
         shared.warn(
             f"{fraction:.0%} of these rows are training rows: errors on them are lower than "
             "on new rows"
+        )
+        return fraction
+    overlap = Overlap.from_table(classifier, hashes, rows.features, rows.y, is_whole=True)
+    n_selected = overlap.n_selected(classifier, len(rows.y))
+    if n_selected:
+        shared.warn(
+            f"about {n_selected:,} of these {len(rows.y):,} rows selected or calibrated the "
+            "rule, so its rates on them are no estimates for new rows"
         )
     return fraction
 
@@ -353,10 +364,6 @@ def _label_for_export(decision_rule: Any, label: str | None) -> dict[str, Any]:
     """Return the label of --label as the argument of the exports, in the type of the rule's labels."""
     if label is None:
         return {}
-    if not isinstance(decision_rule, ThresholdRule):
-        raise BadInput(
-            "--label is for a threshold on one probability; name the columns: --columns"
-        )
     for own_label in decision_rule.classes:
         if str(own_label) == label:
             return {"label": own_label}
