@@ -408,6 +408,52 @@ def test_a_monitor_is_printed_in_the_unit_of_its_limits_and_explains_its_columns
     assert line.split()[-1] == f"{max(monitor.largest_evidence):.3g}"
 
 
+def test_rates_of_the_last_batch_beyond_a_bound_are_named_before_an_alarm():
+    """A year within the limits, then a small batch in which three of four sites miss half of the cases."""
+    answers = Sayer()
+    limits = [rates.miss("yes", by="sex") <= "40%", "error <= 90%"]
+
+    def batch(n, seed, missed):
+        rng = np.random.default_rng(seed)
+        site = rng.choice(list("abcd"), n)
+        y = rng.choice(["yes", "no"], n)
+        share = np.array([missed[name] for name in site])
+        said = np.where((y == "yes") & (rng.random(n) >= share), "yes", "no")
+        return np.where(said == "yes", 1, -1)[:, None] * rng.uniform(0.1, 1.0, (n, 1)), y, {"sex": site}
+
+    monitor = tb.Monitor.against(answers, limits=limits, subgroups=list("abcd"))
+    assert monitor.beyond_bounds == []
+    for month in range(3):
+        X, y, groups = batch(3000, month, dict.fromkeys("abcd", 0.3))
+        monitor = monitor.add(X, y, groups=groups, name=f"month {month}")
+        assert monitor.beyond_bounds == []
+    X, y, groups = batch(200, 21, {"a": 0.7, "b": 0.7, "c": 0.7, "d": 0.1})
+    monitor = monitor.add(X, y, groups=groups, name="June")
+    assert not monitor.alarms
+    (line,) = monitor.beyond_bounds
+    said = answers.predict(X)
+    counted = []
+    for name in "abc":
+        cases = (groups["sex"] == name) & (y == "yes")
+        missed = np.mean(said[cases] != "yes")
+        assert missed > 0.4
+        counted.append(f"{name} {100 * missed:.0f} % of {cases.sum()} rows")
+    assert line.startswith(
+        "Beyond a bound in June, without an alarm: miss rate of 'yes' by sex ≤ 40 %: " + ", ".join(counted)
+    )
+    assert line.endswith(
+        f"an alarm needs evidence of 120, and the largest is {max(monitor.largest_evidence):.3g}."
+    )
+    assert str(monitor).splitlines()[1] == line
+    assert line in monitor._repr_html_().replace("&#x27;", "'")
+    assert line in render_monitor(monitor).replace("&#39;", "'")
+    for month in range(10, 14):
+        X, y, groups = batch(3000, month, {"a": 0.7, "b": 0.7, "c": 0.7, "d": 0.1})
+        monitor = monitor.add(X, y, groups=groups)
+    assert len(monitor.alarms) == 3
+    assert monitor.beyond_bounds == []
+
+
 def test_a_monitor_of_a_rule_is_told_what_to_give():
     rng = np.random.default_rng(0)
     scores = rng.random((1200, 1))

@@ -292,7 +292,7 @@ def test_an_average_reads_one_column_of_each_model(labels, held, by_group, datab
     odd = table[:4].assign(**{columns["m"]: [np.nan, np.inf, -0.5, 1.5]})
     rows = pd.concat([table, odd], ignore_index=True)
     options = {"label": label, "columns": columns, "group": "g" if by_group else None}
-    if database == "sqlite" and "exp(" in rule.to_sql():
+    if database == "sqlite" and "exp(" in rule.to_sql(**options):
         compiled = [row[0] for row in sqlite3.connect(":memory:").execute("PRAGMA compile_options")]
         if "ENABLE_MATH_FUNCTIONS" not in compiled:
             pytest.skip("this SQLite has no ln and exp")

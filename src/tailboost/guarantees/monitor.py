@@ -523,7 +523,8 @@ class Monitor:
     # -- words ---------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        return bounds_text(self.verdict, self.cells(), self.notes())
+        title = "\n".join([self.verdict, *self.beyond_bounds])
+        return bounds_text(title, self.cells(), self.notes())
 
     @property
     def verdict(self) -> str:
@@ -543,8 +544,37 @@ class Monitor:
             return f"Alarm: {rows} {contradict} {n_alarms} of {bounds}."
         return f"No alarm: {rows} {contradict} none of {bounds}."
 
+    @property
+    def beyond_bounds(self) -> list[str]:
+        """A line on the rates of the last look beyond their bounds, if there are any without an alarm."""
+        if not self.batches:
+            return []
+        last = self.batches[-1]
+        rates_by_bound: dict[str, list[str]] = {}
+        most_evidence = 0.0
+        for bound, (n, rate), evidence in zip(
+            self._evidence.bounds, last.errors, self.largest_evidence, strict=True
+        ):
+            if replace(bound, estimate=rate).is_within or evidence >= self.threshold:
+                continue
+            most_evidence = max(most_evidence, evidence)
+            rates = rates_by_bound.setdefault(f"{bound.bound.quantity} {bound.bound_text}", [])
+            rates.append(
+                f"{bound.bound.name} {bound.words_of(rate, n)} of {how_many(n, 'row')}"
+            )
+        if not rates_by_bound:
+            return []
+        listed = "; ".join(
+            f"{words}: {joined(rates, GROUPS_NOTED)}" for words, rates in rates_by_bound.items()
+        )
+        return [
+            f"Beyond a bound in {last.name}, without an alarm: {listed}. One batch may be chance: "
+            f"an alarm needs evidence of {self.threshold:.4g}, and the largest is {most_evidence:.3g}."
+        ]
+
     def _repr_html_(self) -> str:
-        return bounds_html(self.verdict, self.cells(), self.notes())
+        title = " ".join([self.verdict, *self.beyond_bounds])
+        return bounds_html(title, self.cells(), self.notes())
 
     def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw the rate of each batch against its bound, with the alarms marked; needs matplotlib.
