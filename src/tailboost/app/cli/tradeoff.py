@@ -186,7 +186,7 @@ class _Curves:
         classifier = stored.classifier
         reading = Reading("measure on", stored.group_columns)
         with stored.labelled_rows(data, csv, target, reading) as rows:
-            warn_of_leakage(classifier, rows.features)
+            warn_of_leakage(classifier, rows)
             classifiers = {SELECTED_RULE: classifier, **plain_models(classifier)}
             return replace(
                 self,
