@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost.core.rate_words import bound_words, estimate_words, stated_words
+from tailboost.rows.judged import judged
 
 
 def draw(n, seed):
@@ -115,3 +116,50 @@ def test_a_limit_keeps_its_unit_in_text(text):
     assert again == limit
     assert str(again) == str(limit)
     assert ("%" in limit.text) == text.endswith("%") == ("%" in str(limit))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_estimate_without_an_interval_is_printed_with_its_rows():
+    T, y, site = draw(2000, 3)
+    few = np.flatnonzero(site["site"] == "Other")[15:]  # the others of this site move to another one
+    site.loc[few, "site"] = "St. Mary"
+    ill = int(((site["site"] == "Other") & (y == 1)).sum())
+    assert ill < 10
+    fitted = tb.tune(tb.Scores("score", 1), T, y, groups=site, limits=["miss(1, by=site) <= 40%"])
+    for table in (fitted.summary_, fitted.rates_):
+        (line,) = [line for line in str(table).splitlines() if " Other " in line]
+        assert f"– ({ill} rows)" in line
+    assert f"in 4 subgroups of at least {ill} rows)" in str(fitted)
+    lines = {line.name: line.numbers for line in fitted.rates_.limit_lines()}
+    assert lines["miss rate of 1 by site: Other"].endswith(f"% of {ill} rows")
+    assert "95 % interval" in lines["miss rate of 1 by site: ER Süd"]
+    found = judged(fitted).measured(tb.rates.miss(1, by="site") <= "0%").stated_limits()[0].found
+    n_missed = int(((site["site"] == "Other") & (y == 1) & (fitted.predict(T) == 0)).sum())
+    assert f"Other {100 * n_missed / ill:.0f} % of {ill} rows" in found
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_limits_of_a_certificate_have_rows_or_a_tighter_bound(certified):
+    _, y, site = draw(4000, 1)
+    for line in certified.certificate_.limit_lines():
+        name = line.name.partition(": ")[2]
+        counted = np.ones(4000, bool) if name == "all rows" else (site["site"] == name) & (y == 1)
+        assert f" of {counted.sum():,} rows" in line.numbers
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_share_deferred_beside_a_recall_is_said_to_be_of_all_rows(rule, certified):
+    """A recall counts the rows of one label, the share deferred beside it the rows of all labels."""
+    for fitted, table, rows in (
+        (rule, rule.rates_.cells(), draw(2000, 0)),
+        (certified, certified.certificate_.cells(), draw(4000, 1)),
+    ):
+        heads, lines = table
+        place = heads.index("deferred, of all rows")
+        T, y, site = rows
+        deferred = fitted.defers(T)
+        for name in site["site"].unique():
+            (line,) = [line for line in lines if name in (cell.strip() for cell in line)]
+            is_there = (site["site"] == name).to_numpy()
+            assert line[place] == f"{100 * deferred[is_there].mean():.0f} %"
+            assert line[place] != f"{100 * deferred[is_there & (y == 1)].mean():.0f} %"

@@ -191,7 +191,9 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     again = tb.Certificate.from_dict(json.loads(json.dumps(certificate.to_dict())))
     assert str(again) == text
     lines = {line.name: line.numbers for line in certificate.limit_lines()}
-    assert lines["miss rate of 'ill' by site: South"].endswith(f"; {100 * share['South']:.0f} % deferred")
+    assert lines["miss rate of 'ill' by site: South"].endswith(
+        f"; {100 * share['South']:.0f} % of all rows there deferred"
+    )
 
 
 def test_the_share_deferred_of_clusters_is_the_same_in_all_places(sites):

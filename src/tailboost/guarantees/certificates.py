@@ -80,7 +80,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
-from tailboost.rows.subgroups import DEFERRAL_COUNTED, with_cure
+from tailboost.rows.subgroups import DEFERRAL_COUNTED, DEFERRED_OF_ALL, with_cure
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
 
@@ -651,7 +651,7 @@ class Certificate:
         all_are_limits = all(bound.is_limit for bound in printed)
         any_is_missed = any(bound.certified is False for bound in printed)
         first_head = "limit" if any(bound.limit for bound in printed) else "bound on"
-        heads = [first_head, "rows", "estimate", "bound", "deferred", "result", "reason"]
+        heads = [first_head, "rows", "estimate", "bound", DEFERRED_OF_ALL, "result", "reason"]
         rows = []
         for (quantity, limit), family in families_with_limit_first:
             title = f"{quantity} {limit}".strip()

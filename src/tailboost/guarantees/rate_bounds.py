@@ -15,13 +15,14 @@ from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words, stated_words
-from tailboost.core.spelling import did_you_mean
+from tailboost.core.spelling import did_you_mean, how_many
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, groups_of_fit
 from tailboost.guarantees.limited_rates import all_pairs_pass
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, rows_by_subgroup
 from tailboost.rates import (
     ABOVE,
     BELOW,
+    COMPARISONS,
     Expression,
     Limit,
     Rate,
@@ -343,8 +344,10 @@ class CertifiedBound:
         words = self.estimate_text
         if not self.is_limit:
             words += f", certified {self.bound_text}"
+        elif self.n and self.subgroup not in COMPARISONS:
+            words += f" of {how_many(self.n, 'row')}"
         if self.deferred_text:
-            words += f"; {self.deferred_text} deferred"
+            words += f"; {self.deferred_text} of all rows there deferred"
         lower, upper = self.sides
         return LimitLine(
             verdict=self.verdict,

@@ -22,10 +22,10 @@ from tailboost.core.limit_lines import (
     LimitLine,
 )
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words
-from tailboost.core.spelling import as_typed
+from tailboost.core.spelling import as_typed, how_many
 from tailboost.rates import COMPARISONS, Answered, Limit, Rate, Strata, answered_error, deferred
 from tailboost.rates.strata import CELL, CLASS
-from tailboost.rows.subgroups import deferral_lines, unit_name
+from tailboost.rows.subgroups import DEFERRED_OF_ALL, deferral_lines, unit_name
 from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate
 
 # The most printed lines, the furthest above their limits. `to_dict` has all lines.
@@ -114,12 +114,19 @@ class RateLine:
 
     @property
     def interval_text(self) -> str:
-        """The interval, rounded outwards; a dash without one."""
+        """The interval, rounded outwards; without one a dash with the number of rows."""
         if np.isnan(self.low):
-            return "–"
+            return f"– ({self.rows_text})" if self.rows_text else "–"
         words = partial(bound_words, in_percent=self.in_percent)
         low = words(self.low, self.known_rows, above=False)
         return f"{low.removesuffix(' %')} to {words(self.high, self.known_rows, above=True)}"
+
+    @property
+    def rows_text(self) -> str:
+        """The number of rows behind the rate in words; empty if it is unknown, and without any rate."""
+        if np.isnan(self.value) or not self.known_rows:
+            return ""
+        return how_many(round(self.known_rows), "row")
 
     @property
     def limit_text(self) -> str:
@@ -168,6 +175,8 @@ class RateLine:
         words = self.estimate_text
         if not np.isnan(self.low):
             words += f", 95 % interval {self.interval_text}"
+        elif self.rows_text:
+            words += f" of {self.rows_text}"
         return LimitLine(
             verdict={True: KEPT, False: BROKEN, None: NO_ROWS}[self.met],
             good=self.met,
@@ -205,6 +214,8 @@ class StatedLimit:
                 if line.subgroup not in (None, *COMPARISONS):
                     subgroup = f"{unit_name(line.subgroup)} "
                 words.append(subgroup + line.estimate_text)
+                if np.isnan(line.low) and line.rows_text:
+                    words[-1] += f" of {line.rows_text}"
             return f"BROKEN on these rows: {', '.join(words)}{_and_more(broken)}"
         if len(judged) == 1:
             estimate = judged[0].estimate_text
@@ -213,7 +224,11 @@ class StatedLimit:
             return f"kept ({estimate})"
         smallest = min(judged, key=attrgetter("value")).estimate_text
         largest = max(judged, key=attrgetter("value")).estimate_text
-        return f"kept ({smallest} to {largest} in {len(judged)} subgroups)"
+        subgroups = f"{len(judged)} subgroups"
+        fewest = min(judged, key=attrgetter("known_rows"))
+        if np.isnan(fewest.low) and fewest.rows_text:
+            subgroups += f" of at least {fewest.rows_text}"
+        return f"kept ({smallest} to {largest} in {subgroups})"
 
 
 @dataclass(frozen=True)
@@ -482,13 +497,15 @@ class RateTable:
 
         if any(not np.isnan(line.low) for line in self.lines):
             columns.append(("95 % interval", attrgetter("interval_text")))
+        elif not self.kind:
+            columns.append(("rows", lambda line: _unless_nan(line.rows, "{:,.0f}")))
         if any(line.limit for line in self.lines):
             columns.append(("limit", attrgetter("limit_text")))
             if not self.certificate:
                 columns.append((verdict_heading, attrgetter("verdict_text")))
         if any(not np.isnan(line.deferred) for line in self.lines):
             columns.append(
-                ("deferred", lambda line: _unless_nan(100 * line.deferred, "{:.0f} %"))
+                (DEFERRED_OF_ALL, lambda line: _unless_nan(100 * line.deferred, "{:.0f} %"))
             )
         if any(line.price > 0 for line in self.lines):
             columns.append(("price", lambda line: _unless_nan(line.price, "{:.3g}")))
