@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import norm
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Ints
 from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import how_many
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
@@ -273,15 +273,20 @@ def groups_of_one_answer(answered: FreshRows, by: Any) -> dict[Any, str]:
     There are none if the rule gives one answer to all rows, or draws answers. ``by`` is that of a rate.
     """
     rows = answered.answered
-    if by in (None, CLASS, CELL) or rows.draws or len(np.unique(rows.actions)) == 1:
+    if by in (None, CLASS, CELL) or rows.draws or _are_equal(rows.actions):
         return {}
     one_answer = {}
     names, strata_of_groups = rows.strata.subgroups(by)
     for name, is_in_group in zip(names, strata_of_groups, strict=True):
         actions = rows.actions[is_in_group[rows.stratum]]
-        if len(np.unique(actions)) == 1:
+        if _are_equal(actions):
             one_answer[name] = answer_names(rows.strata)[actions[0]]
     return one_answer
+
+
+def _are_equal(actions: Ints) -> bool:
+    """Whether all rows have the same action; False without rows."""
+    return len(actions) > 0 and bool((actions == actions[0]).all())
 
 
 def what_forces(
@@ -367,7 +372,7 @@ def _wrong_without(
     certified within the other limits, or without labelled rows.
     """
     number = dropped.number
-    names = [sample.name for sample in fresh.samples(limits[number].rate)]
+    names, _, _ = limits[number].rate.by_subgroup(fresh.answered.strata)
     other_limits = [
         *limits[:number],
         *without_subgroup(limits[number], dropped.bound.subgroup, names),

@@ -441,7 +441,7 @@ def squeezed(numbers: NDArray[Any]) -> str:
     """Return numbers below 2³² as compressed text: small numbers take few bytes."""
     # Shape (4, n): the lowest bytes of all numbers, …, the highest bytes, which are nearly all equal.
     bytes_by_place = numbers.astype("<u4").view(np.uint8).reshape(-1, 4).T
-    return base64.b85encode(zlib.compress(bytes_by_place.tobytes(), 9)).decode()
+    return base64.b85encode(zlib.compress(bytes_by_place.tobytes())).decode()
 
 
 def unsqueezed(text: str, most: int) -> NDArray[np.uint32]:

@@ -243,13 +243,13 @@ def _codes(values: Column) -> Ints:
     if getattr(values.dtype, "kind", "O") in "biufUS":  # NumPy can sort these
         _, code = np.unique(values, return_inverse=True)
         return code.ravel().astype(np.intp)
-    code_of: dict[Any, int] = {}
-    codes = []
-    for value in values.tolist():
-        if is_missing(value):  # NaN differs from itself
-            value = None
-        codes.append(code_of.setdefault(value, len(code_of)))
-    return np.array(codes, dtype=np.intp)
+    entries = values.tolist()
+    code_of_value: dict[Any, int] = {}
+    code_of_entry = {}
+    for entry in dict.fromkeys(entries):
+        value = None if is_missing(entry) else entry  # NaN differs from itself
+        code_of_entry[entry] = code_of_value.setdefault(value, len(code_of_value))
+    return np.fromiter(map(code_of_entry.__getitem__, entries), np.intp, len(entries))
 
 
 # -- names and numbers of the groups of a fit -----------------------------------------------------------

@@ -232,11 +232,12 @@ class KnownScores:
 
     @cached_property
     def ascending(self) -> list[Ints]:
-        """The numbers of the rows of each group, by ascending score."""
+        """The numbers of rows of each group by ascending score: the first row of each score."""
         by_group = []
         for place in range(int(self.place.max(initial=0)) + 1):
             rows = np.flatnonzero(self.place == place)
-            by_group.append(rows[np.argsort(self.values[rows], kind="stable")])
+            _, first = np.unique(self.values[rows], return_index=True)
+            by_group.append(rows[first])
         return by_group
 
 
@@ -250,8 +251,7 @@ def ranges_of_actions(
     A search by intervals finds its ends with the costs of few rows.
     """
     rows = known.ascending[place]
-    values, first = np.unique(known.values[rows], return_index=True)
-    rows = rows[first]  # one row for each value, ascending
+    values = known.values[rows]
 
     def actions_at(places: Ints) -> Ints:
         costs = expected_costs(known.probabilities[:, rows[places]], candidate.action_costs)
