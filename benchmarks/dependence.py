@@ -34,7 +34,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 import tailboost as tb
-from tailboost.classifiers.calibrating import drawn_part
+from tailboost.classifiers.calibrating import drawn_part, random_places
 from tailboost.guarantees.path import TighterRules
 from tailboost.rates.bounds import clopper_pearson_upper
 from tailboost.rows.judged import judged
@@ -56,7 +56,7 @@ def one_batch(groups: int, n: int, share: float, seed: int) -> bool:
 def rarest_group(groups: int, n: int, seed: int) -> bool:
     """Return whether the rarest group of the selecting rows is certified to be rarer than it is."""
     g = np.random.default_rng(seed).integers(groups, size=n)
-    selects = drawn_part(np.arange(n), 0.3, seed)
+    selects = drawn_part(random_places(np.arange(n), seed), 0.3)
     group = np.bincount(g[selects], minlength=groups).argmin()
     fresh = g[~selects]
     return clopper_pearson_upper(int((fresh == group).sum()), len(fresh), LEVEL) < 1.0 / groups

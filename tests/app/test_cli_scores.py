@@ -18,7 +18,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.app.cli import score_rules
 from tailboost.app.cli.documents import typed_labels
-from tailboost.classifiers.calibrating import contents_of, drawn_part
+from tailboost.classifiers.calibrating import contents_of, drawn_part, random_places
 
 COPIES = "100% of these rows equal rows of the fit"  # message for training rows
 LIMITS = ["--limit", "miss(toxic, by=lang) <= .2", "--limit", "deferred() <= .1"]
@@ -928,7 +928,7 @@ def test_calibrate_takes_one_table_for_a_rule_file(files, rule):
         assert [each[field] for each in price] == [getattr(each, field) for each in of_score]
     select = int(np.random.RandomState(0).randint(2**31 - 1))
     contents = contents_of(rows[["p_toxic"]], rows["label"].to_numpy(dtype=str))
-    certify = ~drawn_part(contents, 0.1, select)
+    certify = ~drawn_part(random_places(contents, select), 0.1)
     assert of_score[0].of == "the score at 0.5"
     wrong = (rows["p_toxic"] > 0.5) != (rows["label"] == "toxic")
     assert of_score[0].given == pytest.approx(wrong[certify].mean())

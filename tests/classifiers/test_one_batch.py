@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers import calibrating
-from tailboost.classifiers.calibrating import default_share, drawn_part, selected_on_part
+from tailboost.classifiers.calibrating import default_share, drawn_part, random_places, selected_on_part
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.rates import Answered, checked_limits
 from tailboost.rows.given import Given
@@ -136,7 +136,7 @@ def test_a_group_that_is_rare_on_one_part_is_not_rare_on_the_other():
     draws, false = 1000, 0
     for seed in range(draws):
         g = np.random.default_rng(seed).integers(20, size=2000)
-        selects = drawn_part(np.arange(2000), 0.3, seed)
+        selects = drawn_part(random_places(np.arange(2000), seed), 0.3)
         rarest = np.bincount(g[selects], minlength=20).argmin()
         count, n = (g[~selects] == rarest).sum(), (~selects).sum()
         false += binom.cdf(count, n, 1 / 20) <= 0.05
@@ -170,7 +170,7 @@ def test_the_best_of_equal_thresholds_is_rarely_certified():
 def test_all_sets_of_rows_are_drawn_with_the_same_probability():
     """The counts of a stratum among the drawn rows are hypergeometric."""
     stratum = np.repeat([0, 1, 2, 3], [1, 3, 40, 156])
-    draws = np.array([drawn_part(np.arange(200), 0.3, seed) for seed in range(4000)])
+    draws = np.array([drawn_part(random_places(np.arange(200), seed), 0.3) for seed in range(4000)])
     assert (draws.sum(axis=1) == 60).all()
     assert np.abs(draws.mean(axis=0) - 0.3).max() < 5 * np.sqrt(0.3 * 0.7 / 4000)
     for k, size in enumerate([1, 3, 40, 156]):
@@ -180,11 +180,11 @@ def test_all_sets_of_rows_are_drawn_with_the_same_probability():
         often = expected > 5
         assert ((found - expected)[often] ** 2 / expected[often]).sum() < chi2(often.sum()).ppf(0.999)
     order = np.random.default_rng(0).permutation(200)
-    np.testing.assert_array_equal(drawn_part(order, 0.3, 1), draws[1][order])
+    np.testing.assert_array_equal(drawn_part(random_places(order, 1), 0.3), draws[1][order])
 
 
 def test_a_larger_share_draws_the_same_rows_and_further_ones():
-    draws = [drawn_part(np.arange(200), share, 3) for share in (0.1, 0.2, 0.5)]
+    draws = [drawn_part(random_places(np.arange(200), 3), share) for share in (0.1, 0.2, 0.5)]
     assert (draws[0] <= draws[1]).all()
     assert (draws[1] <= draws[2]).all()
 
@@ -194,7 +194,7 @@ def test_further_rows_are_drawn_until_a_small_group_selects_and_the_others_stay_
     n, chance, low, high, extended, left = 300, 0.015, 0, 0, 0, []
     for seed in range(4000):
         g = (np.random.default_rng(seed).random(n) < chance).astype(int)
-        selects = drawn_part(np.arange(n), 0.1, seed, needed=[g])
+        selects = drawn_part(random_places(np.arange(n), seed), 0.1, needed=[g])
         if g.sum() > 1:
             assert g[selects].any() or selects.sum() == n // 2
         else:

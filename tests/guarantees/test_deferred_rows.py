@@ -9,7 +9,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import metrics, rates
-from tailboost.classifiers.calibrating import contents_of, drawn_part
+from tailboost.classifiers.calibrating import contents_of, drawn_part, random_places
 from tailboost.rows.judged import Recorded
 from tailboost.rows.ledger import Records
 from tailboost.rows.subgroups import deferral_lines
@@ -159,7 +159,7 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     X, y, groups = sites
     certificate = deferring.certificate_
     select = int(np.random.RandomState(0).randint(2**31 - 1))
-    here = ~drawn_part(contents_of(X, y), 0.3, select)
+    here = ~drawn_part(random_places(contents_of(X, y), select), 0.3)
     deferred = deferring.defers(X)[here]
     site, wrong = groups["site"].to_numpy()[here], (deferring.predict(X) != y)[here]
     share = {name: deferred[site == name].mean() for name in ("North", "South")}

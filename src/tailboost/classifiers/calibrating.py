@@ -6,8 +6,8 @@ import copy
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -382,78 +382,35 @@ def selected_on_part(
         If an argument is not as described, or a part would be empty.
     """
     target_limits = stated_limits(max_error, limits)
-    X = arguments.X
-    groups = arguments.groups
-    arguments.refuse("one batch", details={"model": type(model).__name__})
-    labels = _checked_labels(arguments)
-    if arguments.clusters is None:
-        refuse_persons(X, arguments.names_of_groups, "X_cal")
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
-    models = [model for _, model in named_models(model)]
-    scores = [model for model in models if isinstance(model, Scores)]
-    score_values = [score.values(X) for score in scores]  # errors name rows of the whole table
-    if arguments.X_unlabeled is not None:
-        for score in scores:
-            score.values(arguments.X_unlabeled)
-
     by_group = params.get("by_group", False)
+    params = {"random_state": 0, "training_rows": arguments.training_rows} | params
+    batch = Batch.of(model, arguments)
+    needed_groups = batch.needed_groups(
+        target_limits, by_group, all_columns=by_group is True or max_error is not None
+    )
     share = selection_share
     if share is None:
-        strata = Answered.from_arrays(labels, labels, groups=groups).strata
-        share = default_share(target_limits, strata, by_group=by_group)
-    params = {"random_state": 0, "training_rows": arguments.training_rows} | params
+        share = default_share(target_limits, batch.strata, by_group=by_group)
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
-
-    all_columns = by_group is True or max_error is not None
-    limited_groups = _needed_groups(groups, target_limits, by_group, all_columns=all_columns)
-    for title, column in limited_groups.items():
-        refuse_many_numbers(title, distinct(column), len(column))
-    scored = X
-    if len(scores) == len(models):  # the same rows for any other columns and type of number
-        scored = np.hstack(score_values)
-    contents = contents_of(scored, labels)
-    ties = contents_of_groups(contents, groups)
-    clusters = None
-    if arguments.clusters is not None:
-        clusters = numbered(arguments.clusters, "clusters", len(labels))
+    place = batch.random_places(seed)
 
     while True:
-        needed = [labels, *limited_groups.values()]
-        selects = drawn_part(contents, share, seed, clusters, needed=needed, ties=ties)
-        _refuse_one_sided(as_typed("y_cal", "labels"), labels, selects)
-        for column in limited_groups.values():
-            _refuse_one_sided("groups", column, selects)
-        for score in scores:
-            score.refuse_other_label(take(X, selects), labels[selects])
+        selects = drawn_part(place, share, needed=[batch.labels, *needed_groups.values()])
+        batch.refuse_one_sided(selects, needed_groups)
         try:
-            classifier = _tuned_on(model, arguments, selects, limits=target_limits, **params)
+            classifier = batch.tuned(selects, limits=target_limits, **params)
         except InfeasibleLimitsError as error:
             # Few rows may contradict limits by chance. The same rows select again, with further ones.
             if not error.lacks_rows or share >= LARGEST_SHARE:
                 n_selecting = int(selects.sum())
-                again = _to_select_again(n_selecting, len(labels) - n_selecting)
+                again = _to_select_again(n_selecting, len(selects) - n_selecting)
                 error.args = (f"{error}. {again}",)
                 raise
             share = min(LARGEST_SHARE, 2.0 * share)
         else:
-            return classifier, _certifying_rows(model, arguments, selects)
-
-
-def _tuned_on(
-    model: Model, arguments: Given, selects: Mask, **params: Any
-) -> RobustMixtureClassifier:
-    """Return the result of `tune` on the selecting rows of a batch, without warnings about them."""
-    with warnings.catch_warnings(), selecting_from(len(selects)), before_any_attempt():
-        for category in ABOUT_SELECTION:
-            warnings.simplefilter("ignore", category)
-        return tune(
-            model,
-            take(arguments.X, selects),
-            take(arguments.y, selects),
-            groups=take(arguments.groups, selects),
-            **params,
-        )
+            return classifier, batch.certifying_rows(selects)
 
 
 def certified_on_rest(
@@ -502,44 +459,6 @@ def _assumed_of_equal_rows(
     return "no row of the batch is a copy of another one"
 
 
-def _checked_labels(arguments: Given) -> Labels:
-    """Return the labels of a batch; raise if its arguments have different indexes or lengths."""
-    check_indexes(
-        X_cal=arguments.X,
-        y_cal=arguments.y,
-        groups=arguments.groups,
-        clusters=arguments.clusters,
-    )
-    labels = label_column(arguments.y, "y_cal")
-    check_labels(labels)
-    check_length(labels, "y_cal", n_rows_of(arguments.X), "X_cal")
-    if arguments.groups is not None:
-        check_length(arguments.groups, "groups", len(labels), "X_cal")
-    return labels
-
-
-def _certifying_rows(model: Model, arguments: Given, selects: Mask) -> Given:
-    """Return the certifying rows: rows of a batch outside the mask ``selects``, and rows without labels.
-
-    Rows without labels that equal rows of the batch are left out.
-    """
-    certifying = {
-        name: take(getattr(arguments, name), ~selects)
-        for name in ("X", "y", "groups", "clusters")
-    }
-    if arguments.X_unlabeled is not None:
-        # A copy of a selecting or certifying row is no further row.
-        unlabeled = {
-            "X_unlabeled": arguments.X_unlabeled,
-            "groups_unlabeled": arguments.groups_unlabeled,
-        }
-        check_indexes(**unlabeled)
-        hashes = row_hashes(model, arguments.X_unlabeled)
-        is_in_batch = hashes.copied_from(row_hashes(model, arguments.X))
-        certifying |= {name: take(table, ~is_in_batch) for name, table in unlabeled.items()}
-    return replace(arguments, **certifying)
-
-
 def own_answers(classifier: Any) -> Reference:
     """Return the answers of a classifier's models without limits, with their printed name.
 
@@ -581,27 +500,122 @@ def _most_probable(fresh: FreshRows) -> FreshRows:
     return fresh.with_actions(np.concatenate(log_probabilities).argmax(axis=1))
 
 
-def _needed_groups(
-    groups: Groups, limits: Sequence[Limit], read_by_rule: bool | str, *, all_columns: bool
-) -> dict[Any, Labels]:
-    """Return the columns of groups of which each group needs rows in both parts, by name; {} without groups.
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The checked rows of one call: some of them will select a rule of the models, the others certify it."""
 
-    These are the columns in limits, and the column ``read_by_rule``. A limit by "group" or "cell", and
-    ``all_columns``, need every column.
-    """
-    if groups is None:
-        return {}
-    needed_names: set[Any] = {read_by_rule}
-    for limit in limits:
-        needed_names.update(names_in(limit.rate.by))
-    needed_names.discard(None)  # a limit without subgroups
-    if not needed_names.isdisjoint(("group", "cell")):
-        all_columns = True
-    return {
-        name: label_column(column, "groups")
-        for name, column in group_columns(groups, "groups").items()
-        if all_columns or name in needed_names
-    }
+    model: Model
+    arguments: Given
+    labels: Labels  # of each row
+    scores: list[Scores]  # the models that are columns of scores
+    contents: Hashes  # of each row with its label
+
+    @classmethod
+    def of(cls, model: Model, arguments: Given) -> Self:
+        """Check the rows; raise ValueError or TypeError if an argument is not as `calibrate` describes."""
+        X = arguments.X
+        arguments.refuse("one batch", details={"model": type(model).__name__})
+        check_indexes(
+            X_cal=X, y_cal=arguments.y, groups=arguments.groups, clusters=arguments.clusters
+        )
+        labels = label_column(arguments.y, "y_cal")
+        check_labels(labels)
+        check_length(labels, "y_cal", n_rows_of(X), "X_cal")
+        if arguments.groups is not None:
+            check_length(arguments.groups, "groups", len(labels), "X_cal")
+        if arguments.clusters is None:
+            refuse_persons(X, arguments.names_of_groups, "X_cal")
+
+        models = [model for _, model in named_models(model)]
+        scores = [model for model in models if isinstance(model, Scores)]
+        score_values = [
+            score.values(X) for score in scores
+        ]  # errors name rows of the whole table
+        if arguments.X_unlabeled is not None:
+            for score in scores:
+                score.values(arguments.X_unlabeled)
+        scored = X
+        if len(scores) == len(models):  # the same rows for any other columns and type of number
+            scored = np.hstack(score_values)
+        return cls(model, arguments, labels, scores, contents_of(scored, labels))
+
+    @property
+    def strata(self) -> Strata:
+        """The strata of all rows."""
+        answered = Answered.from_arrays(self.labels, self.labels, groups=self.arguments.groups)
+        return answered.strata
+
+    def needed_groups(
+        self, limits: Sequence[Limit], read_by_rule: bool | str, *, all_columns: bool
+    ) -> dict[Any, Labels]:
+        """Return the columns of groups of which each group needs rows in both parts, by name.
+
+        These are the columns in limits, and the column ``read_by_rule``. A limit by "group" or "cell", and
+        ``all_columns``, need every column.
+        """
+        groups = self.arguments.groups
+        if groups is None:
+            return {}
+        needed_names: set[Any] = {read_by_rule}
+        for limit in limits:
+            needed_names.update(names_in(limit.rate.by))
+        needed_names.discard(None)  # a limit without subgroups
+        if not needed_names.isdisjoint(("group", "cell")):
+            all_columns = True
+        needed = {}
+        for name, column in group_columns(groups, "groups").items():
+            if all_columns or name in needed_names:
+                needed[name] = label_column(column, "groups")
+                refuse_many_numbers(name, distinct(needed[name]), len(self.labels))
+        return needed
+
+    def random_places(self, seed: int) -> Ints:
+        """Return the place of each row, or of its cluster, in a random order, see `random_places`."""
+        clusters = None
+        if self.arguments.clusters is not None:
+            clusters = numbered(self.arguments.clusters, "clusters", len(self.labels))
+        ties = contents_of_groups(self.contents, self.arguments.groups)
+        return random_places(self.contents, seed, clusters, ties)
+
+    def refuse_one_sided(self, selects: Mask, needed_groups: dict[Any, Labels]) -> None:
+        """Raise ValueError if a label or needed group has rows in one part alone, or labels fit no score."""
+        _refuse_one_sided(as_typed("y_cal", "labels"), self.labels, selects)
+        for column in needed_groups.values():
+            _refuse_one_sided("groups", column, selects)
+        for score in self.scores:
+            score.refuse_other_label(take(self.arguments.X, selects), self.labels[selects])
+
+    def tuned(self, selects: Mask, **params: Any) -> RobustMixtureClassifier:
+        """Return the result of `tune` on the selecting rows, without warnings about them."""
+        with warnings.catch_warnings(), selecting_from(len(selects)), before_any_attempt():
+            for category in ABOUT_SELECTION:
+                warnings.simplefilter("ignore", category)
+            return tune(
+                self.model,
+                take(self.arguments.X, selects),
+                take(self.arguments.y, selects),
+                groups=take(self.arguments.groups, selects),
+                **params,
+            )
+
+    def certifying_rows(self, selects: Mask) -> Given:
+        """Return the rows outside the mask ``selects``, and rows without labels that equal no row."""
+        arguments = self.arguments
+        certifying = {
+            name: take(getattr(arguments, name), ~selects)
+            for name in ("X", "y", "groups", "clusters")
+        }
+        if arguments.X_unlabeled is not None:
+            # A copy of a selecting or certifying row is no further row.
+            unlabeled = {
+                "X_unlabeled": arguments.X_unlabeled,
+                "groups_unlabeled": arguments.groups_unlabeled,
+            }
+            check_indexes(**unlabeled)
+            hashes = row_hashes(self.model, arguments.X_unlabeled)
+            is_in_batch = hashes.copied_from(row_hashes(self.model, arguments.X))
+            certifying |= {name: take(table, ~is_in_batch) for name, table in unlabeled.items()}
+        return replace(arguments, **certifying)
 
 
 def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
@@ -652,7 +666,7 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
 
 
 def contents_of(X: Table, labels: Labels) -> Hashes:
-    """Return a hash of each row with its label, shape (n,), for `drawn_part`.
+    """Return a hash of each row with its label, shape (n,), for `random_places`.
 
     The hash of a row depends neither on the order of the rows nor on the order of the columns.
     """
@@ -682,50 +696,30 @@ def contents_of_groups(contents: Hashes, groups: Groups) -> Hashes:
     return hashes
 
 
-def drawn_part(
-    contents: Hashes,
-    share: float,
-    seed: int,
-    clusters: Ints | None = None,
-    *,
-    needed: Sequence[Labels] = (),
-    ties: Hashes | None = None,
-) -> Mask:
-    """Return a mask of the rows of randomly drawn units (rows or clusters), shape (n,).
+def random_places(
+    contents: Hashes, seed: int, clusters: Ints | None = None, ties: Hashes | None = None
+) -> Ints:
+    """Return the place of each row, or of its cluster, in a random order of these units, shape (n,).
 
-    The units are put in a random order, and the first ones are drawn. All orders have the same probability,
-    for any content, class or group. So if the units are independent draws of a population, drawn and other
-    units are independent samples. A draw evenly from each class or group would make the counts of both parts
-    proportional. Then a rule with a good rate on one part, because a group is rare there, would have a good
-    rate on the other part too.
-
-    Further units are drawn, in their order, until each group of ``needed`` columns has a row, up to
-    `LARGEST_SHARE`. The drawn units alone decide whether one more is drawn, if the groups of the batch are
-    given. So the other units are still independent draws of these groups: the number of drawn units is a
-    stopping time. The same holds if the selection of the drawn rows asks for a larger ``share``.
-
-    The random numbers are from `random_numbers`: the order of the rows has no effect, and a proof may treat
-    the numbers as drawn after the rows.
+    All orders have the same probability, for any content, class or group. The random numbers are from
+    `random_numbers`: the order of the rows has no effect, and a proof may treat the numbers as drawn after
+    the rows.
 
     Parameters
     ----------
     contents : ndarray of int, shape (n,)
         Hash of each row.
-    share : float in (0, 1)
-        The least drawn fraction of the units. A larger one draws the same units and further ones.
     seed : int
-        Seed of the draw.
+        Seed of the order.
     clusters : ndarray of int, shape (n,), optional
         The number of each row's cluster, from 0: each cluster is a unit. By default each row is a unit.
-    needed : sequence of ndarray of shape (n,), optional
-        Columns of labels or groups. Groups with one unit are passed over.
     ties : ndarray of int, shape (n,), optional
         Hashes that tell rows with equal contents apart, see `contents_of_groups`.
 
     Raises
     ------
     ValueError
-        If a part would be empty.
+        If there are fewer than two units.
     """
     units = clusters
     if units is None:
@@ -736,13 +730,6 @@ def drawn_part(
             "X_cal: one part of the rows selects, the other certifies: two rows or clusters "
             "are needed"
         )
-    n_drawn = round(share * n_units)
-    if n_drawn in (0, n_units):
-        stated_share = as_typed(f"selection_share={share:g}", f"--selection-share {share:g}")
-        raise ValueError(
-            f"X_cal: {n_units:,} rows or clusters are too few: one part selects the rule "
-            f"({stated_share}), the other certifies it"
-        )
     content_of_unit = np.zeros(n_units, dtype=np.uint64)
     np.add.at(content_of_unit, units, contents.astype(np.uint64))  # the sum over its rows
     order = np.arange(n_units)
@@ -752,10 +739,45 @@ def drawn_part(
         order = tie_of_unit.argsort()
     numbers = np.empty(n_units)
     numbers[order] = random_numbers(content_of_unit[order], np.full(n_units, seed))
-    place_in_order = np.empty(n_units, dtype=np.intp)
-    place_in_order[numbers.argsort()] = np.arange(n_units)
+    place_of_unit = np.empty(n_units, dtype=np.intp)
+    place_of_unit[numbers.argsort()] = np.arange(n_units)
+    return place_of_unit[units]
 
-    place = place_in_order[units]  # of each row
+
+def drawn_part(place: Ints, share: float, *, needed: Sequence[Labels] = ()) -> Mask:
+    """Return a mask of the rows of the first units in a random order, shape (n,).
+
+    If the units are independent draws of a population, drawn and other units are independent samples. A draw
+    evenly from each class or group would make the counts of both parts proportional. Then a rule with a good
+    rate on one part, because a group is rare there, would have a good rate on the other part too.
+
+    Further units are drawn, in their order, until each group of ``needed`` columns has a row, up to
+    `LARGEST_SHARE`. The drawn units alone decide whether one more is drawn, if the groups of the batch are
+    given. So the other units are still independent draws of these groups: the number of drawn units is a
+    stopping time. The same holds if the selection of the drawn rows asks for a larger ``share``.
+
+    Parameters
+    ----------
+    place : ndarray of int, shape (n,)
+        The place of each row's unit in the order, from `random_places`.
+    share : float in (0, 1)
+        The least drawn fraction of the units. A larger one draws the same units and further ones.
+    needed : sequence of ndarray of shape (n,), optional
+        Columns of labels or groups. Groups with one unit are passed over.
+
+    Raises
+    ------
+    ValueError
+        If a part would be empty.
+    """
+    n_units = int(place.max()) + 1
+    n_drawn = round(share * n_units)
+    if n_drawn in (0, n_units):
+        stated_share = as_typed(f"selection_share={share:g}", f"--selection-share {share:g}")
+        raise ValueError(
+            f"X_cal: {n_units:,} rows or clusters are too few: one part selects the rule "
+            f"({stated_share}), the other certifies it"
+        )
     enough = n_drawn
     for column in needed:
         names, group = distinct_and_places(column)
