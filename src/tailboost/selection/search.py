@@ -597,38 +597,49 @@ class LineSearch:
 
     def walk(self, start: int) -> None:
         """Search from a candidate by its number, until many lines in turn have no better rule."""
-        data = self.pool.data.in_memory
-        costs = contrasts(self.pool.candidates[start].action_costs).copy()
+        costs = contrasts(self.pool.candidates[start].action_costs)
         least_charged = np.inf
         idle_lines = 0
         for _ in range(LINES):
             if self.best_inside <= self.enough or idle_lines >= IDLE_LINES:
                 return
             idle_lines += 1
-            expected = expected_costs(data.probabilities, from_contrasts(costs))
-            action = int(self.rng.integers(costs.shape[1]))
-            direction = _direction(costs, self.target_costs, action, self.rng)
-            (move,) = expected_costs(data.probabilities, from_contrasts(direction[:, None]))
-            thresholds, counts = counts_on_line(data, expected, action, move, PLACES)
-            if not len(thresholds):
-                continue
-
-            value, violation = self.program.evaluate(counts)
-            charged = self._charged(value, violation)
-            inside = np.where(violation <= SLIGHT, value, np.inf)
-            better = list[int]()
-            if inside.min() < self.best_inside - BETTER:
-                better.append(int(inside.argmin()))
-            if charged.min() < least_charged - BETTER:
-                better.append(int(charged.argmin()))
-            for number in better:
-                moved = costs.copy()
-                moved[:, action] += thresholds[number] * direction
+            for moved in self._better_on_line(costs, least_charged):
                 moved_charged = self._add(moved)
                 if moved_charged < least_charged - BETTER:
                     least_charged = moved_charged
                     costs = moved
                     idle_lines = 0
+
+    def _better_on_line(self, costs: Floats, least_charged: float) -> list[Floats]:
+        """Return the best rules on a random line through a rule, if better than all before; as `contrasts`.
+
+        They are the rule with the least objective within the limits, and the one with the least charged
+        objective.
+        """
+        data = self.pool.data.in_memory
+        expected = expected_costs(data.probabilities, from_contrasts(costs))
+        action = int(self.rng.integers(costs.shape[1]))
+        direction = _direction(costs, self.target_costs, action, self.rng)
+        (move,) = expected_costs(data.probabilities, from_contrasts(direction[:, None]))
+        thresholds, counts = counts_on_line(data, expected, action, move, PLACES)
+        if not len(thresholds):
+            return []
+
+        value, violation = self.program.evaluate(counts)
+        charged = self._charged(value, violation)
+        inside = np.where(violation <= SLIGHT, value, np.inf)
+        numbers = []
+        if inside.min() < self.best_inside - BETTER:
+            numbers.append(int(inside.argmin()))
+        if charged.min() < least_charged - BETTER:
+            numbers.append(int(charged.argmin()))
+        better = []
+        for number in dict.fromkeys(numbers):
+            moved = costs.copy()
+            moved[:, action] += thresholds[number] * direction
+            better.append(moved)
+        return better
 
     def _charged(self, value: Any, violation: Any) -> Any:
         """Return the objective plus the charge for the largest violation of a limit."""
