@@ -28,6 +28,7 @@ from tailboost.core.checks import (
     groups_in,
     has_named_columns,
     n_rows_of,
+    names_columns,
     naming_cells,
     no_groups,
     take,
@@ -389,7 +390,7 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
         return None
     names = mix._group_names.only(column)
     groups = as_pandas(groups)
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+    if names_columns(groups):
         # The rule reads one of several columns; `numbers_of` refuses a table without this column.
         groups = {name: groups[name] for name in groups if name in names.titles} or groups
     return names.numbers_of(groups, "groups", n)

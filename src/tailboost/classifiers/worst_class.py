@@ -378,42 +378,24 @@ class WorstClassBoostClassifier(MixtureClassifier):
         training = fit.read()
         terms = stated_terms(self, training)
         learner = fit.open(training, self.cv, known_classes=True)
-        stakes = target_stakes(
-            training,
-            learner.judged,
-            self._pools,
-            max_error=self._allowed,
-            indicator=terms.indicator,
-            shrinkage=self.shrinkage,
-        )
-        if stakes.indicator and self.max_error == "auto":
-            first_seed = round_seed(fit.entropy, 0)
+        stakes = target_stakes(self, training, learner.judged, indicator=terms.indicator)
+        if terms.indicator and self.max_error == "auto":
+            seed_of_first_round = round_seed(fit.entropy, 0)
             stakes = with_least_allowed(
-                stakes, learner, first_seed, largest_loss=0.5 - terms.edge
+                stakes, learner, seed_of_first_round, largest_loss=0.5 - terms.edge
             )
-
-        voting = terms.votes
-        pool = Pool(learner.judged, training.n_classes)
-        if not voting:  # only boosted models vote
-            pool = unboosted(pool, learner, training, fit.entropy)
-            if self.include_constants:
-                pool = pool.with_constants()
-        counts = counts_of(self, learner.judged)
-        problem = problem_of(self, counts)
-        mixture = Mixture(problem, pool, counts, even=voting, with_erm=not voting)
-
+        mixture = mixture_before_rounds(self, terms, training, learner, fit.entropy)
         game = Game(
             stakes,
             Hedge(self.eta_),
             learner,
             terms.schedule(self, stakes),
-            progress=progress_of(mixture, votes=voting),
+            progress=progress_of(mixture),
             demand=terms.demand(stakes, limited=self.max_error != "auto"),
         )
-
-        position = fit.play(game, pool, training)
+        position = fit.play(game, mixture.pool, training)
         mixture = replace(mixture, pool=position.pool)
-        if voting:
+        if terms.votes:
             mixture = replace(mixture, majority=position.memory)
         set_results(self, position, mixture)
         return [*small_subgroups(self._named, self._pools), *missed_targets(self)]
@@ -775,44 +757,42 @@ def small_subgroups(subgroups: NamedSubgroups, pools: Pools) -> Cautions:
     return [(f"{subgroups.kind} {listed}: {reason}; {consequence}", SmallSubgroupsWarning)]
 
 
-def target_stakes(
+def mixture_before_rounds(
+    clf: WorstClassBoostClassifier,
+    terms: Terms,
     training: TrainingSet,
-    judged: Rows,
-    pools: Pools,
-    max_error: Floats,
-    indicator: bool,
-    shrinkage: float,
+    learner: Whole | CrossFit,
+    entropy: int,
+) -> Mixture:
+    """Return the mixture with its problem, and with the candidates that no round makes: none in a vote."""
+    pool = Pool(learner.judged, training.n_classes)
+    if not terms.votes:
+        pool = unboosted(pool, learner, training, entropy)
+        if clf.include_constants:
+            pool = pool.with_constants()
+    counts = counts_of(clf, learner.judged)
+    problem = problem_of(clf, counts)
+    return Mixture(problem, pool, counts, even=terms.votes, with_erm=not terms.votes)
+
+
+def target_stakes(
+    clf: WorstClassBoostClassifier, training: TrainingSet, judged: Rows, *, indicator: bool
 ) -> TargetStakes:
-    """Return the subgroups of the game with their allowed errors.
+    """Return the subgroups of the game with their allowed errors, measured on the selection data ``judged``.
 
-    A subgroup without a limit may have any error, and one without rows to measure it has no loss.
-
-    Parameters
-    ----------
-    training : TrainingSet
-        Training set.
-    judged : Rows
-        The selection data.
-    pools : Pools
-        Sets of subgroups with a common weight.
-    max_error : ndarray of shape (m,)
-        Allowed error of each subgroup; NaN for none.
-    indicator : bool
-        Whether losses are indicators.
-    shrinkage : float
-        Pseudo-rows, for losses that are no indicators.
+    A subgroup without a limit may have any error, and one without rows to measure it has no loss. Means are
+    shrunk unless losses are indicators.
     """
     assert training.groups is not None
     assert judged.groups is not None
-    pseudo_rows = shrinkage
-    if indicator:
-        pseudo_rows = 0.0
+    pools = clf._pools
+    pseudo_rows = 0.0 if indicator else clf.shrinkage
     index = pools.index(judged.groups)
     units = Units.groups(pools.index(training.groups), training.weight)
     subgroups = SubgroupStakes.of(units, judged, index, pseudo_rows)
 
     measured = judged.sizes(index, pools.count) > 0
-    allowed = pools.strictest(max_error)
+    allowed = pools.strictest(clf._allowed)
     allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)  # 1 allows any error
     # The value has no effect, because the loss of a subgroup that is not measured is 0.
     allowed = np.where(measured, allowed, allowed[measured].max())
@@ -851,9 +831,9 @@ def unboosted(
     return pool.beside(candidate.model, candidate.answers)
 
 
-def progress_of(mixture: Mixture, *, votes: bool = False) -> LargestError | LargestErrorOfVote:
+def progress_of(mixture: Mixture) -> LargestError | LargestErrorOfVote:
     """Return the objective after each round: the largest error of the vote, or the least one of a rule."""
-    if votes:
+    if mixture.even:
         return LargestErrorOfVote(mixture.steered)
     return LargestError(mixture.steered, mixture.problem.randomized)
 

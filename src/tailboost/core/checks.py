@@ -1127,22 +1127,27 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
     if isinstance(groups, str):
         raise ValueError(_no_column(groups, name))
     groups = as_pandas(groups)
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        if isinstance(groups, Mapping):
-            names = list(groups)
-        else:
-            names = groups.columns.tolist()
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"{name} must have columns with different names, got {names}")
-        return {column: with_interval_names(groups[column]) for column in sorted_names(names)}
+    if not names_columns(groups):
+        return _columns_by_number(groups, name)
+    names = list(groups)
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"{name} must have columns with different names, got {names}")
+    return {column: with_interval_names(groups[column]) for column in sorted_names(names)}
+
+
+def names_columns(groups: Groups) -> bool:
+    """Return whether groups are a data frame or a dict: a table whose columns have names."""
+    return isinstance(groups, Mapping) or hasattr(groups, "columns")
+
+
+def _columns_by_number(groups: Groups, name: str) -> dict[Any, Any]:
+    """Return the columns of an array of groups by number; the key of a single column is None."""
     groups = with_interval_names(groups)
     refuse_missing(groups, name, GROUP_OF_MISSING)
     array = np.asarray(groups)
     if array.ndim not in (1, 2):
         raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
-    if array.ndim == 1:
-        return {None: array}
-    if array.shape[1] > 1:
+    if array.ndim == 2 and array.shape[1] > 1:
         return dict(enumerate(array.T))
     return {None: array.ravel()}
 
@@ -1169,12 +1174,12 @@ def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
 def category_orders(groups: Groups) -> dict[Any, list[Any]]:
     """Return the categories of ordered columns of groups, by the names of `columns_by_name`."""
     groups = as_pandas(groups)
-    table: Any = {None: groups}
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        table = groups
+    columns: Any = {None: groups}
+    if names_columns(groups):
+        columns = groups
     orders = {}
-    for name in table:
-        dtype: Any = getattr(table[name], "dtype", None)
+    for name in columns:
+        dtype: Any = getattr(columns[name], "dtype", None)
         if getattr(dtype, "ordered", False):
             orders[name] = with_interval_names(dtype.categories).tolist()
     return orders

@@ -61,19 +61,13 @@ def hedge_game_bounds(
     smallest_p = 1.0 / game.units.count  # min p of a row: a unit may stand for several rows
     has_one_unit = smallest_p == 1
 
-    notes = ["on the losses of the game"]
-    if step == 0 and not has_one_unit:
-        notes.append("with η = 0 it does not learn")
     shrinkage = [SHRUNK] if game.stakes.shrinkage is not None else []
+    notes = ["on the losses of the game", *shrinkage]
+    if step == 0 and not has_one_unit:
+        notes.insert(1, "with η = 0 it does not learn")
 
-    bounded_means = []
-    if alpha is not None and not game.stakes.grouped:
-        even_cvar = cvar(mean_losses, alpha, p)
-        bounded_means.append(("α", "CVaR_α of the even mixture's loss", alpha, even_cvar))
-    bounded_means.append(("min p", LARGEST_MEAN, smallest_p, largest_mean))
-
-    observed = []
-    for symbol, name, mass, achieved in bounded_means:
+    def bound_on(name: str, achieved: float, mass: float, symbol: str) -> Bound:
+        """Return the bound on a mean over weights v of at most p/mass; the formula has the mass's symbol."""
         bound = None
         if has_one_unit:
             bound = V  # the player has no regret
@@ -81,8 +75,13 @@ def hedge_game_bounds(
             # Against the worst v, with KL(v ‖ p) ≤ log(1/mass), the regret is at most so large.
             bound = V - math.log(mass) / (step * T) + step / 8
         formula = f"V + log(1/{symbol})/(ηT) + η/8"
-        note = "; ".join([*notes, *shrinkage])
-        observed.append(Bound(name, formula, bound=bound, achieved=achieved, note=note))
+        return Bound(name, formula, bound=bound, achieved=achieved, note="; ".join(notes))
+
+    observed = []
+    if alpha is not None and not game.stakes.grouped:
+        even_cvar = cvar(mean_losses, alpha, p)
+        observed.append(bound_on("CVaR_α of the even mixture's loss", even_cvar, alpha, "α"))
+    observed.append(bound_on(LARGEST_MEAN, largest_mean, smallest_p, "min p"))
     promised = []
     if eta == "theory":
         promised.append(_promise_of_theory(game, planned, largest_mean, shrinkage))

@@ -113,6 +113,31 @@ class RateLine:
         )
 
     @property
+    def subgroup_text(self) -> str:
+        """The name of the subgroup; "all" for all rows."""
+        return "all" if self.subgroup is None else unit_name(self.subgroup)
+
+    @property
+    def rows_text(self) -> str:
+        """The effective number of rows; empty for a gap or ratio."""
+        return _unless_nan(self.rows, "{:,.0f}")
+
+    @property
+    def rule_text(self) -> str:
+        """The rule in words."""
+        return RULES[self.rule]
+
+    @property
+    def deferred_text(self) -> str:
+        """The share of deferred rows; empty without one."""
+        return _unless_nan(100 * self.deferred, "{:.0f} %")
+
+    @property
+    def price_text(self) -> str:
+        """The shadow price; empty without one."""
+        return _unless_nan(self.price, "{:.3g}")
+
+    @property
     def interval_text(self) -> str:
         """The interval, rounded outwards; without one a dash with the number of rows."""
         if np.isnan(self.low):
@@ -471,48 +496,41 @@ class RateTable:
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text; columns without content are left out."""
-
-        def unit(line: RateLine) -> str:
-            if line.subgroup is None:
-                return "all"
-            return unit_name(line.subgroup)
-
-        columns: list[tuple[str, Callable[[RateLine], str]]] = []
-        if self.kind:
-            sizes = np.array([line.rows for line in self.lines])
-            rows_heading = "effective rows, (Σw)²/Σw²"
-            if np.allclose(sizes, np.rint(sizes), rtol=1e-9):  # equal weights
-                rows_heading = "different rows"
-            columns += [(self.kind, unit), (rows_heading, lambda line: f"{line.rows:,.0f}")]
-        else:
-            columns += [("rate", attrgetter("rate")), ("subgroup", unit)]
-        if self.kind and len({line.rule for line in self.lines}) > 1:
-            columns.append(("error of", lambda line: RULES[line.rule]))
-        value_heading = "on these rows"
-        verdict_heading = "kept"
+        text_of = self._identity_of_lines
         if self.selected:
-            value_heading = "estimate"
-            verdict_heading = self._kept
-        columns.append((value_heading, attrgetter("estimate_text")))
-
+            text_of["estimate"] = "estimate_text"
+        else:
+            text_of["on these rows"] = "estimate_text"
         if any(not np.isnan(line.low) for line in self.lines):
-            columns.append(("95 % interval", attrgetter("interval_text")))
+            text_of["95 % interval"] = "interval_text"
         elif not self.kind:
-            columns.append(("rows", lambda line: _unless_nan(line.rows, "{:,.0f}")))
+            text_of["rows"] = "rows_text"
         if any(line.limit for line in self.lines):
-            columns.append(("limit", attrgetter("limit_text")))
+            text_of["limit"] = "limit_text"
             if not self.certificate:
-                columns.append((verdict_heading, attrgetter("verdict_text")))
+                text_of[self._kept if self.selected else "kept"] = "verdict_text"
         if any(not np.isnan(line.deferred) for line in self.lines):
-            columns.append(
-                (DEFERRED_OF_ALL, lambda line: _unless_nan(100 * line.deferred, "{:.0f} %"))
-            )
+            text_of[DEFERRED_OF_ALL] = "deferred_text"
         if any(line.price > 0 for line in self.lines):
-            columns.append(("price", lambda line: _unless_nan(line.price, "{:.3g}")))
+            text_of["price"] = "price_text"
+        rows = [
+            [getattr(line, attribute) for attribute in text_of.values()] for line in self._shown
+        ]
+        return list(text_of), rows
 
-        headings = [heading for heading, _ in columns]
-        rows = [[text(line) for _, text in columns] for line in self._shown]
-        return headings, rows
+    @property
+    def _identity_of_lines(self) -> dict[str, str]:
+        """The columns that say what a line is about: the attribute of a line by heading."""
+        if not self.kind:
+            return {"rate": "rate", "subgroup": "subgroup_text"}
+        sizes = np.array([line.rows for line in self.lines])
+        rows_heading = "effective rows, (Σw)²/Σw²"
+        if np.allclose(sizes, np.rint(sizes), rtol=1e-9):  # equal weights
+            rows_heading = "different rows"
+        text_of = {self.kind: "subgroup_text", rows_heading: "rows_text"}
+        if len({line.rule for line in self.lines}) > 1:
+            text_of["error of"] = "rule_text"
+        return text_of
 
     @property
     def _shown(self) -> Sequence[RateLine]:

@@ -411,22 +411,28 @@ class ThresholdRule(StoredRule):
         if self.missing is not None and not kind.contains(self.missing):
             raise ValueError(f"missing is no {kind.name}")
 
-        actions = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
-        for band in self.bands:
-            thresholds: list[Any] = [lower for lower, _ in band[1:]]
-            if not all(kind.contains(end) and end > kind.lower for end in thresholds):
-                raise ValueError(f"a threshold is no {kind.name}")
-            if not band or band[0][0] is not None or not (np.diff(thresholds) > 0).all():
-                raise ValueError("thresholds must ascend from null")
-            if any((type(action), action) not in actions for _, action in band):
-                raise ValueError("an action is neither a label nor human review")
-        if len(self.bands) != len(self.groups or [None]):
-            raise ValueError("bands must be given for each group")
-
         if not isinstance(self.model, (str, type(None))):
             raise ValueError("model must be a name")
         if not isinstance(self.group_column, (str, int, type(None))):
             raise ValueError("group_column must be a name")
+        for band in self.bands:
+            self._check_band(band, kind)
+        if len(self.bands) != len(self.groups or [None]):
+            raise ValueError("bands must be given for each group")
+
+    def _check_band(self, band: Sequence[Any], kind: ScoreKind) -> None:
+        """Raise ValueError unless the thresholds of a group ascend within their range, to known actions."""
+        if not band or band[0][0] is not None:
+            raise ValueError("thresholds must ascend from null")
+        thresholds: list[Any] = [lower for lower, _ in band[1:]]
+        if not all(kind.contains(end) and end > kind.lower for end in thresholds):
+            raise ValueError(f"a threshold is no {kind.name}")
+        if not (np.diff(thresholds) > 0).all():
+            raise ValueError("thresholds must ascend from null")
+        # 1, 1.0 and True are equal, and different labels.
+        actions = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
+        if any((type(action), action) not in actions for _, action in band):
+            raise ValueError("an action is neither a label nor human review")
 
     def to_sql(
         self, column: str | None = None, group: str | None = None, *,
