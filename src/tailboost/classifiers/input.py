@@ -53,7 +53,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.readers import counts_within
 from tailboost.rows.rows import MOST_FOLDS, Rows, TrainingSet
-from tailboost.rows.schema import learn_columns, read_columns
+from tailboost.rows.schema import TableSchema, learn_columns, read_columns
 from tailboost.rows.subgroups import GroupNames, revealing_features
 from tailboost.solvers.worst_case import BALLS
 
@@ -175,47 +175,84 @@ def refuse_learner(
         )
 
 
-def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None) -> Any:
-    """Return a checked table; in a fit (with ``y``) the table, the labels and the schema of its columns.
+def checked_table(classifier: Model, learner: Model, X: Table) -> Any:
+    """Return a table in the form of the fit, of which it must have the columns.
 
-    The tags of ``learner`` allow sparse matrices, missing values and images. A fit sets scikit-learn's
-    attributes of the classifier; other tables must have the columns of the fit. An array has no schema.
+    The tags of ``learner`` allow sparse matrices, missing values and images.
     """
-    in_fit = y is not None
-    options: dict[str, Any] = {"reset": in_fit}
-    if in_fit:
-        options["y"] = unboxed(y)
-    refuse_swapped(X, y)
+    X = _opened_table(classifier, X, in_fit=False)
+    names = getattr(classifier, "feature_names_in_", None)
+    if hasattr(X, "iloc"):
+        return _frame_as_in_fit(classifier, X, names)
+    if names is not None and len(names) == 1 and np.ndim(X) == 1:
+        raise ValueError(
+            f"X is one column of {len(X)} values, where a table is needed: give "
+            f"pd.DataFrame({{{names[0]!r}: X}})"
+        )
+    try:
+        return _validated_array(classifier, learner, X, reset=False)
+    except ValueError as failure:
+        if names is None or str(failure).startswith("X contains"):
+            raise
+        raise ValueError(
+            f"{failure}: X is an array; give a data frame with the columns of fit, "
+            f"{listed(names.tolist())}"
+        ) from failure
+
+
+def learned_table(
+    classifier: Model, learner: Model, X: Table, y: Column
+) -> tuple[Any, Any, TableSchema | None]:
+    """Return the checked table of a fit, its labels, and the schema of its columns; an array has no schema.
+
+    scikit-learn's attributes of the classifier are set.
+    """
+    y = unboxed(y)
+    X = _opened_table(classifier, X, in_fit=True)
+    if not hasattr(X, "iloc"):
+        X, labels = _validated_array(classifier, learner, X, y=y)
+        return X, labels, None
+    refuse_frame(X)
+    _, labels = validate_data(classifier, X, y=y, skip_check_array=True)
+    schema, X = learn_columns(X)
+    return X, labels, schema
+
+
+def _opened_table(classifier: Model, X: Table, *, in_fit: bool) -> Any:
+    """Return a table of rows that scikit-learn or pandas can read."""
     refuse_texts(X)
     X, _ = unpack(X)
     X = as_pandas(X)  # learners read pandas' data frames
     check_row_shape(classifier, X, in_fit)
+    return X
 
-    if hasattr(X, "iloc"):  # the learner checks the columns of data frames
-        refuse_frame(X)
-        names = getattr(classifier, "feature_names_in_", None)
-        if not in_fit and names is not None and {*X.columns} == {*names}:
-            X = X[list(names)]  # by name, in any order
-        try:
-            checked = validate_data(classifier, X, skip_check_array=True, **options)
-        except ValueError as failure:
-            known = () if in_fit or names is None else names
-            missing = [name for name in known if name not in X.columns]
-            if not missing:
-                raise
-            raise ValueError(
-                f"{failure}X has no column {listed(missing)}; it has {listed([*X.columns])}: give "
-                "all columns of the fit"
-            ) from failure
-        if in_fit:
-            _, labels = checked
-            schema, X = learn_columns(X)
-            return X, labels, schema
-        schema_of_fit = getattr(classifier, "_table_schema", None)
-        if schema_of_fit is None:
-            return X
-        return read_columns(X, schema_of_fit)
 
+def _frame_as_in_fit(classifier: Model, frame: Any, names: Any) -> Any:
+    """Return a data frame with the columns of the fit, ``names``, in their order and with their kinds.
+
+    The learner checks the values of data frames.
+    """
+    refuse_frame(frame)
+    if names is not None and {*frame.columns} == {*names}:
+        frame = frame[list(names)]
+    try:
+        validate_data(classifier, frame, skip_check_array=True, reset=False)
+    except ValueError as failure:
+        missing = [name for name in names if name not in frame] if names is not None else []
+        if not missing:
+            raise
+        raise ValueError(
+            f"{failure}X has no column {listed(missing)}; it has {listed([*frame.columns])}: give "
+            "all columns of the fit"
+        ) from failure
+    schema_of_fit = getattr(classifier, "_table_schema", None)
+    if schema_of_fit is None:
+        return frame
+    return read_columns(frame, schema_of_fit)
+
+
+def _validated_array(classifier: Model, learner: Model, X: Any, **options: Any) -> Any:
+    """Return scikit-learn's `validate_data` of an array, with what the tags of ``learner`` allow."""
     tags = input_tags(learner)
     if tags.sparse:
         options["accept_sparse"] = ["csr", "csc"]
@@ -223,27 +260,8 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
         options["ensure_all_finite"] = "allow-nan"
     if tags.categorical or tags.string:
         options["dtype"] = None  # any type
-    names = getattr(classifier, "feature_names_in_", None)
-    if not in_fit and names is not None and len(names) == 1 and np.ndim(X) == 1:
-        raise ValueError(
-            f"X is one column of {len(X)} values, where a table is needed: give "
-            f"pd.DataFrame({{{names[0]!r}: X}})"
-        )
-    try:
-        with naming_cells(X):
-            checked = validate_data(
-                classifier, summed(X), allow_nd=tags.three_d_array, **options
-            )
-    except ValueError as failure:
-        if in_fit or names is None or str(failure).startswith("X contains"):
-            raise
-        raise ValueError(
-            f"{failure}: X is an array; give a data frame with the columns of fit, "
-            f"{listed(names.tolist())}"
-        ) from failure
-    if in_fit:
-        return (*checked, None)
-    return checked
+    with naming_cells(X):
+        return validate_data(classifier, summed(X), allow_nd=tags.three_d_array, **options)
 
 
 def labels_of(y: Column, name: str = "y") -> NDArray[Any]:
@@ -364,7 +382,8 @@ def read_training_set(
             f"{type(classifier).__name__} requires y to be passed, but the target y is None"
         )
     refuse_missing(y, "y")
-    X, y, schema = checked_table(classifier, learner, rows.X, y)
+    refuse_swapped(rows.X, y)
+    X, y, schema = learned_table(classifier, learner, rows.X, y)
     y = label_vector(y, warn=True)
     check_labels(y)
     if len(y) != n_rows_of(X):

@@ -83,6 +83,7 @@ from tailboost.guarantees.thresholds import ThresholdSequences
 from tailboost.rates import (
     Limit,
     Rate,
+    Sample,
     answered_error,
     checked_rates,
     deferred,
@@ -495,45 +496,45 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
     shortfalls = _comparisons_with_too_few_rows(procedure)
     if procedure.may_keep_by_construction:
         return shortfalls
-    level = procedure.level_of_test
     for limit in procedure.limits:
         if limit.compares or limit.rate.is_ratio:
             continue
-        samples = procedure.fresh.samples(limit.rate)
-        targets = limit.bounds([sample.name for sample in samples]).tolist()
         counted = limit.rate.counted_rows
         if procedure.fresh.clusters is not None:
             counted = f"clusters of {counted}"
-
+        samples = procedure.fresh.samples(limit.rate)
+        targets = limit.bounds([sample.name for sample in samples]).tolist()
         for sample, target in zip(samples, targets, strict=True):
-            room = target - sample.low if limit.from_above else sample.high - target
-            width = sample.high - sample.low
-            if not 0.0 < room < width:  # also of a subgroup without a limit: its room is NaN
-                continue
-            n = len(sample.rows)
-            needed = rows_for_no_error(room / width, level)
-            if not 0 < n < needed:
-                continue
-
-            # The exact upper bound on an error rate from n rows without an error.
-            possible_room = (1.0 - level ** (1.0 / n)) * width
-            possible = sample.low + possible_room
-            more_or_less = "more"
-            if not limit.from_above:
-                possible = sample.high - possible_room
-                more_or_less = "less"
-            words = bound_words(
-                possible, n, above=limit.from_above, in_percent=limit.in_percent
-            )
-            title = str(limit.rate)
-            if sample.name is not None:
-                title = f"{limit.rate}: {unit_name(sample.name)}"
-            reason = (
-                f"has {n:,} {counted}; at least {needed:,} are needed, or a limit of {words} "
-                f"or {more_or_less}"
-            )
-            shortfalls.append(_shortfall_without_test(limit, title, n, target, reason))
+            needs = _needs_of_few_rows(limit, sample, target, procedure.level_of_test)
+            if needs:
+                title = str(limit.rate)
+                if sample.name is not None:
+                    title = f"{limit.rate}: {unit_name(sample.name)}"
+                n = len(sample.rows)
+                reason = f"has {n:,} {counted}; {needs}"
+                shortfalls.append(_shortfall_without_test(limit, title, n, target, reason))
     return shortfalls
+
+
+def _needs_of_few_rows(limit: Limit, sample: Sample, target: float, level: float) -> str:
+    """Return what a test of a subgroup needs, more rows or a looser limit; "" if its rows may pass."""
+    n = len(sample.rows)
+    width = sample.high - sample.low
+    room = target - sample.low if limit.from_above else sample.high - target
+    if n == 0 or not 0.0 < room < width:  # also of a subgroup without a limit: its room is NaN
+        return ""
+    needed = rows_for_no_error(room / width, level)
+    if n >= needed:
+        return ""
+    # The exact upper bound on an error rate from n rows without an error.
+    possible_room = (1.0 - level ** (1.0 / n)) * width
+    possible = sample.low + possible_room
+    more_or_less = "more"
+    if not limit.from_above:
+        possible = sample.high - possible_room
+        more_or_less = "less"
+    words = bound_words(possible, n, above=limit.from_above, in_percent=limit.in_percent)
+    return f"at least {needed:,} are needed, or a limit of {words} or {more_or_less}"
 
 
 def _shortfall_without_test(

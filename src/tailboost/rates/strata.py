@@ -257,24 +257,29 @@ class Strata:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
         if isinstance(by, tuple):
             return self._crossed(by)
-        columns: Sequence[int] = range(len(self.columns))
         if by not in (GROUP, CELL):
-            columns = [self._column(by)]
-        names = []
+            return self._groups_of([self._column(by)])
+        groups, of_group = self._groups_of(range(len(self.columns)))
+        if by == GROUP:
+            return groups, of_group
+        cells = [(label, group) for group, label in product(groups, self.classes)]
+        return cells, (of_group[:, None] & of_class).reshape(len(cells), -1)
+
+    def _groups_of(self, columns: Sequence[int]) -> tuple[list[Any], NDArray[np.bool_]]:
+        """Return the names of the m groups of columns, given by number, and the strata of each, shape (m, S).
+
+        Of several columns a name has the column and the value: two columns may have the same values.
+        """
+        names: list[Any] = []
         masks = []
         for j in columns:
-            for i, value in enumerate(self.values[j]):
-                group = value
-                if len(columns) > 1:  # two columns may have the same values
-                    group = (self.columns[j], value)
-                is_in_group = self.place(j) == i
-                if by == CELL:
-                    names += [(label, group) for label in self.classes]
-                    masks += list(of_class & is_in_group)
-                else:
-                    names.append(group)
-                    masks.append(is_in_group)
-        return names, np.array(masks)
+            values = self.values[j]
+            if len(columns) > 1:
+                names += [(self.columns[j], value) for value in values]
+            else:
+                names += values
+            masks.append(self.place(j) == np.arange(len(values))[:, None])
+        return names, np.concatenate(masks)
 
     def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], NDArray[np.bool_]]:
         """Return the combinations of several columns (one may be the class), and their strata, shape (m, S).

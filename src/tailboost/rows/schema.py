@@ -507,37 +507,33 @@ def _values(column: Column) -> list[Any]:
     return values
 
 
-def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any] | None, int]:
-    """Convert the values of a CSV column (text, NaN for missing) to numbers or truth values.
+def as_written(values: list[Any], *, feature: bool = True) -> NDArray[Any] | None:
+    """Return the texts of a CSV column as numbers or truth values; None if the column stays text.
 
-    A ``feature`` with a code such as 01234 stays text. A feature with nearly all numbers becomes numbers, and
-    other texts become missing values. The result is the column, None if it stays text, and the number of
-    other texts.
+    A missing value is NaN. A ``feature`` with a code such as 01234 stays text. A feature with nearly all
+    numbers becomes numbers, and other texts become missing values.
     """
     texts = [value for value in values if isinstance(value, str)]
     has_gaps = len(texts) < len(values)
     if not has_gaps and all(value.casefold() in _TRUTH for value in texts):
-        return np.array([value.casefold() == "true" for value in texts], dtype=bool), 0
+        return np.array([value.casefold() == "true" for value in texts], dtype=bool)
 
     most_other = int((1 - MOSTLY) * len(texts)) if feature else 0
     numbers = _spelled_numbers(texts, most_other)
-    if numbers is None:
-        return None, 0
-    n_other = int(np.isnan(numbers).sum())
-    if feature:
-        if any(map(_CODE.match, texts)):
-            return None, 0
-        # Beside other texts, a few different numbers may be categories.
-        if n_other > 0 and _n_different(numbers) <= MANY:
-            return None, 0
+    if numbers is None or (feature and any(map(_CODE.match, texts))):
+        return None
+    has_others = bool(np.isnan(numbers).any())
+    # Beside other texts, a few different numbers may be categories.
+    if feature and has_others and _n_different(numbers) <= MANY:
+        return None
 
-    if not has_gaps and n_other == 0:
+    if not has_gaps and not has_others:
         integers = _written_integers(texts)
         if integers is not None:
-            return integers, 0
+            return integers
     column = np.full(len(values), np.nan)
     column[[isinstance(value, str) for value in values]] = numbers
-    return column, n_other
+    return column
 
 
 def _written_integers(texts: Sequence[str]) -> NDArray[np.int64] | None:
@@ -633,31 +629,37 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
     for j, name in enumerate(frame.columns):
         column = frame.iloc[:, j]
         schema = ColumnSchema(str(name), "number", str(column.dtype))
-        categories: list[Any] | None = None
         kind = dtype_kind(column.dtype)
         if kind == "categories":
-            present = column.dropna()
             categories = list(column.dtype.categories)
-            _warn_of_numbers(categories, len(present), name)
+            n_present = int(column.count())
+            _warn_of_numbers(categories, n_present, name)
+            schema = _schema_of_text(schema, categories, n_present)
         elif kind == "text":
             present = column.dropna()
             numbers = _numbers(present, name)
             if numbers is None:
-                categories = list(present.unique())
+                schema = _schema_of_text(schema, list(present.unique()), len(present))
             else:
                 converted[j] = np.full(len(column), np.nan)
                 converted[j][column.notna().to_numpy()] = numbers
                 n_others = int(np.isnan(numbers).sum())
                 if n_others:
                     schema = replace(schema, n_others=n_others, n_values=len(column))
-        if categories is not None:
-            schema = replace(schema, kind="text")
-            # A column where most values occur once holds names or free text.
-            if len(categories) <= min(CATEGORIES_COMPARED, len(present) / 2):
-                spellings = sorted({text(value) for value in categories})
-                schema = replace(schema, categories=tuple(spellings))
         columns.append(schema)
     return TableSchema(tuple(columns)), _replaced(frame, converted)
+
+
+def _schema_of_text(
+    schema: ColumnSchema, categories: list[Any], n_present: int
+) -> ColumnSchema:
+    """Return the schema of a text column; its categories are in it if most values occur twice or more."""
+    schema = replace(schema, kind="text")
+    # A column where most values occur once holds names or free text.
+    if len(categories) > min(CATEGORIES_COMPARED, n_present / 2):
+        return schema
+    spellings = sorted({text(value) for value in categories})
+    return replace(schema, categories=tuple(spellings))
 
 
 def read_columns(frame: Table, schema: TableSchema) -> Any:

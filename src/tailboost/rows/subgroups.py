@@ -345,6 +345,25 @@ class GroupNames:
         ValueError
             If columns differ from the columns in fit, or a value did not occur in fit.
         """
+        numbers = []
+        first_number = 0  # of the groups of a column
+        columns = self._columns_of_fit(groups, name, n)
+        for (title, column), values in zip(columns.items(), self.values, strict=True):
+            words = name
+            if title is not None:
+                words = f"{name} column {title!r}"
+            if used is not None:
+                column = column[used]
+            cure = "give these rows a known group, or leave them out"
+            place = positions(column, values, words, "groups not seen in fit", cure)
+            numbers.append(first_number + place)
+            first_number += len(values)
+        if len(numbers) == 1:
+            return numbers[0]
+        return np.column_stack(numbers)
+
+    def _columns_of_fit(self, groups: Groups, name: str, n: int) -> dict[Any, Any]:
+        """Return the columns of groups by the names that they had in fit, in the order of fit."""
         columns = checked_columns(groups, name, n, read=_as_given)
         if list(columns) == [None]:
             columns = {column_name(groups): columns[None]}
@@ -362,22 +381,7 @@ class GroupNames:
                 f"{name} has {_describe_columns(tuple(columns))}, but the groups in fit had "
                 f"{_describe_columns(self.titles)}: {cure}"
             )
-        numbers = []
-        first_number = 0  # of the groups of a column
-        for title, values in zip(fitted, self.values, strict=True):
-            words = name
-            if title is not None:
-                words = f"{name} column {title!r}"
-            column = columns[title]
-            if used is not None:
-                column = column[used]
-            cure = "give these rows a known group, or leave them out"
-            place = positions(column, values, words, "groups not seen in fit", cure)
-            numbers.append(first_number + place)
-            first_number += len(values)
-        if len(numbers) == 1:
-            return numbers[0]
-        return np.column_stack(numbers)
+        return {title: columns[title] for title in fitted}
 
 
 def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Groups
+from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import as_pandas, n_rows_of, reading, take
 from tailboost.core.html import html_details
 from tailboost.core.spelling import how_many
@@ -245,7 +245,6 @@ class Rule(StoredRule):
                 self.classes,
                 default,
             )
-        K = len(self.classes)
         classes = np.asarray(self.classes)
         check_named(probabilities)
         P = stacked(probabilities, list(probabilities), classes)
@@ -259,10 +258,21 @@ class Rule(StoredRule):
             for i, name in enumerate(probabilities)
         }
 
-        n = len(P)
-        group_number = group_numbers(groups, self.groups, n, "probabilities")
+        group_number = group_numbers(groups, self.groups, len(P), "probabilities")
         warn_of_other_groups(self.groups_named, {}, groups)
+        distribution, review_weight = self._weights(logs, group_number)
+        answers = classes[distribution.argmax(axis=1)]
+        if deferred is None or not self.defers:
+            return answers
+        return np.where(review_weight >= 0.5, deferred, answers.astype(object))
 
+    def _weights(self, logs: Mapping[str, Floats], group_number: Ints) -> tuple[Floats, Floats]:
+        """Return the weights of the parts that answer each label, shape (n, K), and that defer, shape (n,).
+
+        ``logs`` has log-probabilities by model, shape (n, K) each.
+        """
+        K = len(self.classes)
+        n = len(group_number)
         distribution = np.zeros((n, K))
         review_weight = np.zeros(n)
         for j, part in enumerate(self.parts):
@@ -275,11 +285,7 @@ class Rule(StoredRule):
                 costs = np.einsum("nk,nka->na", np.exp(z), action_costs)
                 distribution[np.arange(n), costs[:, :K].argmin(axis=1)] += weight
                 review_weight += part.weight * (costs.argmin(axis=1) == K)
-
-        answers = classes[distribution.argmax(axis=1)]
-        if deferred is None or not self.defers:
-            return answers
-        return np.where(review_weight >= 0.5, deferred, answers.astype(object))
+        return distribution, review_weight
 
     def _refuse_inferred(self) -> None:
         if any(part.inferred for part in self.parts):

@@ -232,12 +232,16 @@ def _typed(
     faults = []
     for name, column in raw.items():
         values = column.to_numpy(dtype=object).tolist()
-        numbers, n_no_numbers = as_written(values, feature=name not in other_roles)
-        columns[name] = column if numbers is None else numbers
+        texts = [value for value in values if isinstance(value, str)]
+        numbers = as_written(values, feature=name not in other_roles)
+        columns[name] = column
+        no_numbers = texts
+        if numbers is not None:
+            columns[name] = numbers
+            missing = np.flatnonzero(pandas.isna(numbers))
+            no_numbers = [values[i] for i in missing if isinstance(values[i], str)]
         remedy = cure.format(name, shell_word(name))
-        has_texts = numbers is None or n_no_numbers > 0
-        if has_texts and name not in {*other_roles, *unused}:
-            texts = [value for value in values if isinstance(value, str)]
+        if no_numbers and name not in {*other_roles, *unused}:
             subject = f"column {name!r} of {source}"
             try:
                 refuse_other_numbers(texts, subject, remedy=remedy)
@@ -245,12 +249,10 @@ def _typed(
                     _refuse_dates(column, subject)
             except ValueError as fault:
                 faults.append(str(fault))
-        if numbers is not None and n_no_numbers and name not in unused:
-            missing = np.flatnonzero(pandas.isna(numbers))
-            example = next(values[i] for i in missing if isinstance(values[i], str))
+        if numbers is not None and no_numbers and name not in unused:
             warnings.warn(
-                f"column {name!r} is read as numbers: {n_no_numbers:,} of {len(values):,} "
-                f"values are no numbers and count as missing (such as {example[:40]!r}){remedy}",
+                f"column {name!r} is read as numbers: {len(no_numbers):,} of {len(values):,} values "
+                f"are no numbers and count as missing (such as {no_numbers[0][:40]!r}){remedy}",
                 UserWarning,
                 stacklevel=3,  # the line that calls load_table
             )
