@@ -118,7 +118,7 @@ class RateLine:
         return "all" if self.subgroup is None else unit_name(self.subgroup)
 
     @property
-    def rows_text(self) -> str:
+    def size_text(self) -> str:
         """The effective number of rows; empty for a gap or ratio."""
         return _unless_nan(self.rows, "{:,.0f}")
 
@@ -504,7 +504,7 @@ class RateTable:
         if any(not np.isnan(line.low) for line in self.lines):
             text_of["95 % interval"] = "interval_text"
         elif not self.kind:
-            text_of["rows"] = "rows_text"
+            text_of["rows"] = "size_text"
         if any(line.limit for line in self.lines):
             text_of["limit"] = "limit_text"
             if not self.certificate:
@@ -527,7 +527,7 @@ class RateTable:
         rows_heading = "effective rows, (Σw)²/Σw²"
         if np.allclose(sizes, np.rint(sizes), rtol=1e-9):  # equal weights
             rows_heading = "different rows"
-        text_of = {self.kind: "subgroup_text", rows_heading: "rows_text"}
+        text_of = {self.kind: "subgroup_text", rows_heading: "size_text"}
         if len({line.rule for line in self.lines}) > 1:
             text_of["error of"] = "rule_text"
         return text_of
