@@ -203,7 +203,7 @@ def checked_table(classifier: Model, learner: Model, X: Table) -> Any:
 def learned_table(
     classifier: Model, learner: Model, X: Table, y: Column
 ) -> tuple[Any, Any, TableSchema | None]:
-    """Return the checked table of a fit, its labels, and the schema of its columns; an array has no schema.
+    """Return the checked table of a fit, its labels, and the schema of its columns, None for an array.
 
     scikit-learn's attributes of the classifier are set.
     """
