@@ -384,6 +384,33 @@ SETTINGS = {
 }  # fmt: skip
 
 
+def test_a_share_across_groups_costs_what_the_best_thresholds_by_group_cost():
+    """The groups need different prices: a common price leaves women half of the answers 1."""
+    limit = rates.representation(1, by="g") >= {"f": 0.55}
+
+    def drawn_rows(n, seed):
+        rng = np.random.default_rng(seed)
+        score, g = rng.random(n), rng.choice(["f", "m"], n)
+        return score[:, None], (rng.random(n) < score).astype(int), {"g": g}
+
+    further, labels, groups = drawn_rows(50_000, 99)
+    is_women = groups["g"] == "f"
+    errors_of_best = []
+    for of_women, of_men in product(np.linspace(0.0, 1.0, 51), repeat=2):
+        answers = further[:, 0] >= np.where(is_women, of_women, of_men)
+        if answers.any() and np.mean(is_women[answers]) >= 0.55:
+            errors_of_best.append(np.mean(answers != labels))
+
+    errors = []
+    for seed in range(4):
+        X, y, g = drawn_rows(1500, seed)
+        rule = tb.calibrate(tb.Scores(0, 1), X, y, groups=g, objective="error", limits=[limit], by_group=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # men have no limit
+            errors.append(np.mean(rule.predict(further, groups=groups) != labels))
+    assert np.mean(errors) <= min(errors_of_best) + 0.03
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("n", [300, 1500])

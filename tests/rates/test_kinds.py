@@ -499,7 +499,7 @@ def test_representation_at_the_boundary():
 
 @pytest.mark.slow
 def test_no_certificate_across_subgroups_is_false():
-    """`calibrate` with a threshold for each group: the limit is above the share of the best rule."""
+    """`calibrate` with a threshold for each group: without a limit women get half of the answers 1."""
     limit = rates.representation(1, by="g") >= {"f": 0.55}
     new, _, new_groups = scored(50_000, 99)
     certified = broken = 0
@@ -516,5 +516,5 @@ def test_no_certificate_across_subgroups_is_false():
         certified += 1
         answers = rule.predict(new, groups=new_groups)
         broken += represented(answers, new_groups["g"], "f") < 0.55
-    assert certified >= 10
+    assert certified >= 25
     assert broken <= 5  # of 30 with a probability of .05 each: .9997
