@@ -622,6 +622,9 @@ def test_errors_name_file_and_column(files, rule):
     swapped = ["tune", fresh, "--score", "label", "--target", "lang", "--out", files / "x.json"]
     assert "fresh.csv': column 'label' holds no number in row 0" in refused(*swapped)
     assert "has no column 'language'" in refused(*given, "--score", "p_toxic", "--group", "language")
+    line = refused("tune", scores, "--target", "Label", "--score", "P_toxic", "--group", "Lang", *given[4:])
+    assert "--score, --group, --target: " in line
+    assert "has no column 'P_toxic', 'Lang', 'Label'; did you mean 'p_toxic'? did you mean 'lang'?" in line
     assert "--positive" in refused(*given, "--score", "p_toxic", "--positive", "bad")
     line = refused(*given, "--score", "p_toxic", "--by-group", "language")
     assert "--by-group: " in line
@@ -637,6 +640,8 @@ def test_errors_name_file_and_column(files, rule):
     pd.read_csv(fresh).drop(columns="p_toxic").to_csv(files / "bare.csv", index=False)
     assert "bare.csv' has no column 'p_toxic'" in refused("certify", rule, files / "bare.csv")
     assert "selection data" in refused("certify", rule, scores)
+    line = refused("calibrate", scores, rule, "--model", files / "x.json")  # not: the ending of --model
+    assert "scores.csv' is not a model file, or is damaged: " in line
     pd.read_csv(fresh).replace({"label": {"ok": "fine"}}).to_csv(files / "other.csv", index=False)
     assert "labels that the model does not know: 'fine'" in refused("certify", rule, files / "other.csv")
     pd.read_csv(fresh).replace({"lang": {"de": "fr"}}).to_csv(files / "french.csv", index=False)
@@ -1263,7 +1268,7 @@ def test_rows_without_score_are_named_as_in_the_file(tmp_path):
     table.to_csv(tmp_path / "s.csv", index=False)
     given = ["tune", tmp_path / "s.csv", "--score", "p", "--target", "y", "--out", tmp_path / "r.json"]
     line = refused(*given)
-    assert "2 of 400 rows have no score 'p' (row 17, 350)" in line
+    assert "2 of 400 rows have no score 'p' (row 17, 350, counted from 0)" in line
     assert "--missing SCORE" in line
     done(*given, "--missing", "0", "--limit", "miss(1) <= 40%")
     line = refused("predict", tmp_path / "r.json", tmp_path / "s.csv", "--out", tmp_path / "r.json")

@@ -162,6 +162,23 @@ def test_a_model_file_notes_how_its_table_was_written(command, tmp_path):
     assert "--encoding cp1252" in refused("predict", model, fresh)
 
 
+def test_one_start_tells_of_encoding_separator_decimal_sign_and_columns(tmp_path):
+    fresh = german(table(1), tmp_path / "german.csv")
+    said = refused("tune", fresh, "--score", "Value", "--target", "y", *LIMIT, "--out", tmp_path / "r.json")
+    for found in ("--encoding cp1252", "--sep ';'", "--decimal ,", "then 'value', 'site', 'y'"):
+        assert found in said
+    tabs = tmp_path / "tabs.csv"
+    table(1).to_csv(tabs, index=False, sep="\t")
+    said = refused("fit", tabs, "--target", "y", "--model", tmp_path / "m.model")
+    assert "if a tab separates values, state --sep tab" in said
+    plain = tmp_path / "plain.csv"
+    table(1).to_csv(plain, index=False)
+    said = refused("fit", plain, "--target", "Y", "--group", "Site", "--model", tmp_path / "m.model")
+    assert "has no column 'Y' (target), 'Site' (group); did you mean 'y'? did you mean 'site'?" in said
+    said = refused("fit", plain, "--target", "y", "--group", "place", "--model", tmp_path / "m.model")
+    assert "has no column 'place' (group); it has 'value', 'site', 'y'" in said
+
+
 def test_a_rule_file_notes_how_its_table_was_written(tmp_path):
     """Later commands read the same kind of file without the options; another kind needs them."""
     for number, name in enumerate(("selection", "fresh")):
@@ -173,11 +190,13 @@ def test_a_rule_file_notes_how_its_table_was_written(tmp_path):
     answers = done("predict", rule, fresh)
     assert answers == done("predict", rule, fresh, *signs)
     assert answers.startswith("row;prediction;")
+    assert "--group: the rule reads no group" in refused("rule", rule, "--sql", "--group", "site")
     table(1).to_csv(tmp_path / "commas.csv", index=False)
     assert "if ',' separates values, state --sep ','" in refused("predict", rule, tmp_path / "commas.csv")
     (tmp_path / "text.csv").write_text("value,y,text\n1,no,a\n2,yes,b; c\n")
     said = refused("predict", rule, tmp_path / "text.csv")
     assert "line 3 has 2 values, the header has 1; if ',' separates them, state --sep ','" in said
+    assert "the columns are then 'value', 'y', 'text'" in said
     options = ("--sep", ",", "--decimal", ".", "--encoding", "utf-8")
     done("predict", rule, tmp_path / "commas.csv", *options)
     for csv in ({"sep": ";;"}, {"encoding": "utf-9"}, [1]):  # a forged file

@@ -61,7 +61,7 @@ def test_one_group_is_compared_with_nothing_and_that_is_said(limit):
 def test_a_unit_without_rows_is_named_where_it_is_limited():
     never = np.where(SEX == "m", "no", Y)
     _, said = chosen(MISSED <= {"m": 0.1}, y=never)
-    assert "m has no rows, so that nothing is known of it" in said
+    assert "m has no rows with label 'yes', so that nothing is known of it" in said
     _, said = chosen(SELECTED <= {"m": 0.3}, weight=np.where(SEX == "f", 1.0, 0.0))
     assert "m has no rows, so that nothing is known of it" in said
 

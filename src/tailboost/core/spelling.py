@@ -209,7 +209,7 @@ def other_separator(names: Sequence[Any]) -> str:
     match = re.search(separators, "".join(map(str, names)))
     if match is None:
         return ""
-    return f"{columns}; if {match[0]!r} separates values, state {sep_of(match[0])}"
+    return f"{columns}; if {sign_words(match[0])} separates values, state {sep_of(match[0])}"
 
 
 def if_no_header(names: Iterable[Any], table: Any = None) -> str:
@@ -229,6 +229,11 @@ def if_no_header(names: Iterable[Any], table: Any = None) -> str:
                 "write a line of column names above it"
             )
     return ""
+
+
+def sign_words(sign: str) -> str:
+    """Return the words for a separator in a sentence."""
+    return "a tab" if sign == "\t" else repr(sign)
 
 
 def sep_of(sign: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tailboost.core.spelling import as_typed, if_no_header, sep_of
+from tailboost.core.spelling import as_typed, if_no_header, listed, sep_of, sign_words
 from tailboost.core.written_numbers import with_points
 
 _OPENERS: dict[str, Callable[..., Any]] = {
@@ -112,8 +112,8 @@ def read_raw(
         raise ValueError(f"{str(path)!r} {fault}; a file is needed")
     if suffix is None:
         raise ValueError(
-            f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}; save the "
-            "table of another program as CSV"
+            f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}: give a file "
+            "of text a name that ends in .csv, and save the table of another program as CSV"
         )
     _check_content(path, suffix)
     if suffix in _OPENERS:
@@ -208,10 +208,19 @@ def _read_csv(
         example = as_typed("encoding='cp1252'", "--encoding cp1252")
         raise ValueError(
             f"{str(path)!r} is not {str(encoding).upper()} text: {error}; state its encoding, "
-            f"such as {example}"
+            f"such as {example}{_further_fault(path, opener, sep)}"
         ) from error
     except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
         raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
+
+
+def _further_fault(path: Path, opener: Callable[..., Any], sep: str) -> str:
+    """Return what else is wrong in a file of another encoding, such as its separator, or an empty text."""
+    try:
+        _check_csv(path, opener, sep, "latin-1")  # has a character for each byte
+    except (ValueError, csv.Error) as fault:
+        return f". And {fault}"
+    return ""
 
 
 def _check_csv(
@@ -286,17 +295,19 @@ def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
     for other in ";\t|,":
         if other == sep:
             continue
-        numbers = []
-        for fields in (header, row):
-            lines = sep.join(fields).splitlines()  # as in the file
-            numbers.append(len(next(csv.reader(lines, delimiter=other), [])))
-        n_names, n_values = numbers
-        if n_names > 1 and (n_names == n_values or len(header) == 1):
+        names, their_values = (
+            next(
+                csv.reader(sep.join(fields).splitlines(), delimiter=other), []
+            )  # as in the file
+            for fields in (header, row)
+        )
+        if len(names) > 1 and (len(names) == len(their_values) or len(header) == 1):
             option = sep_of(other)
             values = sep.join(row).split(other)
             if sep == "," and any(_DECIMAL_COMMA.fullmatch(value) for value in values):
                 option += " and " + as_typed("decimal=','", "--decimal ,")
-            return f"; if {other!r} separates them, state {option}"
+            columns = f"the columns are then {listed(names)}"
+            return f"; if {sign_words(other)} separates them, state {option}; {columns}"
     if len(header) == 1:
         return "; if the first line is a title, delete it, so that the names of the columns come first"
     advice = f"; put a name or text that contains {sep!r} in double quotes"

@@ -485,12 +485,12 @@ class Rate(Expression):
 
     @property
     def without_rows(self) -> str:
-        """Words for a subgroup without a row in the denominator: "has no rows" and similar."""
+        """Words for a subgroup without a row in the denominator, such as "has no rows with label 1"."""
         if self.kind == "precision":
             return f"has no row with the answer {self.label!r}"
         if self.is_ratio:
             return "has no row that counts"
-        return "has no rows"
+        return f"has no {self.counted_rows}"
 
     @property
     def counted_rows(self) -> str:

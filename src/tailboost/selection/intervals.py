@@ -416,7 +416,8 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     bounds = limit.bounds(terms.names)
     empty = [subgroups[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
     if empty:
-        return f"{limit}: {', '.join(empty[:SUBGROUPS_NAMED])} has no rows, so that nothing is known of it"
+        names = ", ".join(empty[:SUBGROUPS_NAMED])
+        return f"{limit}: {names} {limit.rate.without_rows}, so that nothing is known of it"
     for i in np.argsort(sizes, kind="stable"):
         # At this rate of errors, n rows have no error with probability .05.
         undetected = 1.0 - 0.05 ** (1.0 / max(sizes[i], 1e-300))

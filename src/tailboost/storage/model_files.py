@@ -103,7 +103,8 @@ def _content(path: Path, max_bytes: int) -> bytes:
         raise Unreadable(f"is not a model file but JSON; {cure}")
     if not content.startswith(b"PK"):
         cure = as_typed(
-            "save_model writes a model file", "MODEL is the first argument, DATA the second"
+            "save_model writes a model file",
+            "tailboost fit writes model files, and MODEL stands before DATA",
         )
         raise Unreadable(f"is not a model file, or is damaged: {cure}")
     if content.count(_ENTRY) > _MOST_ENTRIES:

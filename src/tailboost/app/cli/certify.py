@@ -422,12 +422,12 @@ def _model_to_calibrate(request: _Request, model: Path, selection: Path | None) 
         raise BadInput(
             "DATA is missing: name the table of fresh rows, or the --score column of MODEL"
         )
+    stored = score_rules.read_model(model)
     if shared.is_rule_file(model) != shared.is_rule_file(out):
         raise BadInput(
-            "--model: a rule file (.json) gives a rule file, and a model file a model file; "
-            "MODEL is the first argument, DATA the second"
+            "--model: a rule file (.json) gives a rule file, and a model file (.model) a model "
+            f"file; {str(model)!r} cannot give {str(out)!r}"
         )
-    stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
         shared.check_output("--model", out, model, selection, request.previous, *request.files)
         if selection is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from tailboost.core.array_types import Table
 from tailboost.core.checks import reading
 from tailboost.core.files import write_output
 from tailboost.core.long_work import doing
-from tailboost.core.spelling import warn_alike
+from tailboost.core.spelling import other_separator, warn_alike
 from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.rows.fingerprints import digest
@@ -101,17 +101,7 @@ def score_rows(
         "--group": columns,
         "--target": [target],
     }
-    for option, names in needed.items():
-        for name in names:
-            if name is not None and name not in table:
-                advice = columns_instead(list(table), name, "it has", table)
-                absent = f"{str(data)!r} has no column {name!r}"
-                if name in read_by_rule:
-                    raise BadInput(
-                        f"{absent}, which the rule or its limits read; {advice}; if it has another name "
-                        "there, rename it in the file"
-                    )
-                raise BadInput(f"{option}: {absent}; {advice}")
+    _refuse_absent(needed, table, data, read_by_rule)
     features = pd.DataFrame(
         {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
     )
@@ -126,6 +116,31 @@ def score_rows(
     return replace(rows, y=labels)
 
 
+def _refuse_absent(
+    needed: Mapping[str, Sequence[str | None]],
+    table: Table,
+    data: Path,
+    read_by_rule: Sequence[str],
+) -> None:
+    """Raise `BadInput` with all needed columns, by option, that the table of a file ``data`` lacks."""
+    absent: dict[str, str] = {}
+    for option, names in needed.items():
+        for name in names:
+            if name is not None and name not in table:
+                absent.setdefault(name, option)
+    if not absent:
+        return
+    fault = f"{str(data)!r} has no column {', '.join(map(repr, absent))}"
+    advice = columns_instead(list(table), [*absent], "it has", table)
+    if {*absent} <= {*read_by_rule}:
+        fault += ", which the rule or its limits read"
+        if not other_separator(list(table)):
+            advice += "; if a column has another name there, rename it in the file"
+        raise BadInput(f"{fault}; {advice}")
+    options = ", ".join(dict.fromkeys(absent.values()))
+    raise BadInput(f"{options}: {fault}; {advice}")
+
+
 def _refuse_missing_scores(features: Table, data: Path) -> None:
     """Raise `BadInput` with the first rows of a file ``data`` without a score."""
     for name, scores in features.items():
@@ -137,8 +152,8 @@ def _refuse_missing_scores(features: Table, data: Path) -> None:
             numbers += ", …"
         raise BadInput(
             f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score "
-            f"{name!r} (row {numbers}); drop them, or tune with --missing SCORE, the score of "
-            "such rows"
+            f"{name!r} (row {numbers}, counted from 0); drop them, or tune with --missing SCORE, "
+            "the score of such rows"
         )
 
 

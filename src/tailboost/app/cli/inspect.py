@@ -340,6 +340,8 @@ def rule(
     elif as_json:
         shared.tell_json(decision_rule.to_dict())
     elif sql:
+        if group is not None and not judged(classifier).by_group:
+            raise BadInput("--group: the rule reads no group; leave the option out")
         names = _names_for_sql(decision_rule, columns, **held)
         result = "deferred" if deferred else "action"
         with shared.bad_input("--sql: "):

@@ -127,7 +127,7 @@ class NewRows:
     def _present(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput`, which begins with the option, for an absent one."""
         if name not in self.table:
-            has = columns_instead(list(self.table), name, "they have", self.table)
+            has = columns_instead(list(self.table), [name], "they have", self.table)
             raise BadInput(f"{option}: the data have no column {name!r}; {has}")
         return self.table[name]
 
@@ -188,12 +188,14 @@ class NewRows:
         return pd.DataFrame(groups, dtype="category")
 
 
-def columns_instead(columns: list[Any], name: str, has: str, table: Any = None) -> str:
-    """Return advice for a table without a column of this name: another separator, or its columns.
+def columns_instead(
+    columns: list[Any], names: Sequence[str], has: str, table: Any = None
+) -> str:
+    """Return advice for a table without columns of these names: another separator, or its columns.
 
     ``has`` begins the list of its columns, as "it has". Values of ``table`` among the names are pointed out.
     """
-    suggestion = did_you_mean(name, map(str, columns))
+    suggestion = "".join(did_you_mean(name, map(str, columns)) for name in names)
     return (
         other_separator(columns)
         or f"{suggestion}{has} {listed(columns)}{if_no_header(columns, table)}"

@@ -299,7 +299,7 @@ class _Bounds:
 def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
     """Return the labels of a batch (None for a missing label); None without a column of labels."""
     if target is not None and target not in rows.table:
-        has = columns_instead(list(rows.table), target, "they have", rows.table)
+        has = columns_instead(list(rows.table), [target], "they have", rows.table)
         raise BadInput(f"--target: the data have no column {target!r}; {has}")
     name = target or stored.target
     if name is None or name not in rows.table:

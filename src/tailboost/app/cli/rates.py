@@ -240,7 +240,7 @@ def _check_divisions(
             if names_in_file is not None:
                 names = list(names_in_file())
                 if str(name) not in names:
-                    has = columns_instead(names, str(name), "they have")
+                    has = columns_instead(names, [str(name)], "they have")
                     advice = f"the data have no such column; {has}"
             raise BadInput(f"{rate!r} needs the groups of {name!r}; {advice}")
 

@@ -182,10 +182,16 @@ def load_table(
 def _check_roles(roles: Mapping[str, Sequence[str]], frame: Any, source: str) -> None:
     """Raise ValueError if a column with a role is absent, or is the target and something else."""
     (target,) = roles["target"]
+    absent = {
+        name: role
+        for role, role_names in roles.items()
+        for name in role_names
+        if name not in frame
+    }
+    if absent:
+        raise ValueError(_no_columns(absent, frame, source))
     for role, role_names in roles.items():
         for name in role_names:
-            if name not in frame:
-                raise ValueError(_no_column(role, name, frame, source))
             if role != "target" and name == target:
                 raise ValueError(
                     f"{source}: column {name!r} is the target; it cannot be the {role} column "
@@ -261,24 +267,26 @@ def _typed(
     return pandas.DataFrame(columns, index=raw.index)
 
 
-def _no_column(role: str, name: str, frame: Any, source: str) -> str:
-    """Return the message about a missing column of a table, needed for a role such as "group"."""
-    message = f"{source} has no column {name!r} ({role})"
+def _no_columns(absent: Mapping[str, str], frame: Any, source: str) -> str:
+    """Return the message about columns that a table lacks, each with its role, such as "group"."""
+    needed = ", ".join(f"{name!r} ({role})" for name, role in absent.items())
+    message = f"{source} has no column {needed}"
     names = frame.columns.tolist()
     advice = other_separator(names)
     if advice:
         return f"{message}: {advice}"
-    parts = str(name).split(",")
-    if len(parts) > 1 and all(part.strip() in names for part in parts):
-        way = as_typed("as a list", f"--{role} once for each")
-        return f"{message}; name each column by itself, {way}"
-    hint = did_you_mean(str(name), names)
-    if hint:
-        return f"{message}; {hint.strip()}"
+    for name, role in absent.items():
+        parts = str(name).split(",")
+        if len(parts) > 1 and all(part.strip() in names for part in parts):
+            way = as_typed("as a list", f"--{role} once for each")
+            return f"{message}; name each column by itself, {way}"
+    hints = [did_you_mean(str(name), names) for name in absent]
+    if all(hints):
+        return f"{message}; {''.join(hints).strip()}"
     listed = ", ".join(map(repr, names[:20]))
     if len(names) > 20:
         listed += ", …"
-    return f"{message}; it has {listed}{if_no_header(names, frame)}"
+    return f"{message}; {''.join(hints)}it has {listed}{if_no_header(names, frame)}"
 
 
 def _labels(column: Column, source: str, written: object) -> Any:
