@@ -781,7 +781,6 @@ class LabelSelection:
         row_limits = [limit for limit in limits if _is_of_rows(limit)]
         row_bounds = np.array([dict(limit.bound)[ANY] for limit in row_limits])
         pair_bounds = row_bounds
-
         classifier = self.classifier
         best: LabelRules | None = None
         best_rank = (np.inf, np.inf)
@@ -798,22 +797,22 @@ class LabelSelection:
                 if best is None:
                     raise
                 break
-
             label_rules = {score.name: score.rule(classifier) for score in self.scores}
             rules = self.with_rates(label_rules, limits)
             excess = _largest_excess(rules)
-            values = [line.value for line in classifier.rates_.lines]
-            rank = (excess, values[0])  # the first line is the objective
-            if best is None or rank < best_rank:
+            objective, *rates_of_limits = [line.value for line in classifier.rates_.lines]
+            if best is None or (excess, objective) < best_rank:
                 best = rules
-                best_rank = rank
+                best_rank = (excess, objective)
 
             # The limits on rows are the last ones.
-            pair_rates = np.array(values[len(values) - len(row_bounds) :])
+            pair_rates = np.array(rates_of_limits[len(rates_of_limits) - len(row_limits) :])
             row_rates = np.array([line.value for line in rules.lines if line.subgroup == ANY])
-            is_binding = (pair_bounds < row_bounds) & ~(pair_rates < pair_bounds * (1 - CLOSE))
-            is_close = row_rates >= row_bounds * (1 - CLOSE)
-            if excess == 0.0 and (is_close | ~is_binding).all():
+            holds_rows_back = (pair_bounds < row_bounds) & ~(
+                pair_rates < pair_bounds * (1 - CLOSE)
+            )
+            has_room = row_rates < row_bounds * (1 - CLOSE)
+            if excess == 0.0 and not (holds_rows_back & has_room).any():
                 break
             # The rates of pairs and rows are assumed proportional.
             ratio = quotient(pair_rates, row_rates, 1.0)

@@ -642,19 +642,12 @@ class Certificate:
     def cells(self) -> Cells:
         """Return the table of bounds, each limit above its subgroups; of many bounds the largest."""
         printed = self._printed
-        families: dict[tuple[str, str], list[CertifiedBound]] = {}
-        for bound in printed:
-            # A gap or ratio stands below its rates, with its limit.
-            limit = "" if bound.subgroup in COMPARISONS else bound.limit
-            families.setdefault((bound.quantity, limit), []).append(bound)
-        families_with_limit_first = sorted(families.items(), key=lambda item: not item[0][1])
-        all_are_limits = all(bound.is_limit for bound in printed)
-        any_is_missed = any(bound.certified is False for bound in printed)
         first_head = "limit" if any(bound.limit for bound in printed) else "bound on"
         heads = [first_head, "rows", "estimate", "bound", DEFERRED_OF_ALL, "result", "reason"]
+        shows_bounds = not all(bound.is_limit for bound in printed)
+        shows_results = any(bound.certified is False for bound in printed)
         rows = []
-        for (quantity, limit), family in families_with_limit_first:
-            title = f"{quantity} {limit}".strip()
+        for title, family in _families(printed).items():
             in_one_row = len(family) == 1 and family[0].subgroup in (None, *COMPARISONS)
             if not in_one_row:
                 rows.append([title, *[""] * (len(heads) - 1)])
@@ -664,15 +657,11 @@ class Certificate:
                     # Estimate and bound of the worst subgroup may be of two subgroups.
                     "" if bound.kind == "worst" else f"{bound.n:,}",
                     bound.estimate_text,
-                    bound.bound_text,
+                    bound.bound_text if shows_bounds else "",
                     bound.deferred_text,
-                    CERTIFIED_WORDS[bound.certified],
+                    CERTIFIED_WORDS[bound.certified] if shows_results else "",
                     bound.reason,
                 ]
-                if all_are_limits:
-                    row[heads.index("bound")] = ""
-                if not any_is_missed:
-                    row[heads.index("result")] = ""
                 rows.append(row)
         heads, rows = filled_columns(heads, rows)
         n_omitted = len(self.bounds) - len(printed)
@@ -711,6 +700,19 @@ class Certificate:
         caption = f"{percent(self.confidence)} confidence for all bounds, from {self.n_rows:,} fresh rows"
         limits_display = display("LimitsDisplay")  # imports matplotlib
         return limits_display(self.limit_lines(), name=caption).plot(ax=ax, **kwargs)
+
+
+def _families(bounds: Sequence[CertifiedBound]) -> dict[str, list[CertifiedBound]]:
+    """Return bounds by the quantity and limit that they share, those with a limit first."""
+    with_limit: dict[str, list[CertifiedBound]] = {}
+    without_limit: dict[str, list[CertifiedBound]] = {}
+    for bound in bounds:
+        # A gap or ratio stands below its rates, with its limit.
+        if bound.limit and bound.subgroup not in COMPARISONS:
+            with_limit.setdefault(f"{bound.quantity} {bound.limit}", []).append(bound)
+        else:
+            without_limit.setdefault(bound.quantity, []).append(bound)
+    return with_limit | without_limit
 
 
 def _first_cell(bound: CertifiedBound, title: str | None) -> str:

@@ -218,21 +218,29 @@ class TighterRules:
                 if stated.limit != str(limit) or line is None or np.isnan(stated.bound):
                     continue
                 if limit.compares:
-                    compared = [
+                    rate_lines = [
                         other
                         for other in selection.estimates
                         if other.rate == line.rate and other.subgroup != limit.form
                     ]
-                    power = predicted_power_to_compare(compared, limit, ratio, self.level)
-                    values = np.array([other.value for other in compared])
-                    is_counted = np.ptp(values) > 0.0 or ((values > 0.0) & (values < 1.0)).all()
+                    power = predicted_power_to_compare(rate_lines, limit, ratio, self.level)
+                    yield power, _any_may_differ(rate_lines)
                 else:
-                    bound = float(stated.bound)
-                    power = predicted_power(line, bound, limit, ratio, self.level)
-                    is_counted = line.high > line.low
-                    if limit.rate.is_share:
-                        is_counted = limit.against(line.value) > 0.0
-                yield power, bool(is_counted)  # False for NaN, of a rate without rows
+                    power = predicted_power(line, float(stated.bound), limit, ratio, self.level)
+                    yield power, _counts_against(line, limit)
+
+
+def _any_may_differ(rate_lines: Sequence[Any]) -> bool:
+    """Return whether rates of subgroups differ, or have counted and other rows, so that they may differ."""
+    values = np.array([line.value for line in rate_lines])
+    return bool(np.ptp(values) > 0.0 or ((values > 0.0) & (values < 1.0)).all())
+
+
+def _counts_against(line: Any, limit: Limit) -> bool:
+    """Return whether a row counts against a limit; False for a rate without rows."""
+    if limit.rate.is_share:
+        return bool(limit.against(line.value) > 0.0)
+    return bool(line.high > line.low)
 
 
 def _deviation(line: Any) -> Any:

@@ -317,6 +317,21 @@ class GrowthLimits(NamedTuple):
     wait: int  # fewest trees to wait for it
 
 
+class GrowingFold(NamedTuple):
+    """A model that grows without the rows of one fold."""
+
+    held_out_rows: Mask
+    fitted_rows: Mask
+    stages: Any  # generator of the same model after each stage
+    table: Any  # of the rows held out
+    step: int  # stages between two losses
+
+    def next_model(self) -> Any:
+        """Return the model after the next stages."""
+        *_, model = islice(self.stages, self.step)
+        return model
+
+
 class BoostSession(HistSession):
     """Fits of boosted trees, whose class probabilities can be averaged over folds and rounds."""
 
@@ -411,46 +426,59 @@ class BoostSession(HistSession):
         held_out = fold >= 0
         if not held_out.any():
             return []
-        fold_rows = [fold == j for j in range(int(fold.max()) + 1)]
-        fitted_rows = [~mask for mask in fold_rows]
-        if rows is not None:
-            fitted_rows = [rows & mask for mask in fitted_rows]
-        if self.backend == "xgboost":
-            step = STEP
-            growing = [self._by_xgboost(weight, mask, whole=True) for mask in fitted_rows]
-            tables = [self.values(self.table[mask]) for mask in fold_rows]
-        else:  # `grow` chooses the steps
-            step = 1
-            growing = [self.stages(weight, seed, mask) for mask in fitted_rows]
-            tables = [self.table[mask] for mask in fold_rows]
+        folds = []
+        for j in range(int(fold.max()) + 1):
+            fitted_rows = fold != j
+            if rows is not None:
+                fitted_rows &= rows
+            folds.append(self._growing_fold(fold == j, fitted_rows, weight, seed))
         loss_weight = weight[held_out]
         if not loss_weight.any():  # the player weighs other rows alone
             loss_weight = np.ones(len(loss_weight))
         limits = self._limits_of_growth(fold)
         scores = np.zeros((len(fold), self.n_classes))
-        models: list[Any] = [None] * len(fold_rows)
+        models: list[Any] = []
         least_loss = np.inf
         best_size = 0
         scale = 1.0
         size = 0
         while size < limits.most and size - best_size < max(limits.wait, WAIT * size):
-            for j, stages in enumerate(growing):
-                # The step of one fold is not interrupted: each fold sets its weights in the binned table.
-                *_, models[j] = islice(stages, step)
-                scores[fold_rows[j]] = self._scores(models[j], tables[j])
-            if self.backend == "sklearn":
-                size = models[0].model_.n_iter_
-            else:
-                size = models[0]._booster.num_boosted_rounds()
+            # The step of one fold is not interrupted: each fold sets its weights in the binned table.
+            models = [growing.next_model() for growing in folds]
+            for growing, model in zip(folds, models, strict=True):
+                scores[growing.held_out_rows] = self._scores(model, growing.table)
+            size = self._n_trees(models[0])
             loss, scale = _scaled_loss(scores[held_out], self.y[held_out], loss_weight, scale)
             if loss < least_loss * (1.0 - limits.gain):
                 least_loss = loss
                 best_size = size
-        for stages in growing:
-            stages.close()
+        for growing in folds:
+            growing.stages.close()
         if self.backend == "sklearn":  # the stages were one growing model
-            return [self._fit_trees(best_size, weight, seed, mask) for mask in fitted_rows]
+            return [
+                self._fit_trees(best_size, weight, seed, growing.fitted_rows)
+                for growing in folds
+            ]
         return [model.first(best_size) for model in models]
+
+    def _growing_fold(
+        self, held_out_rows: Mask, fitted_rows: Mask, weight: Floats, seed: int
+    ) -> GrowingFold:
+        """Return the stages of a model fitted to some rows, and the table of the rows held out."""
+        if self.backend == "xgboost":
+            stages = self._by_xgboost(weight, fitted_rows, whole=True)
+            table = self.values(self.table[held_out_rows])
+            return GrowingFold(held_out_rows, fitted_rows, stages, table, step=STEP)
+        stages = self.stages(weight, seed, fitted_rows)  # `grow` chooses the steps
+        return GrowingFold(
+            held_out_rows, fitted_rows, stages, self.table[held_out_rows], step=1
+        )
+
+    def _n_trees(self, model: _HistClassifier) -> int:
+        """Return the number of trees (of each class) of a growing model."""
+        if self.backend == "sklearn":
+            return int(model.model_.n_iter_)
+        return int(model._booster.num_boosted_rounds())
 
     def _limits_of_growth(self, fold: Ints) -> GrowthLimits:
         """Return the limits of the growth without each fold, which depend on the number of rows."""

@@ -712,27 +712,30 @@ class Rule(StoredRule):
         ``action_costs`` has shape (2, A). Deferral must be cheaper than both labels, so an end between ranges
         of deferral and of a label belongs to the label.
         """
-        (_, lowest), *higher = _ranges(action_costs)
+        ranges = _ranges(action_costs)
         K = len(self.classes)
-        actions = [*map(str, self.classes), HUMAN_REVIEW]
+        lowest, *higher = [action for _, action in ranges]
+        ends = [f"{end:.{self._digits}g}" for end, _ in ranges[1:]]  # below each higher range
         P = f"P({self.classes[1]})"
+        if not higher and lowest == K:
+            return f"{HUMAN_REVIEW} for every row"
         if not higher:
-            if lowest == K:
-                return f"{HUMAN_REVIEW} for every row"
             return f"predicts {self.classes[lowest]!r} for every row"
         if action_costs.shape[1] == K:
-            ((end, action),) = higher
-            return f"predicts {self.classes[action]!r} if {P} > {end:.{self._digits}g}"
-        ends = [f"{end:.{self._digits}g}" for end, _ in higher]
-        in_upper = [below == K for below in [lowest, *(action for _, action in higher)]]
+            return f"predicts {self.classes[higher[0]]!r} if {P} > {ends[0]}"
+
+        is_deferral_below = [action == K for action in (lowest, *higher[:-1])]  # of each end
+        names = [*map(str, self.classes), HUMAN_REVIEW]
         words = []
-        for i, (_, action) in enumerate(higher[:-1]):
-            from_end = "<=" if in_upper[i] else "<"
-            to_end = "<" if in_upper[i + 1] else "<="
-            words.append(f"{ends[i]} {from_end} {P} {to_end} {ends[i + 1]}: {actions[action]}")
-        sign = ">=" if in_upper[len(words)] else ">"
-        words.append(f"{P} {sign} {ends[-1]}: {actions[higher[-1][1]]}")
-        return "; ".join([*reversed(words), f"else {actions[lowest]}"])
+        for i, action in enumerate(higher):
+            sign = ">=" if is_deferral_below[i] else ">"
+            range_words = f"{P} {sign} {ends[i]}"
+            if i + 1 < len(higher):
+                from_end = "<=" if is_deferral_below[i] else "<"
+                to_end = "<" if is_deferral_below[i + 1] else "<="
+                range_words = f"{ends[i]} {from_end} {P} {to_end} {ends[i + 1]}"
+            words.append(f"{range_words}: {names[action]}")
+        return "; ".join([*reversed(words), f"else {names[lowest]}"])
 
 
 def _ranges(action_costs: Floats) -> list[tuple[float, int]]:

@@ -391,18 +391,8 @@ class Summary(PrintedSummary):
     @property
     def headline(self) -> str:
         """One sentence: the largest error of a subgroup, or the objective, and the value of the reference."""
-        reference_value = self.reference_value
-        if self.single == self.reference or self.largest_error is not None or self.dropped:
-            reference_value = None
-        objective = (
-            f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved_on_all:.3f}"
-        )
-        if self.upper is not None:
-            objective += f" (at most {self.upper:.3f}, 95 %)"
-        if reference_value is not None:
-            objective += f"; {self.reference}: {reference_value:.3f}"
         if self.errors is None or self.errors.worst is None:
-            return f"{objective}{self._reference_alone}."
+            return f"{self._objective_words}{self._reference_alone}."
         name, error, interval = self.errors.worst
         text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %"
         if interval is not None:
@@ -412,14 +402,31 @@ class Summary(PrintedSummary):
             n = len(self.errors.of_rule("predict"))
             text += f" (the largest of {n} estimates on the rows that selected the rule)"
         largest = f"largest error by {self.errors.kind}"
+        reference_value = self._compared_value
         if self.objective == largest and reference_value is not None:
             # The reference may have its largest error in another subgroup.
             text += f"; the {largest} of {self.reference} is {100 * reference_value:.0f} %"
-        elif self.objective != largest and (
-            self.overall_line is None or self.objective != OVERALL
-        ):
-            text += f". {objective}"
+        overall_is_printed = self.objective == OVERALL and self.overall_line is not None
+        if self.objective != largest and not overall_is_printed:
+            text += f". {self._objective_words}"
         return f"{text}{self._reference_alone}."
+
+    @property
+    def _compared_value(self) -> float | None:
+        """The objective of the reference, if it can be compared with that of the rule; otherwise None."""
+        if self.single == self.reference or self.largest_error is not None or self.dropped:
+            return None
+        return self.reference_value
+
+    @property
+    def _objective_words(self) -> str:
+        """The objective of the rule, its upper end on new rows if known, and that of the reference."""
+        words = f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved_on_all:.3f}"
+        if self.upper is not None:
+            words += f" (at most {self.upper:.3f}, 95 %)"
+        if self._compared_value is not None:
+            words += f"; {self.reference}: {self._compared_value:.3f}"
+        return words
 
     @property
     def _reference_alone(self) -> str:

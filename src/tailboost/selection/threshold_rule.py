@@ -602,21 +602,39 @@ class ThresholdRule(StoredRule):
         """
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"name: {name!r} is no name of a function")
-        if self.missing is None:
-            if_missing = "raise ValueError('no score')"
-        else:
+        head = f"def {name}(score):"
+        bands = [f"    bands = {self.bands[0]!r}"]
+        if self.groups is not None:
+            head = f"def {name}(score, group, *, default=...):"
+            bands = self._source_of_bands(self.groups)
+        lines = [
+            head,
+            *self._source_of_score(label),
+            *bands,
+            "    action = bands[0][1]",
+            "    for lower, above in bands[1:]:",
+            "        if score >= lower:",
+            "            action = above",
+            "    return action",
+        ]
+        return "\n".join(lines) + "\n"
+
+    # Labels and names may contain any text, so they stand in literals only.
+
+    def _source_of_score(self, label: Any) -> list[str]:
+        """Return the lines of a Python function that describe it, and check the score."""
+        label, is_first = self._label_held(label)
+        score_words = "a score"
+        if self.model is not None:
+            score_words = f"the probability of label {label!r}"
+        words = f"Return the answer to {score_words}: {self}"
+        if_missing = "raise ValueError('no score')"
+        if self.missing is not None:
             if_missing = f"score = {self.missing!r}"
         kind = self._kind
         outside = f" is outside the range of {kind.plural}"
         if np.isfinite([kind.lower, kind.upper]).all():
             outside += f", {kind.lower:g} to {kind.upper:g}"
-        score_words = "a score"
-        label, is_first = self._label_held(label)
-        if self.model is not None:
-            score_words = f"the probability of label {label!r}"
-        words = f"Return the answer to {score_words}: {self}"
-
-        # Labels and names may contain any text, so they stand in literals only.
         lines = [
             f"    {words!r}",
             "    if isinstance(score, str):",
@@ -628,48 +646,37 @@ class ThresholdRule(StoredRule):
             "    score = float('nan') if score is None else float(score + 0)",
             "    if score != score:",
             f"        {if_missing}",
-            f"    elif not {self._kind.source('score')}:",
+            f"    elif not {kind.source('score')}:",
             f"        raise ValueError(f'the score {{score!r}}' {outside!r})",
         ]
         if is_first:
             lines += ["    else:", "        score = 1 - score"]
+        return lines
 
-        if self.groups is None:
-            head = f"def {name}(score):"
-            lines.append(f"    bands = {self.bands[0]!r}")
-        else:
-            head = f"def {name}(score, group, *, default=...):"
-            by_group = dict(zip(self.groups, self.bands, strict=True))
-            if_no_group = []
-            if MISSING_GROUP in self.groups:
-                if_no_group = [
-                    "    if group is None or group != group:",
-                    f"        group = {MISSING_GROUP!r}",
-                ]
-            group_names = ", ".join(map(repr, self.groups))
-            answers = ", ".join(map(repr, answers_by_default(self.classes)))
-            no_answer = f" is no answer of this rule: give one of {answers}"
-            unknown = f" is unknown; the rule has {group_names}. Pass default= for others."
-
-            lines += [
-                f"    by_group = {by_group!r}",
-                f"    if default is not ... and default not in {answers_by_default(self.classes)!r}:",
-                f"        raise ValueError(f'default={{default!r}}' + {no_answer!r})",
-                *if_no_group,
-                "    if group not in by_group and default is ...:",
-                f"        raise ValueError(f'group {{group!r}}' + {unknown!r})",
-                "    if group not in by_group:",
-                "        return default",
-                "    bands = by_group[group]",
+    def _source_of_bands(self, groups: Sequence[Any]) -> list[str]:
+        """Return the lines of a Python function that choose the bands of the group, or return the default."""
+        by_group = dict(zip(groups, self.bands, strict=True))
+        answers = answers_by_default(self.classes)
+        no_answer = f" is no answer of this rule: give one of {', '.join(map(repr, answers))}"
+        group_names = ", ".join(map(repr, groups))
+        unknown = f" is unknown; the rule has {group_names}. Pass default= for others."
+        if_no_group = []
+        if MISSING_GROUP in groups:
+            if_no_group = [
+                "    if group is None or group != group:",
+                f"        group = {MISSING_GROUP!r}",
             ]
-        lines += [
-            "    action = bands[0][1]",
-            "    for lower, above in bands[1:]:",
-            "        if score >= lower:",
-            "            action = above",
-            "    return action",
+        return [
+            f"    by_group = {by_group!r}",
+            f"    if default is not ... and default not in {answers!r}:",
+            f"        raise ValueError(f'default={{default!r}}' + {no_answer!r})",
+            *if_no_group,
+            "    if group not in by_group and default is ...:",
+            f"        raise ValueError(f'group {{group!r}}' + {unknown!r})",
+            "    if group not in by_group:",
+            "        return default",
+            "    bands = by_group[group]",
         ]
-        return "\n".join([head, *lines]) + "\n"
 
     @property
     def short(self) -> list[str]:
