@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shlex
 from contextlib import suppress
 
 import numpy as np
@@ -92,6 +93,45 @@ def test_evaluate_counts_the_rows_that_selected_or_certified_the_rule(files, rul
     pd.concat([calibrated[:500], new]).to_csv(tmp_path / "part.csv", index=False)
     n_known, _ = counted(certified, call("evaluate", certified, tmp_path / "part.csv").stderr)
     assert abs(n_known - 500) < 30
+
+
+def test_the_options_without_a_ruinous_group_run_as_printed(tmp_path):
+    def write(seed, few):
+        rng = np.random.default_rng(seed)
+        ward = rng.choice(["few", "Ward 3", "ER Süd"], 4000, p=[few, 0.5 - few, 0.5])
+        y = rng.random(4000) < 0.35
+        logit = 2.0 * (2 * y - 1) - 3.0 * ((ward == "few") & y) + rng.normal(size=4000)
+        rows = pd.DataFrame(
+            {"p": 1 / (1 + np.exp(-logit)), "ward": ward, "label": np.where(y, "ill", "well")}
+        )
+        rows.to_csv(tmp_path / f"{seed}.csv", index=False)
+        return tmp_path / f"{seed}.csv"
+
+    columns = ["--score", "p", "--target", "label", "--positive", "ill", "--group", "ward"]
+    out = ["--out", tmp_path / "rule.json"]
+    first = done("calibrate", write(0, 0.01), *columns, *out, "--limit", "miss(ill, by=ward) <= 40%")
+    (options,) = re.findall(r"To leave it out, on new rows: (--limit .*?)\. With", first)
+    assert options == "--limit \"miss('ill', by='ward') <= {'ER Süd': 40%, 'Ward 3': 40%}\""
+    second = done("calibrate", write(1, 0.01), *columns, *out, *shlex.split(options))
+    assert "Certified with 95 % confidence" in second
+    errors = [float(re.search(r"Overall error ([\d.]+) %", text)[1]) for text in (first, second)]
+    assert errors[1] < errors[0] - 10
+
+    rows = write(2, 0.004)
+    limits = [
+        "--limit",
+        "miss(ill, by=ward) <= 40%",
+        "--limit",
+        "false_alarm(ill) <= 90%",
+        "--selection-share",
+        ".3",
+    ]
+    few = call("calibrate", rows, *columns, *out, *limits)
+    assert few.exit_code != 0
+    (options,) = re.findall(r"leave the group out of the limits: (--limit .*?), merge", few.stderr)
+    assert "Certified" in done(
+        "calibrate", rows, *columns, *out, *shlex.split(options), "--selection-share", ".3"
+    )
 
 
 def test_the_rule_is_that_of_python(files, rule):

@@ -118,6 +118,23 @@ def test_a_limit_keeps_its_unit_in_text(text):
     assert ("%" in limit.text) == text.endswith("%") == ("%" in str(limit))
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("miss(1, by=site) <= {a: 7%, 'b c': 12.5%}", "{'a': 7%, 'b c': 12.5%}"),
+        ("recall('1', by=[site, age]) >= {('o\\'hara', 3): 90%, None: .1}", "None: 10%}"),
+        ("error(by=cell) <= {('yes', 'f'): .3}", "{('yes', 'f'): 0.3}"),
+        ("deferred(by=open) <= {True: 29%}", "{True: 29%}"),
+    ],
+)
+def test_bounds_by_subgroup_keep_their_unit_in_text(text, written):
+    limit = tb.rates.parse(text)
+    assert limit.text.endswith(written)
+    again = tb.rates.parse(limit.text)
+    assert again == limit
+    assert again.in_percent == limit.in_percent
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_an_estimate_without_an_interval_is_printed_with_its_rows():
     T, y, site = draw(2000, 3)

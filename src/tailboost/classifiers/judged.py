@@ -21,6 +21,7 @@ from tailboost.classifiers.reselected import Restated
 from tailboost.classifiers.robust_selection import (
     checked_rows,
     column_read,
+    group_numbers,
     opened,
     problem_of,
     set_rule,
@@ -40,7 +41,7 @@ from tailboost.selection.curve import Curve, fractions_of, tail_curve
 from tailboost.selection.hypotheses import rule_of
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import stratum_probabilities
-from tailboost.selection.problem import Trade
+from tailboost.selection.problem import Problem, Trade
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
 from tailboost.selection.selected import Selected, SelectedTail
@@ -223,6 +224,33 @@ class JudgedModels(JudgedSelection):
         restated.max_error = None
         restated.confidence = None
         return restated.selection_.select(problem_of(restated))
+
+    def reading_groups(self, by_group: str | bool, problem: Problem) -> Any:
+        """Return a copy of the classifier with a rule for a problem that reads groups, from the same rows.
+
+        Parameters
+        ----------
+        by_group : str or bool
+            Value of the parameter ``by_group``.
+        problem : Problem
+            The objective within limits.
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If the limits contradict each other.
+        """
+        reader = copy.copy(self.classifier)
+        reader.by_group = by_group
+        kinds = robust_selection.kinds_of(
+            reader, problem, self.classifier.selection_.engine.outputs
+        )
+        set_rule(reader, Selection.from_kinds(kinds, problem))
+        return reader
+
+    def knowing(self, opened: LogProbabilities, groups: Groups) -> LogProbabilities:
+        """Return opened rows with the numbers of their groups, for a rule that reads groups."""
+        return opened.knowing(group_numbers(self.classifier, groups, opened.n_rows))
 
     def answering(self, selection: Selection, limits: Sequence[Limit] = ()) -> Any:
         """Return a copy of the classifier with another selection of the same candidates.

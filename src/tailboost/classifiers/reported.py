@@ -194,6 +194,8 @@ def stated_lines(rule: Any) -> list[tuple[str, str]]:
         error_lines = [
             ("error", words.removeprefix("Overall error ")) for words in certificate.price_words
         ]
+        if certificate.forced_by is not None and certificate.forced_by.forces:
+            error_lines.append(("", str(certificate.forced_by)))
     else:
         limits = [(limit.words, limit.found) for limit in rule.rates_.stated_limits()]
         error_lines = [("error", summary.error_words or summary.headline)]

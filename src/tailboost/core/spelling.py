@@ -58,6 +58,24 @@ def shell_word(name: object) -> str:
     return shlex.quote(str(name))
 
 
+def limits_as_typed(limits: Sequence[str]) -> str:
+    """Return the texts of limits as an argument in Python, or as options of a command.
+
+    Examples
+    --------
+    >>> from tailboost.core.spelling import limits_as_typed
+    >>> print(limits_as_typed(["error <= 10%", "miss(1, by='site') <= 20%"]))
+    limits=['error <= 10%', "miss(1, by='site') <= 20%"]
+    """
+    options = []
+    for limit in limits:
+        word = shell_word(limit)
+        if "'" in limit and not set(limit) & set('"$`\\!'):  # easier to read
+            word = f'"{limit}"'
+        options.append(f"--limit {word}")
+    return as_typed(f"limits={list(limits)}", " ".join(options))
+
+
 def name_in_limit(column: object) -> str:
     """Return the name of a column in the text of a limit: in quotes unless all are letters and digits.
 

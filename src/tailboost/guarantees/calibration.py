@@ -22,7 +22,7 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.core.rate_words import bound_words, value_words
-from tailboost.core.spelling import as_typed, did_you_mean
+from tailboost.core.spelling import as_typed, did_you_mean, limits_as_typed
 from tailboost.guarantees.certifiable import MOST_ROWS_TRIED, certifiable_limit
 from tailboost.guarantees.certificates import (
     OVERALL_PRICE,
@@ -37,7 +37,9 @@ from tailboost.guarantees.forced import (
     by_group_to_read,
     group_words,
     groups_of_one_answer,
+    has_few_rows,
     is_overall_error,
+    limits_without,
     what_forces,
 )
 from tailboost.guarantees.fresh_rows import (
@@ -301,9 +303,14 @@ class Calibration:
         self.fresh.model.records_.ledger.withdraw(self.attempts[-1])
         return NotCertifiedError(message, shortfalls, self.previous)
 
-    def run_for(self, selection: Any) -> Certified | Refused | None:
-        """Return the result of another selection's procedure at the whole level; None if this takes long."""
-        procedure = first_that_applies(selection, self.fresh, self.level)
+    def run_for(
+        self, selection: Any, fresh: FreshRows | None = None
+    ) -> Certified | Refused | None:
+        """Return the result of another selection's procedure at the whole level; None if this takes long.
+
+        ``fresh`` are the fresh rows as the classifier of the selection reads them, by default as given.
+        """
+        procedure = first_that_applies(selection, fresh or self.fresh, self.level)
         if procedure.takes_long:
             return None
         return procedure.run()
@@ -311,11 +318,16 @@ class Calibration:
     def would_certify(self, limits: list[Limit], level: float) -> bool:
         """Return whether the rows certify other limits at a level.
 
-        False too if the answer takes long: for many rows, and for a slow procedure.
+        False too if the answer takes long: for many rows, and for a slow procedure. False too if a limit
+        names a group that the selection does not know.
         """
         if len(self.fresh) > MOST_ROWS_TRIED:
             return False
-        procedures = procedures_for(self.selection.within(limits), self.fresh, level)
+        try:
+            selection = self.selection.within(limits)
+        except ValueError:
+            return False
+        procedures = procedures_for(selection, self.fresh, level)
         if any(procedure.takes_long for procedure in procedures):
             return False
         outcome, _ = best_certified(procedures, self.fresh)
@@ -479,9 +491,13 @@ def _refuse_absent(
             shortfalls.append(shortfall)
             words.append(f"{shortfall} ({suggestion})" if suggestion else str(shortfall))
     if shortfalls:
+        others = limits_without({shortfall.name for shortfall in shortfalls}, limits, fresh)
+        cure = "state limits without it"
+        if others:
+            cure += f": {limits_as_typed([limit.text for limit in others])}"
         message = (
             f"a target without rows cannot be certified: {'; '.join(words)}. To go on, bring rows "
-            "of it, or state limits without it. No attempt is spent"
+            f"of it, or {cure}. No attempt is spent"
         )
         raise NotCertifiedError(message, shortfalls, earlier)
 
@@ -602,8 +618,9 @@ def _too_few_words(
     limits_on_groups = [limit for limit in limits if limit.rate.needs_groups]
     if limits_on_groups:
         cures += ["leave the group out of the limits", "merge it with another one"]
-        if not all(limit.compares for limit in limits_on_groups):
-            cures[-2] += " ('<= {A: 10%, B: 12%}' limits A and B alone)"
+        others = limits_without({shortfall.name for shortfall in shortfalls}, limits, fresh)
+        if others:
+            cures[-2] += f": {limits_as_typed([limit.text for limit in others])}"
     strata = fresh.answered.strata
     shares = [
         limit
@@ -700,6 +717,7 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         result,
         fresh,
         run_for=calibration.run_for,
+        level=calibration.level,
         given_error=overall,
     )
 
@@ -1085,10 +1103,23 @@ def _shortfall_words(
         bounds_by_limit,
         lambda looser: calibration.would_certify(looser, calibration.next_level),
     )
-    if certifiable is not None:
+    certifiable_texts = [] if certifiable is None else [f"about {certifiable.text}"]
+    others = []
+    missed = [
+        (bound, limit)
+        for limit, bounds_of_limit in zip(limits, bounds_by_limit, strict=True)
+        for bound in bounds_of_limit
+        if bound.certified is False
+    ]
+    level = calibration.next_level
+    if all(has_few_rows(bound.n, bound.target, limit, level) for bound, limit in missed):
+        others = limits_without({bound.title for bound, _ in missed}, limits, calibration.fresh)
+    if others and calibration.would_certify(others, level):
+        certifiable_texts.append(limits_as_typed([limit.text for limit in others]))
+    if certifiable_texts:
         words += (
-            f"\nAs many new rows could certify about {certifiable.text}: an estimate on these "
-            "rows, at the error probability of the next attempt."
+            f"\nAs many new rows could certify {', or '.join(certifiable_texts)}: an estimate on "
+            "these rows, at the error probability of the next attempt."
         )
     return words
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import Any, Self
@@ -12,23 +12,24 @@ from scipy.stats import norm
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.rate_words import value_words
-from tailboost.core.spelling import how_many
+from tailboost.core.spelling import how_many, limits_as_typed
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.path import Path
 from tailboost.guarantees.procedure import Certified, Refused
 from tailboost.guarantees.rate_bounds import CertifiedBound
 from tailboost.rates import Limit, Strata
+from tailboost.rates.bounds import are_few_for
 from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.judged import judged, last_step
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.problem import by_group_option, group_to_read
 
 # A limit may force the rule if the confidence bound on its rate exceeds this part of it. Of limits with less,
 # the error is at most .0034 ± .0024 lower without them, otherwise .0087 or more (benchmarks/ablations.py).
 MUCH_USED = 0.75
-# The text names ways out if the error exceeds the error without a limit, or of the given answers, by this
-# factor. With misses by group limited, thresholds by group lowered the true error in all 26 cases from this
-# factor on (by .07 of .34), and in 34 of 61 below (`benchmarks/constants.py`).
+# If no limit alone forces the rule, the text compares its error with that of the given answers from this
+# factor on. With misses by group limited, thresholds by group lowered the true error in all 26 cases from it
+# on (by .07 of .34), and in 34 of 61 below (`benchmarks/constants.py`).
 MUCH_PAID = 1.25
 # The most limits with an estimated cost, each by a selection without the limit. Among the four with the least
 # room of 6 to 8 limits by group was the costliest one in 23 of 23 cases.
@@ -69,6 +70,14 @@ class Forced:
         Overall error of the answers with which the rule is compared, if known.
     n_freed : int
         Number of limits with an estimated ``without``, from which this limit was taken.
+    other_limits : tuple of str
+        All limits as texts, without this one of a subgroup with few rows for it, see
+        `tailboost.rates.bounds.are_few_for`; empty for other limits.
+    apart : float or None
+        Overall error on the fresh rows of the same procedure's rule with thresholds by group, an estimate;
+        None if unknown. For a fixed sequence: of one rule, selected within the certified rule's limits.
+    apart_noise : float
+        Standard error of the difference of ``error`` and ``apart``.
     """
 
     limit: str
@@ -84,6 +93,9 @@ class Forced:
     answer: str | None = None
     given: float | None = None
     n_freed: int = 1
+    other_limits: tuple[str, ...] = ()
+    apart: float | None = None
+    apart_noise: float = 0.0
 
     def __str__(self) -> str:
         about_rows = f", with {how_many(self.n, 'row')}"
@@ -99,7 +111,7 @@ class Forced:
                 words += f"; {would_be} about {without}, and the difference is within noise"
             else:
                 words += f"; {would_be} no lower"
-        return f"{words}.{self._ways_out}"
+        return " ".join([f"{words}.", *self._ways_out])
 
     @property
     def forces(self) -> bool:
@@ -108,40 +120,40 @@ class Forced:
         The limit is the costliest of ``n_freed``, which share the 5 % (union bound). False if one of the two
         errors is not known.
         """
-        if self.error is None or self.without is None:
+        return self._is_lower(self.without, 0.05 / self.n_freed, self.noise)
+
+    def _is_lower(self, error: float | None, level: float, noise: float) -> bool:
+        """Return whether another error is lower than that of the rule beyond noise, also as printed."""
+        if self.error is None or error is None:
             return False
-        if self._in_words(self.without) == self._in_words(self.error):
+        if self._in_words(error) == self._in_words(self.error):
             return False
-        return bool(self.error - self.without > norm.isf(0.05 / self.n_freed) * self.noise)
+        return bool(self.error - error > norm.isf(level) * noise)
 
     def _in_words(self, error: float) -> str:
         """Return an error in the unit of the limits."""
         return value_words(error, in_percent=self.in_percent, digits=3)
 
     @property
-    def _ways_out(self) -> str:
-        """A sentence on how to lower the error; "" if the limits do not raise the error much.
-
-        More rows or a looser limit are named only for a limit that forces the rule.
-        """
-        errors = [self.given, self.without if self.forces else None]
-        lower_error = min((error for error in errors if error is not None), default=np.inf)
-        if self.error is None or self.error <= lower_error:
-            return ""
-        if self.error < MUCH_PAID * lower_error:
-            return ""
+    def _ways_out(self) -> list[str]:
+        """Sentences on lower errors: each is an estimate on these rows, and lower beyond noise."""
         ways = []
-        if self.by_group is not None:
+        if self.forces and self.other_limits:
+            ways.append(f"To leave it out, on new rows: {limits_as_typed(self.other_limits)}.")
+        error = self.error or 0.0
+        if self.given is not None and not self.forces and error > MUCH_PAID * self.given:
+            ways.append(
+                "All limits together raise the error on these rows from "
+                f"{self._in_words(self.given)} to {self._in_words(error)}."
+            )
+        if self.by_group is not None and self._is_lower(self.apart, 0.05, self.apart_noise):
+            assert self.apart is not None
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
-            ways.append(f"thresholds by group, if the rule may read the group ({option}),")
-        if self.forces or self.without is None:
-            ways += ["more rows there,", "or a looser limit"]
-        if not ways:
-            return ""
-        words = " ".join(ways)
-        if len(ways) == 2:
-            words += ","
-        return f" {words[:1].upper()}{words[1:]} may lower the error."
+            ways.append(
+                f"With thresholds by group, if the rule may read the group ({option}), it would be "
+                f"about {self._in_words(self.apart)}."
+            )
+        return ways
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON; an infinite room is None."""
@@ -152,7 +164,8 @@ class Forced:
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Return the limit written by `to_dict`; raises TypeError for other documents."""
         room = np.inf if document["room"] is None else document["room"]
-        return cls(**{**document, "room": room})
+        other_limits = tuple(document.get("other_limits", ()))
+        return cls(**{**document, "room": room, "other_limits": other_limits})
 
 
 def group_words(name: str, by: Any, limits: Sequence[Limit]) -> str:
@@ -203,6 +216,48 @@ def without_subgroup(limit: Limit, dropped: Any, names: Sequence[Any]) -> list[L
     return [replace(limit, bound=tuple(bound_of.items()))]
 
 
+def has_few_rows(n: int, target: float | None, limit: Limit, level: float) -> bool:
+    """Return whether so few rows of a subgroup, and not its rate, make its limit dear, see `are_few_for`."""
+    if limit.compares or target is None:
+        return False
+    return are_few_for(n, float(limit.against(target)), level)
+
+
+def limits_without(
+    titles: Collection[str], limits: Sequence[Limit], fresh: FreshRows
+) -> list[Limit]:
+    """Return the limits without some limited subgroups; each other subgroup has its name there.
+
+    The list is empty if a title is none of a subgroup, or of the only one of its limit, and for a classifier
+    that takes no limits on rates.
+
+    Parameters
+    ----------
+    titles : collection of str
+        The titles of the bounds on these subgroups.
+    limits : sequence of Limit
+        The limits.
+    fresh : FreshRows
+        The fresh rows.
+    """
+    if not judged(last_step(fresh.model)).takes_limits:
+        return []
+    remaining_titles = set(titles)
+    others: list[Limit] = []
+    for limit in limits:
+        names = [sample.name for sample in fresh.samples(limit.rate)]
+        title_of = {
+            name: f"{limit.rate}: {unit_name(name)}" for name in names if name is not None
+        }
+        dropped = [name for name, title in title_of.items() if title in titles]
+        left = limit.all_but(dropped, names) if dropped else [limit]
+        if not left:
+            return []
+        others += left
+        remaining_titles -= {title_of[name] for name in dropped}
+    return [] if remaining_titles else others
+
+
 @dataclass(frozen=True)
 class LimitedBound:
     """A limit on one rate, which may force the rule.
@@ -228,14 +283,16 @@ class LimitedBound:
     def may_bind(self) -> bool:
         """Whether the rule uses much of the limit: its confidence bound more than the part `MUCH_USED`.
 
-        A group with one answer has no room at all, whatever its estimate.
+        One further row may count, because a rule keeps a distance of up to one row from its limit. A group
+        with one answer has no room at all, whatever its estimate.
         """
         target = self.bound.target
         if self.answer is not None or target is None or not 0.0 < target < 1.0:
             return True
+        of_one_row = 1.0 / max(1, self.bound.n)
         if self.bound.sense == "≥":  # a limit from below allows the other share
-            return 1.0 - self.bound.lower > MUCH_USED * (1.0 - target)
-        return self.bound.upper > MUCH_USED * target
+            return 1.0 - self.bound.lower + of_one_row > MUCH_USED * (1.0 - target)
+        return self.bound.upper + of_one_row > MUCH_USED * target
 
 
 def limited_bounds(
@@ -294,14 +351,17 @@ def what_forces(
     limits: Sequence[Limit],
     result: Certified,
     fresh: FreshRows,
-    run_for: Callable[[Any], Certified | Refused | None],
+    run_for: Callable[[Any, FreshRows], Certified | Refused | None],
+    level: float,
     given_error: float | None = None,
 ) -> Forced | None:
     """Return the limit that forces a certified rule; None if no limit has rows.
 
     Rules are made without one of the limits each; instead of a fixed sequence, by one selection within the
     other limits, as tight as those of the certified rule. The least error without a limit decides. The least
-    room decides if no error is lower by more than noise, or if the objective is not the overall error.
+    room decides if no error is lower by more than noise, or if the objective is not the overall error. If the
+    rule errs more than the given answers, and may read the limited groups, a rule with thresholds by group is
+    made, too.
 
     Parameters
     ----------
@@ -314,7 +374,9 @@ def what_forces(
     fresh : FreshRows
         The fresh rows.
     run_for : callable
-        Returns the result of the same procedure for a selection within other limits; None for long ones.
+        Returns the result of the same procedure for another selection on its rows; None for long ones.
+    level : float
+        Allowed probability of a broken limit.
     given_error : float or None
         Overall error of the answers with which the rule is compared, if known.
     """
@@ -326,7 +388,7 @@ def what_forces(
     if is_overall_error(result.selection.problem.objective):
         wrong = _wrong_rows(answered)
     if wrong is None:
-        return _as_forced(limited[0], limits, fresh)
+        return _as_forced(limited[0], limits, fresh, level)
 
     # Without a limit on deferral every row would be deferred. The rules of a fixed sequence keep a distance
     # from each limit, so one with little use may force them.
@@ -338,25 +400,69 @@ def what_forces(
     ]
     candidates.sort(key=lambda limited_bound: limited_bound.answer is None)
     error = float(wrong.mean())
-    least_room = replace(_as_forced(limited[0], limits, fresh), error=error, given=given_error)
+    least_room = replace(
+        _as_forced(limited[0], limits, fresh, level), error=error, given=given_error
+    )
     freed = []  # each limit with the error of the rule without it
     for limited_bound in candidates[:MOST_FREED]:
         wrong_without = _wrong_without(limited_bound, limits, result, fresh, run_for)
         if wrong_without is not None:
-            differences = wrong - wrong_without
             forced = replace(
-                _as_forced(limited_bound, limits, fresh),
+                _as_forced(limited_bound, limits, fresh, level),
                 error=error,
                 without=float(wrong_without.mean()),
-                noise=float(differences.std()) / np.sqrt(len(differences)),
+                noise=_standard_error(wrong - wrong_without),
                 given=given_error,
             )
             freed.append(forced)
     freed = [replace(forced, n_freed=len(freed)) for forced in freed]
     costly = [forced for forced in freed if forced.forces]
     if costly:
-        return min(costly, key=attrgetter("without"))
-    return min(freed, key=attrgetter("room"), default=least_room)
+        forced = min(costly, key=attrgetter("without"))
+    else:
+        forced = min(freed, key=attrgetter("room"), default=least_room)
+    if forced.by_group is None or (given_error is not None and error <= given_error):
+        return forced
+    wrong_by_group = _wrong_by_group(forced.by_group, result, fresh, run_for)
+    if wrong_by_group is None:
+        return forced
+    return replace(
+        forced,
+        apart=float(wrong_by_group.mean()),
+        apart_noise=_standard_error(wrong - wrong_by_group),
+    )
+
+
+def _standard_error(differences: Floats) -> float:
+    """Return the standard error of the mean of differences by row."""
+    return float(differences.std() / np.sqrt(len(differences)))
+
+
+def _wrong_by_group(
+    by_group: str | bool,
+    result: Certified,
+    fresh: FreshRows,
+    run_for: Callable[[Any, FreshRows], Certified | Refused | None],
+) -> Floats | None:
+    """Return 1 for each wrong labelled row of a rule with thresholds by group, and 0 for right rows.
+
+    The rule is within the same limits, from the same selecting rows and by the same procedure. ``by_group``
+    is the value of this parameter; other arguments are as in `what_forces`. None if there is no such rule.
+    """
+    problem = replace(result.selection.problem, confidence=None)
+    if problem.needs_costs:
+        return None
+    try:
+        reader = judged(fresh.model).reading_groups(by_group, problem)
+        rows = fresh.read_by(reader)
+    except ValueError:  # contradicting limits, or a group that the selection does not know
+        return None
+    if result.method == Path.title:
+        return _wrong_rows(rows.by(reader.selection_))
+    by_groups = run_for(reader.selection_, rows)
+    if not isinstance(by_groups, Certified):
+        return None
+    return _wrong_rows(rows.by(by_groups.selection))
 
 
 def _wrong_without(
@@ -364,7 +470,7 @@ def _wrong_without(
     limits: Sequence[Limit],
     result: Certified,
     fresh: FreshRows,
-    run_for: Callable[[Any], Certified | Refused | None],
+    run_for: Callable[[Any, FreshRows], Certified | Refused | None],
 ) -> Floats | None:
     """Return 1 for each wrong labelled row of a rule without one of the limits, and 0 for right rows.
 
@@ -387,7 +493,7 @@ def _wrong_without(
             tighter[number], dropped.bound.subgroup, names
         )
         return _wrong_rows(fresh.by(result.selection.within(tighter)))
-    looser = run_for(result.selection.placed_within(other_limits))
+    looser = run_for(result.selection.placed_within(other_limits), fresh)
     if not isinstance(looser, Certified):
         return None
     return _wrong_rows(fresh.by(looser.selection))
@@ -406,7 +512,9 @@ def _wrong_rows(answered: FreshRows) -> Floats | None:
     return sample.values
 
 
-def _as_forced(limited: LimitedBound, limits: Sequence[Limit], fresh: FreshRows) -> Forced:
+def _as_forced(
+    limited: LimitedBound, limits: Sequence[Limit], fresh: FreshRows, level: float
+) -> Forced:
     """Return a limit as a `Forced` without errors."""
     limit = limits[limited.number]
     bound = limited.bound
@@ -421,6 +529,9 @@ def _as_forced(limited: LimitedBound, limits: Sequence[Limit], fresh: FreshRows)
     by_group = None
     if len(grouped) == 1:
         by_group = by_group_to_read(limit, fresh.model)
+    others: list[Limit] = []
+    if has_few_rows(bound.n, bound.target, limit, level):
+        others = limits_without({bound.title}, limits, fresh)
     return Forced(
         limit=bound.title,
         name=name,
@@ -430,6 +541,7 @@ def _as_forced(limited: LimitedBound, limits: Sequence[Limit], fresh: FreshRows)
         by_group=by_group,
         reads_scores=fresh.only_scores,
         answer=limited.answer,
+        other_limits=tuple(other.text for other in others),
     )
 
 

@@ -240,6 +240,12 @@ class FreshRows:
         """Return the same rows with the answers of another selection of the same candidates."""
         return self.answered_by(answering(self.model, selection))
 
+    def read_by(self, model: Model) -> FreshRows:
+        """Return the same opened rows as a classifier of the same models reads them, which reads groups."""
+        reader = judged(model)
+        tables = tuple((reader.knowing(table, groups), groups) for table, groups in self.tables)
+        return replace(self, model=model, tables=tables)
+
     def answered_by(self, model: Model) -> FreshRows:
         """Return the same rows with the answers of a classifier."""
         strata = self.answered.strata

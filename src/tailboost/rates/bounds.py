@@ -172,6 +172,25 @@ def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
     return float(beta.ppf(1.0 - delta, errors + 1, n - errors))
 
 
+def are_few_for(n: int, bound: float, level: float = 0.05) -> bool:
+    """Return whether n rows certify a bound on an error rate only for rates of at most half of it.
+
+    So few rows of a group restrict a rule more than the errors there.
+
+    Examples
+    --------
+    >>> from tailboost.rates.bounds import are_few_for
+    >>> [n for n in (10, 20, 30, 60, 120, 240) if are_few_for(n, 0.4)]
+    [10, 20]
+    >>> [n for n in (10, 20, 30, 60, 120, 240) if are_few_for(n, 0.1)]
+    [10, 20, 30, 60, 120]
+    """
+    if not (n and 0.0 < bound < 1.0):
+        return False
+    fewest_above_half = int(bound * n / 2) + 1
+    return clopper_pearson_upper(fewest_above_half, n, level) > bound
+
+
 def clopper_pearson_interval(
     error: ArrayLike, n: ArrayLike, confidence: float = 0.95
 ) -> tuple[Floats, Floats]:

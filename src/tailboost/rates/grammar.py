@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from inspect import signature
 from typing import Any
 
 from tailboost.core.array_types import Stated
-from tailboost.core.spelling import as_typed, cut_to, did_you_mean
+from tailboost.core.spelling import cut_to, did_you_mean, limits_as_typed
 from tailboost.rates import make
 from tailboost.rates.comparisons import COMPARISONS
 from tailboost.rates.make import Largest, Spread, checked_label
@@ -118,11 +117,9 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
     except ValueError as failure:
         limits = _several_limits(text)
         if len(limits) > 1:
-            options = " ".join(f"--limit {shlex.quote(limit)}" for limit in limits)
-            advice = as_typed(f"limits={limits}", options)
             raise ValueError(
                 f"{cut_to(text, TEXT_SHOWN)!r} holds {len(limits)} limits; give a list: "
-                f"{advice}"
+                f"{limits_as_typed(limits)}"
             ) from None
         form = _rewritten(text)
         if form is None:

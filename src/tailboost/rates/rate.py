@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
@@ -1003,6 +1003,21 @@ class Limit(Expression):
             return (ABOVE,)
         return (BELOW,)
 
+    def all_but(self, dropped: Collection[Any], names: Sequence[Any]) -> list[Limit]:
+        """Return the limit on all but some subgroups, each by its name, as a list of one limit.
+
+        ``names`` are all subgroups of the rate. The list is empty for a gap or ratio, and if no limited
+        subgroup is left.
+        """
+        if self.compares:
+            return []
+        pairs = zip(names, self.bounds(list(names)).tolist(), strict=True)
+        bounds = [(name, value) for name, value in pairs if name not in dropped]
+        limited = tuple((plain(name), value) for name, value in bounds if not np.isnan(value))
+        if not limited:
+            return []
+        return [replace(self, bound=limited)]
+
     def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Limit:
         """Return the same limit on another rate, with subgroups renamed by ``unit``."""
         if not isinstance(self.bound, tuple):
@@ -1185,20 +1200,32 @@ class Limit(Expression):
     @property
     def text(self) -> str:
         """The limit as a text for `parse`, in percent if stated so."""
-        if not self.in_percent or isinstance(self.bound, tuple):
+        if not self.in_percent:
             return repr(self)
-        left, sign, _ = repr(self).rsplit(" ", 2)
-        return f"{left} {sign} {100.0 * self.bound:.15g}%"
+        if isinstance(self.bound, tuple):
+            bounds = ", ".join(f"{name!r}: {_percent(value)}" for name, value in self.bound)
+            return f"{self._before_bound} {{{bounds}}}"
+        return f"{self._before_bound} {_percent(self.bound)}"
 
     def __repr__(self) -> str:
+        bound = self.bound
+        if isinstance(bound, tuple):
+            bound = dict(bound)
+        return f"{self._before_bound} {bound!r}"
+
+    @property
+    def _before_bound(self) -> str:
+        """The rate and the sign of the limit, as a text for `parse`."""
         sign = self.sense.replace("≤", "<=").replace("≥", ">=")
         left = repr(self.rate)
         if self.compares:
             left = f"{self.form}({left})"
-        bound = self.bound
-        if isinstance(bound, tuple):
-            bound = dict(bound)
-        return f"{left} {sign} {bound!r}"
+        return f"{left} {sign}"
+
+
+def _percent(value: float) -> str:
+    """Return a bound in percent, as a text for `parse`."""
+    return f"{100.0 * value:.15g}%"
 
 
 def _checked_bound(rate: Rate, bound: Stated) -> float:

@@ -9,8 +9,9 @@ import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.core.rate_words import bound_words, value_words
-from tailboost.core.spelling import how_many
+from tailboost.core.spelling import how_many, limits_as_typed
 from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.rates.bounds import are_few_for
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import Pool
 from tailboost.selection.program import (
@@ -43,6 +44,8 @@ class LimitedGroup:
         Effective number of selection rows in the denominator of the rate.
     scale : float
         The rate of the subgroup if the left side of the row is 1.
+    allowed : float
+        The largest allowed share of these rows that count against the limit.
     """
 
     limit: Limit
@@ -50,6 +53,7 @@ class LimitedGroup:
     row: int
     n_rows: float
     scale: float
+    allowed: float
 
     @property
     def words(self) -> str:
@@ -152,13 +156,21 @@ def _limited_groups(program: Program) -> list[LimitedGroup]:
         if limit.compares or len(rows) < 2:
             continue
         terms = limit.rate.terms(program.strata)
-        is_limited = terms.defined & ~np.isnan(limit.bounds(terms.names))
+        bounds = limit.bounds(terms.names)
+        is_limited = terms.defined & ~np.isnan(bounds)
         is_counted = terms.bottom[:, : len(program.strata.size)].max(axis=2) > 0
         n_rows = is_counted @ program.strata.size
         scale = limit.rate.scale(program.strata)
         for row, subgroup in zip(rows, np.flatnonzero(is_limited), strict=True):
-            name = unit_name(terms.names[subgroup])
-            groups.append(LimitedGroup(limit, name, int(row), float(n_rows[subgroup]), scale))
+            group = LimitedGroup(
+                limit,
+                unit_name(terms.names[subgroup]),
+                int(row),
+                n_rows=float(n_rows[subgroup]),
+                scale=scale,
+                allowed=float(limit.against(bounds[subgroup])),
+            )
+            groups.append(group)
     return groups
 
 
@@ -204,11 +216,33 @@ def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) 
     sentence = f"What forces this is '{group.limit}' in {group.words}"
     bound = _least_bound(group, pool, program)
     if bound is None or not 0.0 < bound < 1.0:  # such a bound is no limit
-        return f"{sentence}: without it there, all others can be met."
-    written = bound_words(
-        bound, group.n_rows, above=group.limit.from_above, in_percent=group.limit.in_percent
-    )
-    return f"{sentence}: with {written} there, all others can be met."
+        sentence += ": without it there, all others can be met."
+    else:
+        written = bound_words(
+            bound,
+            group.n_rows,
+            above=group.limit.from_above,
+            in_percent=group.limit.in_percent,
+        )
+        sentence += f": with {written} there, all others can be met."
+    if are_few_for(round(group.n_rows), group.allowed):
+        others = limits_as_typed([limit.text for limit in _limits_without(group, program)])
+        sentence += f" To leave it out: {others}."
+    return sentence
+
+
+def _limits_without(group: LimitedGroup, program: Program) -> list[Limit]:
+    """Return all limits of a program, one of them without a group, with its other groups by their names."""
+    limits: list[Limit] = []
+    for limit in program.limits:
+        left = [limit]
+        if limit is group.limit:
+            names = limit.rate.terms(program.strata).names
+            left = limit.all_but(
+                [name for name in names if unit_name(name) == group.name], names
+            )
+        limits += left
+    return limits
 
 
 def _least_bound(group: LimitedGroup, pool: Pool, program: Program) -> float | None:
