@@ -257,19 +257,21 @@ def _fits(
         except KeyboardInterrupt:
             pass  # what is finished stays
 
-    unfinished = [i for i in fits if not frozen[i] and len(fits[i]) < n_fits]
-    if len(unfinished) == len(estimators):
+    finished = {
+        i: estimator_fits
+        for i, estimator_fits in fits.items()
+        if frozen[i] or len(estimator_fits) == n_fits
+    }
+    if not finished:
         raise KeyboardInterrupt
-    if unfinished:
-        names = [estimators[i][0] for i in unfinished]
-        verb = "are"
-        if len(unfinished) == 1:
-            verb = "is"
+    names = [name for i, (name, _) in enumerate(estimators) if i not in finished]
+    if names:
+        verb = "is" if len(names) == 1 else "are"
         warn_user(
             f"fit was interrupted: {names} {verb} left out of the mixture",
             FitInterruptedWarning,
         )
-    return {i: estimator_fits for i, estimator_fits in fits.items() if i not in unfinished}
+    return finished
 
 
 def _table_fits(

@@ -7,7 +7,7 @@ import inspect
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -128,43 +128,59 @@ def with_known_arguments(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(function)
-        named = [
-            param.name
-            for param in signature.parameters.values()
-            if param.kind is not param.VAR_KEYWORD and param.name not in ("self", "cls")
-        ]
-        passed_on: list[str] = []
-        listing = ", ".join(named)
-        if further is not None:
-            passed_on = [
-                name for name in inspect.signature(further).parameters if name not in instead
-            ]
-            listing += f", and the parameters of {further.__name__}"
+        known = KnownArguments(function, further, instead)
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            for name in kwargs:
-                if name in named or name in passed_on:
-                    continue
-                meaning = OF_OTHERS.get(name, name)
-                advice = did_you_mean(meaning, [*named, *passed_on])
-                called = function.__qualname__.removesuffix(".__init__")
-                raise TypeError(
-                    f"{called} has no argument {name!r}; {instead.get(name, advice)}arguments "
-                    f"are {listing}"
-                )
-            try:
-                signature.bind(*args, **kwargs)
-            except TypeError as error:
-                called = function.__qualname__.removesuffix(".__init__")
-                call = f"{called}{_as_written(signature)}"
-                raise TypeError(f"{called}: {error}; the call is {call}") from None
+            known.refuse_unknown(kwargs)
+            known.refuse_wrong_number(args, kwargs)
             return function(*args, **kwargs)
 
         return checked
 
     return decorate
+
+
+class KnownArguments:
+    """The arguments of a function, and advice about others; parameters as in `with_known_arguments`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        further: Callable[..., Any] | None,
+        instead: Mapping[str, str],
+    ) -> None:
+        self.called = function.__qualname__.removesuffix(".__init__")
+        self.signature = inspect.signature(function)
+        self.instead = instead
+        self.names = [
+            param.name
+            for param in self.signature.parameters.values()
+            if param.kind is not param.VAR_KEYWORD and param.name not in ("self", "cls")
+        ]
+        self.listing = ", ".join(self.names)
+        if further is not None:
+            further_names = inspect.signature(further).parameters
+            self.names += [name for name in further_names if name not in instead]
+            self.listing += f", and the parameters of {further.__name__}"
+
+    def refuse_unknown(self, names: Iterable[str]) -> None:
+        """Raise TypeError for the first name that is no argument, with advice."""
+        for name in names:
+            if name not in self.names:
+                similar = did_you_mean(OF_OTHERS.get(name, name), self.names)
+                raise TypeError(
+                    f"{self.called} has no argument {name!r}; "
+                    f"{self.instead.get(name, similar)}arguments are {self.listing}"
+                )
+
+    def refuse_wrong_number(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise TypeError with the whole call if arguments are missing, too many or given twice."""
+        try:
+            self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            call = f"{self.called}{_as_written(self.signature)}"
+            raise TypeError(f"{self.called}: {error}; the call is {call}") from None
 
 
 def drop_rows_without(rows: Any) -> str:

@@ -706,19 +706,17 @@ def listed_groups(
         if not set(groups_by_column.get(name, ())).isdisjoint(columns[name].tolist())
     }
     listed: set[Any] = {("group", column) for column in occurring}
-    all_columns_occur = bool(columns) and list(occurring) == list(columns)
-    combinations: tuple[tuple[Any, ...], ...] | None = ()
-    if all_columns_occur:
-        listed.add("group")
-        combinations = None
-    if all_columns_occur and len(columns) > 1:
-        column_numbers = [columns_of_fit.index(column) for column in columns]
-        combinations_of_fit = judged(final).group_combinations
-        occurring_combinations = {
-            tuple(combination[j] for j in column_numbers) for combination in combinations_of_fit
-        }
-        combinations = tuple(sorted(occurring_combinations, key=repr))
-    return ListedGroups(occurring, listed, combinations)
+    if not columns or list(occurring) != list(columns):
+        return ListedGroups(occurring, listed, combinations=())
+    listed.add("group")
+    if len(columns) == 1:
+        return ListedGroups(occurring, listed, combinations=None)
+    numbers = [columns_of_fit.index(column) for column in columns]
+    combinations = {
+        tuple(combination[j] for j in numbers)
+        for combination in judged(final).group_combinations
+    }
+    return ListedGroups(occurring, listed, tuple(sorted(combinations, key=repr)))
 
 
 # -- rows --------------------------------------------------------------------------------------------------

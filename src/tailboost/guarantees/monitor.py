@@ -272,12 +272,7 @@ class Monitor:
             groups = lists_of_subgroups(subgroups, ["group"])["group"]
         strata = _strata_of(classes, groups, monitored)
         if max_error is not None:
-            kinds: tuple[Kind, ...] = ("class", "group", "cell") if groups else ("class",)
-            names = {kind: strata.subgroups(kind)[0] for kind in kinds}
-            limit = errors_within(max_error, names)
-            if limit is None:
-                raise ValueError(f"max_error={max_error!r} sets no target below 1")
-            monitored = (limit,)
+            monitored = (_limit_on_errors(max_error, strata),)
         for limit in monitored:
             if limit.rate.needs_groups and not groups:
                 raise ValueError(
@@ -739,6 +734,18 @@ def _against_limit(alarm: RecheckedBound) -> str:
             "certificate is tighter than the limit."
         )
     return f" The stated limit is {bound.limit}, and the estimate on all rows breaks it."
+
+
+def _limit_on_errors(max_error: Stated, strata: Strata) -> Limit:
+    """Return the largest errors of the subgroups of strata as a limit."""
+    kinds: tuple[Kind, ...] = ("class",)
+    if strata.columns:
+        kinds = ("class", "group", "cell")
+    names = {kind: strata.subgroups(kind)[0] for kind in kinds}
+    limit = errors_within(max_error, names)
+    if limit is None:
+        raise ValueError(f"max_error={max_error!r} sets no target below 1")
+    return limit
 
 
 def _strata_of(

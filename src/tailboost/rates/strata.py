@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -551,19 +551,9 @@ class Answered:
         weight = relative_weights(sample_weight, n)
         used = weight > 0
         y = positions(truth, classes, "y_true")
-        numbers: Ints | None = None
-        columns: tuple[Any, ...] = ()
-        values: tuple[Any, ...] = ()
+        numbered = NumberedGroups()
         if groups is not None:
-            group_columns = checked_columns(groups, "groups", n, "y_true")
-            columns = tuple(group_columns)
-            if columns == (None,):
-                columns = (column_name(groups),)
-            values, numbers = _numbered_groups(
-                {name: column[used] for name, column in group_columns.items()},
-                known or {},
-                category_orders(groups),
-            )
+            numbered = NumberedGroups.of(groups, used, known or {})
         if deferred is not None:
             is_deferred = check_mask(deferred, "deferred", n)
             if actions.ndim == 2:
@@ -579,11 +569,11 @@ class Answered:
         share = weight[used] / weight[used].sum()
         strata, stratum = Strata.of(
             y[used],
-            numbers,
+            numbered.numbers,
             share,
             classes,
-            columns,
-            values,
+            numbered.columns,
+            numbered.values,
             defers=deferred is not None,
             costs=used_costs,
         )
@@ -645,20 +635,28 @@ def _numbered_answers(truth: Labels, answers: Any, labels: Any) -> tuple[Labels,
     return classes, positions(predicted, classes, "answers")
 
 
-def _numbered_groups(
-    columns: dict[Any, Any], known: Mapping[Any, Sequence[Any]], orders: dict[Any, list[Any]]
-) -> tuple[tuple[Any, ...], Ints]:
-    """Return the groups of each column, and the number of each row's group in each column, (n, c).
+class NumberedGroups(NamedTuple):
+    """The groups of rows in c columns, by number; without columns, if there are no groups."""
 
-    ``known`` has the existing groups by column, also without rows, ``orders`` the order of a column's groups.
-    """
-    values = []
-    numbers = []
-    for name, column in columns.items():
-        groups = _groups_of(column, known.get(name), orders.get(name))
-        values.append(groups)
-        numbers.append(positions(column, groups, "groups"))
-    return tuple(values), np.column_stack(numbers)
+    columns: tuple[Any, ...] = ()  # their names
+    values: tuple[Any, ...] = ()  # the groups of each column
+    numbers: Ints | None = None  # shape (n, c): the place of the row's group among them
+
+    @classmethod
+    def of(cls, groups: Groups, used: Mask, known: Mapping[Any, Sequence[Any]]) -> Self:
+        """Return the groups of the used rows; ``known`` has existing groups by column, also without rows."""
+        columns = checked_columns(groups, "groups", len(used), "y_true")
+        orders = category_orders(groups)
+        names = tuple(columns)
+        if names == (None,):
+            names = (column_name(groups),)
+        values = []
+        numbers = []
+        for name, column in columns.items():
+            groups_of_column = _groups_of(column[used], known.get(name), orders.get(name))
+            values.append(groups_of_column)
+            numbers.append(positions(column[used], groups_of_column, "groups"))
+        return cls(names, tuple(values), np.column_stack(numbers))
 
 
 def _groups_of(column: Any, known: Sequence[Any] | None, order: list[Any] | None) -> Any:

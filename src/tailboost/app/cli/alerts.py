@@ -72,17 +72,16 @@ def read_to_fit(
         NewRows(file, table.data, data, list(group or ())).tell_of_empty_groups()
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)
+    table.no_features = [*no_features, *ids]
+    table.clusters = None
     if cluster is None:
         dropped = [name for name in drop or () if names_persons(name)]
-        persons = [name for name in table.data if name not in {*(keep or ()), *(group or ())}]
-        candidates = table.data[persons]
+        candidates = table.data.drop(columns=[*(keep or ()), *(group or ())], errors="ignore")
         if dropped:
             candidates = candidates.join(datasets.read_raw(data, *csv)[dropped])
         with warnings_as_lines():
             warn_of_persons(candidates)
-    table.no_features = [*no_features, *ids]
-    table.clusters = None
-    if cluster is not None:
+    else:
         clusters = datasets.read_raw(data, *csv)[cluster]
         if not (clusters.is_unique or clusters.isna().any()):
             table.clusters = clusters.astype(str).to_numpy()

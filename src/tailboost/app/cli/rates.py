@@ -344,31 +344,40 @@ def measured_rates(
         costs=cost_table.by_row,
         labels=classifier.classes_,
     )
-    measured: list[Any] = []
-    own_limits = stated_by(classifier).limits
-    without_line = set(map(str, own_limits)) - set(map(str, goals))
-    for goal in goals:
-        limits_on_goal: list[Any] = []
-        if isinstance(goal, rates.Rate):
-            for limit in own_limits:
-                limit_on_goal = limit.stated_on(goal, answered.strata)
-                if limit_on_goal is not None:  # None: a limit on another rate
-                    limits_on_goal.append(limit_on_goal)
-                    without_line.discard(str(limit))
-        measured += limits_on_goal or [goal]
+    measured, other_limits = _with_limits_of_fit(
+        goals, stated_by(classifier).limits, answered.strata
+    )
     has_rates_alone = all(isinstance(goal, rates.Rate) for goal in goals)
     if has_rates_alone and {*stored.group_columns} <= {*rows.group_columns}:
-        others = in_terms([limit for limit in own_limits if str(limit) in without_line])
-        measured += others
-        without_line -= set(map(str, others))
+        limits_in_terms = in_terms(other_limits)
+        measured += limits_in_terms
+        measured_texts = set(map(str, limits_in_terms))
+        other_limits = [limit for limit in other_limits if str(limit) not in measured_texts]
     name = f"the {len(rows.y):,} rows of {rows.path.name}"
     table = replace(
-        RateTable.measured(measured, answered, name), lacks_limits=bool(without_line)
+        RateTable.measured(measured, answered, name), lacks_limits=bool(other_limits)
     )
     certificate = judged(classifier).certificate
     if certificate is None:
         return table
     return table.beside_certificate(certificate.targets)
+
+
+def _with_limits_of_fit(
+    goals: Sequence[Any], limits: Sequence[Any], strata: rates.Strata
+) -> tuple[list[Any], list[Any]]:
+    """Return goals with the limits of the fit in place of the rates that they limit, and the other limits."""
+    with_limits: list[Any] = []
+    stated = set(map(str, goals))
+    for goal in goals:
+        limits_on_goal: list[Any] = []
+        for limit in limits if isinstance(goal, rates.Rate) else ():
+            limit_on_goal = limit.stated_on(goal, strata)
+            if limit_on_goal is not None:  # None: a limit on another rate
+                limits_on_goal.append(limit_on_goal)
+                stated.add(str(limit))
+        with_limits += limits_on_goal or [goal]
+    return with_limits, [limit for limit in limits if str(limit) not in stated]
 
 
 def summary_text(summary: Any) -> str:
