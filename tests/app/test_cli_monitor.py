@@ -50,7 +50,7 @@ def test_command(stored):
         assert monitor("m2", *known).exit_code == 2
     assert monitor("m2", "--page", page).exit_code == 0
     assert monitor("m3").exit_code in (0, 3)
-    last = monitor("m4", "--page", page, "--json")
+    last = monitor("m4", "--out", page, "--json")
     assert last.exit_code == 3
     assert json.loads(last.stdout)["alarm"]
     assert "contradicted" in page.read_text()

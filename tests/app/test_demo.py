@@ -95,6 +95,9 @@ def test_the_chart_of_differences_names_the_others(use):
     assert (first.verdict, first.good, first.bound) == ("not significant", None, 0.0)
     assert first.low < first.value < first.high
     assert first.name == "instead of Close"
+    assert re.fullmatch(r"[+−]\d+\.\d points, 95 % interval −?\d+\.\d to −?\d+\.\d", first.numbers)
+    page = render_demo(demo(use, close, close))
+    assert page.count(first.numbers) == 4  # wide and narrow, of both tables: never cut
     better = demo(use, tradeoffs(repeats=8, strong=(0.25, 0.95))).differences
     assert better["Ours: worst-class error, d"][0].verdict == "better"
     for repeats, words in ((1, "no interval from 1 split"), (2, "no interval from 2 splits")):

@@ -295,15 +295,13 @@ def _other_separator(sep: str, header: list[str], row: list[str]) -> str:
     for other in ";\t|,":
         if other == sep:
             continue
-        names, their_values = (
-            next(
-                csv.reader(sep.join(fields).splitlines(), delimiter=other), []
-            )  # as in the file
+        # The names and values as this separator divides the lines of the file.
+        names, values = (
+            next(csv.reader(sep.join(fields).splitlines(), delimiter=other), [])
             for fields in (header, row)
         )
-        if len(names) > 1 and (len(names) == len(their_values) or len(header) == 1):
+        if len(names) > 1 and (len(names) == len(values) or len(header) == 1):
             option = sep_of(other)
-            values = sep.join(row).split(other)
             if sep == "," and any(_DECIMAL_COMMA.fullmatch(value) for value in values):
                 option += " and " + as_typed("decimal=','", "--decimal ,")
             columns = f"the columns are then {listed(names)}"

@@ -78,7 +78,10 @@ RowId = Annotated[
         "--id",
     ),
 ]
-Page = Annotated[Path | None, options.option("FILE", "HTML page of the evidence by batch.")]
+Page = Annotated[
+    Path | None,
+    options.option("FILE", "HTML page of the evidence by batch.", "--page", "--out"),
+]
 
 
 def monitor(

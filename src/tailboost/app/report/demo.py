@@ -148,12 +148,14 @@ def _difference_line(difference: Difference) -> LimitLine:
     if difference.cell.half is not None:
         low = max(-1.0, mean - difference.cell.half)  # errors differ by at most 1
         high = min(1.0, mean + difference.cell.half)
+    # The axis is named a difference. On a phone and in print a line has room for 42 letters.
+    words = difference.words.removeprefix("difference ").replace("percentage points", "points")
     return LimitLine(
         difference.verdict,
         {"better": True, "worse": False}.get(difference.verdict),
         f"instead of {difference.baseline['title']}",
         "",
-        difference.words,
+        words,
         mean,
         low,
         high,
