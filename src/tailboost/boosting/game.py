@@ -749,9 +749,8 @@ class Game:
         """
         position = self.first_position(pool)
         game_start = time.perf_counter()
-        stop = None
         try:
-            while stop is None:
+            while True:
                 round_start = time.perf_counter()
                 stop = self.reason_to_stop(position, round_start - game_start)
                 if stop is not None:

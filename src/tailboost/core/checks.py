@@ -462,8 +462,8 @@ def _checked_weights(weights: ArrayLike, n: int, name: str) -> Floats:
     return checked
 
 
-def check_mask(value: Column, name: str, n: int) -> NDArray[np.bool_]:
-    """Return a mask of n rows as booleans.
+def check_deferred(value: Column, n: int) -> NDArray[np.bool_]:
+    """Return the argument ``deferred``, a mask of n rows, as booleans.
 
     Raise ValueError if ``value`` has another shape, or an entry is not True, False, 1 or 0.
     """
@@ -471,7 +471,7 @@ def check_mask(value: Column, name: str, n: int) -> NDArray[np.bool_]:
     is_column = mask.shape == (n,)
     if not is_column or mask.dtype.kind not in "bi" or not np.isin(mask, (0, 1)).all():
         raise ValueError(
-            f"{name} must be a mask of shape ({n},), True or False for each row, got the shape "
+            f"deferred must be a mask of shape ({n},), True or False for each row, got the shape "
             f"{mask.shape} and the type {mask.dtype}"
         )
     return mask.astype(bool)
@@ -605,43 +605,50 @@ def with_missing_group(
 def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> None:
     """Raise if labels or groups have missing or nested entries, or a list mixes text with other values."""
     names_and_places = _factorized(values)
+    is_list = not hasattr(values, "dtype")
     # Without an object dtype, a list of text and NaN would become text with "nan".
     if names_and_places is not None:
         column, _ = names_and_places
-    elif hasattr(values, "dtype"):
-        column = np.asarray(values)
-    else:
+    elif is_list:
         column = np.asarray(values, dtype=object)
-    if column.dtype.kind not in "fO":
-        return
-    others: list[Any] = []  # entries other than text, of an array of objects or a list
-    if column.dtype.kind == "f":
-        missing = np.isnan(column).ravel()
     else:
-        entries = column.ravel().tolist()
-        # The test for text comes first, because the other tests take thirty times as long.
-        others = [entry for entry in entries if not isinstance(entry, str)]
-        if not others:
-            return
-        refuse_nested(entries, name)
-        missing = np.array([is_missing(entry) for entry in entries])
-    places = np.flatnonzero(missing)
-    if places.size:
-        n_columns = column.size // len(np.atleast_1d(column))
-        rows = np.unique(places // n_columns).tolist()
-        first_rows = ", ".join(map(str, rows[:ROWS_SHOWN]))
-        if len(rows) > ROWS_SHOWN:
-            first_rows += ", …"
-        raise ValueError(
-            f"{name} contains NaN or None: {places.size} of {column.size} entries are missing "
-            f"(row {first_rows}, counted from 0); {remedy}"
-        )
-    is_list = not hasattr(values, "dtype")
-    if is_list and others and len(others) < column.size:  # NumPy would turn 1 into "1"
-        text = next(entry for entry in column.flat if isinstance(entry, str))
+        column = np.asarray(values)
+    if column.dtype.kind == "f":
+        _refuse_missing_entries(column, np.isnan(column), name, remedy)
+    if column.dtype.kind != "O":
+        return
+
+    entries = column.ravel().tolist()
+    # The test for text comes first, because the other tests take thirty times as long.
+    others = [entry for entry in entries if not isinstance(entry, str)]
+    if not others:
+        return
+    refuse_nested(entries, name)
+    missing = np.array([is_missing(entry) for entry in entries])
+    _refuse_missing_entries(column, missing, name, remedy)
+    if is_list and len(others) < column.size:  # NumPy would turn 1 into "1"
+        text = next(entry for entry in entries if isinstance(entry, str))
         raise ValueError(
             f"{name} mixes text, such as {text!r}, with other values, such as {others[0]!r}"
         )
+
+
+def _refuse_missing_entries(
+    column: NDArray[Any], missing: Mask, name: str, remedy: str
+) -> None:
+    """Raise if entries of a column or table are missing, with their number and the first rows."""
+    places = np.flatnonzero(missing)
+    if not places.size:
+        return
+    n_columns = column.size // len(np.atleast_1d(column))
+    rows = np.unique(places // n_columns).tolist()
+    first_rows = ", ".join(map(str, rows[:ROWS_SHOWN]))
+    if len(rows) > ROWS_SHOWN:
+        first_rows += ", …"
+    raise ValueError(
+        f"{name} contains NaN or None: {places.size} of {column.size} entries are missing "
+        f"(row {first_rows}, counted from 0); {remedy}"
+    )
 
 
 def _factorized(values: Any) -> tuple[NDArray[Any], Ints] | None:

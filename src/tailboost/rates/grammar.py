@@ -390,13 +390,17 @@ class _Parser:
         if token.kind == "word":
             return _CONSTANTS.get(token.text, token.text)
         if token.kind == "text":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of unknown escapes
-                try:
-                    return ast.literal_eval(token.text)
-                except (SyntaxError, ValueError):
-                    raise self.error("is not understood", token.start) from None
+            return self._unquoted(token)
         raise self.error("expected a value", token.start)
+
+    def _unquoted(self, token: _Token) -> Any:
+        """Return the content of a text in quotes."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of unknown escapes
+            try:
+                return ast.literal_eval(token.text)
+            except (SyntaxError, ValueError):
+                raise self.error("is not understood", token.start) from None
 
     def _bounds(self, depth: int) -> dict[Any, Any]:
         """Read and return the next dict."""

@@ -18,8 +18,8 @@ from tailboost import rates, solvers
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Model, Table
 from tailboost.core.checks import (
     check_alpha,
+    check_deferred,
     check_length,
-    check_mask,
     check_probabilities,
     check_same_kind,
     distinct_labels,
@@ -506,7 +506,7 @@ def _zero_one(
         _codes(predicted, distinct_labels(labels), "y_pred")  # raises for another label
     is_wrong = rates.wrong(predicted, truth)
     if deferred is not None:
-        is_wrong = is_wrong & ~check_mask(deferred, "deferred", len(truth))
+        is_wrong = is_wrong & ~check_deferred(deferred, len(truth))
     return is_wrong.astype(np.float64)
 
 

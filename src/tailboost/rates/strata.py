@@ -14,9 +14,9 @@ from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mas
 from tailboost.core.checks import (
     category_orders,
     check_costs,
+    check_deferred,
     check_indexes,
     check_length,
-    check_mask,
     check_same_kind,
     column_name,
     distinct_and_places,
@@ -555,7 +555,7 @@ class Answered:
         if groups is not None:
             numbered = NumberedGroups.of(groups, used, known or {})
         if deferred is not None:
-            is_deferred = check_mask(deferred, "deferred", n)
+            is_deferred = check_deferred(deferred, n)
             if actions.ndim == 2:
                 raise ValueError(
                     "deferred: a randomised rule has probabilities of deferral, not deferred "

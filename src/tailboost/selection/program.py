@@ -110,20 +110,23 @@ class Program(Uncached):
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
         cost = minimised_rates[0]
-        rows: list[Inequality] = []
-        variable: list[int] = []  # of each row
-        limit_of_row: list[int] = []
+        rows_of_limit = dict(enumerate(limit.rows(strata) for limit in limits))
         if objective.worst:
             cost = TIE_PRICE * OVERALL_ERROR.terms(strata).linear[0]
-            rows = [Inequality(rate, free=-1.0, bound=0.0) for rate in minimised_rates]
-            variable = [0] * len(rows)
-            limit_of_row = [-1] * len(rows)
-        for number, limit in enumerate(limits):
-            limit_rows = limit.rows(strata)
-            next_variable = max(variable, default=-1) + 1
-            variable += [next_variable if row.free else -1 for row in limit_rows]
-            limit_of_row += [number] * len(limit_rows)
-            rows += limit_rows
+            rows_of_worst = [Inequality(rate, free=-1.0, bound=0.0) for rate in minimised_rates]
+            rows_of_limit = {-1: rows_of_worst, **rows_of_limit}
+
+        rows: list[Inequality] = []
+        limit_of_row: list[int] = []
+        variable: list[
+            int
+        ] = []  # of each row; a limit or worst rate has at most one, −1 is none
+        n_variables = 0
+        for number, inequalities in rows_of_limit.items():
+            rows += inequalities
+            limit_of_row += [number] * len(inequalities)
+            variable += [n_variables if row.free else -1 for row in inequalities]
+            n_variables = max(variable, default=-1) + 1
         return cls(
             strata,
             objective,

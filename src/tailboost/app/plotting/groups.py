@@ -182,7 +182,7 @@ class GroupsDisplay(Display):
             self.limits_ = ax.vlines(self.bound, band_top + 0.36, band_top + 0.91, **line)
         for k, group in enumerate(self.groups):
             change = f"{_number(self.before[k, 0])} → {_number(self.after[k, 0])}"
-            fitted_text(ax, 0.0, k + 0.22, f"{group}: {change}", weight="bold")
+            fitted_text(ax, k + 0.22, f"{group}: {change}", weight="bold")
         ax.set_ylim(len(self.groups) + 0.05, 0)
         numbers = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
         high = 1.04 * np.nanmax(numbers) or 1.0  # 1: all rates are 0

@@ -225,8 +225,8 @@ class LimitsDisplay(Display):
         numbers = line.numbers
         if line.limit:
             numbers += f"; limit {line.limit}"
-        fitted_text(ax, 0.0, k + NAME_TOP, title, weight="bold")
-        fitted_text(ax, 0.0, k + NUMBERS_TOP, numbers)
+        fitted_text(ax, k + NAME_TOP, title, weight="bold")
+        fitted_text(ax, k + NUMBERS_TOP, numbers)
 
 
 def _numbers(lines: Sequence[LimitLine]) -> Floats:

@@ -249,9 +249,7 @@ class MonitorDisplay(Display):
         ]
         for lines_above, weight, words in lines:
             place = offset_copy(ax.transAxes, ax.figure, y=LINE * lines_above, units="points")
-            fitted_text(
-                ax, 0.0, 1.0, words, margin=WIDTH_OF_NUMBERS, weight=weight, transform=place
-            )
+            fitted_text(ax, 1.0, words, margin=WIDTH_OF_NUMBERS, weight=weight, transform=place)
 
 
 def _draw_alarm(ax: Axes, batch: int, height: float, *, is_early: bool) -> None:

@@ -73,12 +73,10 @@ class Display(ABC):
         return self
 
 
-def fitted_text(
-    ax: Axes, x: float, y: float, words: str, *, margin: float = 24.0, **options: Any
-) -> Any:
-    """Write words at (x, y), within the width of the figure less a margin in points.
+def fitted_text(ax: Axes, y: float, words: str, *, margin: float = 24.0, **options: Any) -> Any:
+    """Write words from the left end of the axes, within the width of the figure less a margin in points.
 
-    x is a fraction of the axes' width, y a coordinate of the data. Longer words lose their middle: lines of a
+    y is a coordinate of the data. Longer words lose their middle: lines of a
     figure often have the same beginning, and end with the subgroup.
     """
     from matplotlib.font_manager import FontProperties
@@ -94,7 +92,7 @@ def fitted_text(
         n_last = kept // 3  # letters of the end
         shown = f"{words[: kept - n_last]}…{words[len(words) - n_last :]}"
     options.setdefault("transform", ax.get_yaxis_transform())
-    return ax.text(x, y, shown, va="center", parse_math=False, **options)
+    return ax.text(0.0, y, shown, va="center", parse_math=False, **options)
 
 
 def keyed(ax: Axes, **options: Any) -> None:
