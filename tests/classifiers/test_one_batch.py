@@ -639,6 +639,23 @@ def test_a_certificate_of_one_batch_says_what_it_assumes_of_equal_rows():
         assert f"All of them are used up. Assumption: {assumed}" in rule.certificate_.assumptions
 
 
+def test_a_certificate_says_that_earlier_calls_on_its_rows_are_not_known_without_previous():
+    """Scores have no ledger: a second call with other limits passes, and is refused with previous=."""
+    X, y, _ = Population().draw(1_000, np.random.default_rng(0))
+    scores = tb.Scores("s", 1, kind="logit")
+    words = "Without previous= no earlier call on these rows is known, also none with other limits."
+    first, second = (tb.calibrate(scores, X, y, limits=[f"miss(1) <= {most}%"]) for most in (60, 50))
+    assert words in first.certificate_.assumptions
+    assert words in second.certificate_.assumptions
+    with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
+        tb.calibrate(scores, X, y, limits=["miss(1) <= 50%"], previous=first)
+    new_X, new_y, _ = Population().draw(1_000, np.random.default_rng(1))
+    third = tb.calibrate(scores, new_X, new_y, limits=["miss(1) <= 70%"], previous=first)
+    assert words not in third.certificate_.assumptions
+    rule = tb.tune(scores, X, y, limits=["miss(1) <= 60%"])  # has a ledger
+    assert words not in tb.calibrate([rule], new_X, new_y, limits=["miss(1) <= 70%"]).certificate_.assumptions
+
+
 def test_a_second_use_of_a_batch_names_all_of_its_rows():
     """The part that selected and the others add up to the rows of the caller."""
     rng = np.random.default_rng(0)

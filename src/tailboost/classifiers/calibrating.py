@@ -442,6 +442,11 @@ def certified_on_rest(
         "selected the rules. The others certify. All of them are used up. Assumption: "
         f"{_assumed_of_equal_rows(classifier, rows.equal_rows)}."
     )
+    if len(certificate.attempts) == 1 and not classifier.records_.ledger.inner:
+        note += (
+            f" Without {as_typed('previous=', '--previous')} no earlier call on these rows is known, "
+            "also none with other limits."
+        )
     # The certificate has a copy of the classifier.
     certificate.model.records_ = calibrated.records_
     calibrated.certificate_ = replace(certificate, notes=(note, *certificate.notes))
