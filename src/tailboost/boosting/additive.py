@@ -312,11 +312,6 @@ class AdditiveSelection:
         votes = position.memory
         pool = position.pool
         K = pool.n_classes
-        decided = []
-        if progress.best_prefix:
-            decided.append("the number of rounds")
-        if refit is not None and len(refit.slack_prices) > 1:
-            decided.append("the price of slack")
         steps: Floats = np.array(position.played.state.steps)
         used_rounds = np.flatnonzero(steps[: votes.n_kept] > 0)
         weights = steps[used_rounds]
@@ -332,9 +327,8 @@ class AdditiveSelection:
             vote = majority_vote(answers_by_round, weights, len(rows.y), K)
             answers = compact(vote, K)
         models = [pool.models[t] for t in used_rounds[weights > 0]]
-        constant_alone = not models
         ensemble = AdditiveEnsemble(models, weights[weights > 0], K, gap)
-        if constant_alone:  # the first base model was no better than a random guess
+        if not models:  # the first base model was no better than a random guess
             answers = np.full(len(rows.y), heaviest)
             ensemble = AdditiveEnsemble([constant(heaviest, K)], np.ones(1), K, gap)
         return cls(
@@ -345,8 +339,8 @@ class AdditiveSelection:
             answers=answers,
             log_costs=votes.log_costs,
             n_kept=votes.n_kept,
-            decided=tuple(decided),
-            constant_alone=constant_alone,
+            decided=_decided(progress, refit),
+            constant_alone=not models,
             refit=refit,
             choice=choice,
         )
@@ -366,3 +360,13 @@ class AdditiveSelection:
         if not self.rows.fitted:
             return None
         return float(np.average(self.rows.wrong(self.answers), weights=self.rows.weight))
+
+
+def _decided(progress: ErrorOfSteps, refit: SoftMargin | None) -> tuple[str, ...]:
+    """Return what the selection data have decided, in words."""
+    decided = []
+    if progress.best_prefix:
+        decided.append("the number of rounds")
+    if refit is not None and len(refit.slack_prices) > 1:
+        decided.append("the price of slack")
+    return tuple(decided)

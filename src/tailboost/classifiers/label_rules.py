@@ -762,9 +762,8 @@ class LabelSelection:
     scores: list[_CalibratedScore]
     tables: list[Table]  # the selection data, and further rows without labels if there are any
     y: Ints  # shape (n, K)
-    classifier: (
-        RobustMixtureClassifier  # of pairs of row and label; fitted at the first selection
-    )
+    # Of pairs of row and label; fitted at the first selection.
+    classifier: RobustMixtureClassifier
 
     def within(self, limits: Sequence[Limit], confidence: float | None = None) -> LabelRules:
         """Return the rules within limits of the form of `stacked_limits`.

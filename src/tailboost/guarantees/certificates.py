@@ -895,13 +895,7 @@ def certify(
     if given.X_unlabeled is not None:
         check_unlabeled(model, expressions, clusters, sample_weight)
     if sample_weight is not None:
-        check_indexes(X=given.X, y=y, sample_weight=sample_weight, model=model, **given.by_row)
-        has_weight = _of_positive_weight(sample_weight, n_rows_of(y))
-        if not hasattr(model, "predict"):  # an array of answers
-            model = np.asarray(model)[has_weight]
-        tables = {"X": given.X, "y": np.asarray(y), **given.by_row}
-        weighted = {name: take(as_pandas(table), has_weight) for name, table in tables.items()}
-        given = replace(given, **weighted)
+        model, given = _rows_with_weight(model, given, sample_weight)
 
     with telling() if verbose else nullcontext():
         if expressions:
@@ -961,6 +955,19 @@ def check_unlabeled(
     if any(expression.rate.needs_costs for expression in expressions):
         facts.append("rate of costs")
     refuse(*facts, clusters=clusters, sample_weight=sample_weight)
+
+
+def _rows_with_weight(model: Any, given: Given, sample_weight: Column) -> tuple[Any, Given]:
+    """Return the model, or array of answers, and the rows without those of weight 0."""
+    check_indexes(
+        X=given.X, y=given.y, sample_weight=sample_weight, model=model, **given.by_row
+    )
+    has_weight = _of_positive_weight(sample_weight, n_rows_of(given.y))
+    if not hasattr(model, "predict"):  # an array of answers
+        model = np.asarray(model)[has_weight]
+    tables = {"X": given.X, "y": np.asarray(given.y), **given.by_row}
+    weighted = {name: take(as_pandas(table), has_weight) for name, table in tables.items()}
+    return model, replace(given, **weighted)
 
 
 def _of_positive_weight(sample_weight: Column, n: int) -> Mask:

@@ -38,7 +38,7 @@ from tailboost.rates.bounds import (
     each_most_reached,
 )
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows
-from tailboost.rates.strata import CELL, CLASS, GROUP
+from tailboost.rates.strata import CELL, CLASS, GROUP, is_named_column
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.subgroups import (
     HUMAN_REVIEW,
@@ -912,7 +912,7 @@ def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list
     shares_by_column = {
         by: deferred_shares(fresh, by)
         for by in dict.fromkeys(rate.by for rate in counted)
-        if isinstance(by, str) and by not in {CLASS, CELL, *with_limit}
+        if is_named_column(by) and by not in with_limit
     }
     overall = deferred_shares(fresh, None)[None]
     lines = deferral_lines(error, overall, shares_by_column)

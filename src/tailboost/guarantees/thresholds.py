@@ -71,9 +71,7 @@ class LimitedRate:
 
     rows: Ints  # numbers of these rows
     wrong: Floats  # shape (n, 2): 1 if the row with this answer is an error
-    among: (
-        Floats  # shape (n, 2): 1 if the row with this answer is in the denominator of the rate
-    )
+    among: Floats  # shape (n, 2): 1 if the row with this answer is in the denominator
     largest_share: float  # the largest allowed share of errors
     kept_by_answer: tuple[bool, bool]  # whether no row with this answer is an error
     # As (`wrong`, `among`), but expected by the model's probabilities of the labels; None without a model.

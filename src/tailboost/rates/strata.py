@@ -635,6 +635,11 @@ def _numbered_answers(truth: Labels, answers: Any, labels: Any) -> tuple[Labels,
     return classes, positions(predicted, classes, "answers")
 
 
+def is_named_column(by: Any) -> bool:
+    """Return whether ``by`` of a rate is the name of one column of groups, or "group" for all of them."""
+    return isinstance(by, str) and by not in (CLASS, CELL)
+
+
 class NumberedGroups(NamedTuple):
     """The groups of rows in c columns, by number; without columns, if there are no groups."""
 

@@ -100,11 +100,13 @@ class CrossFit:
             costs = costs[compared]
         stratum = labelled.stratum[compared]
 
-        half = stratified_places(hash_rows(contents), stratum, outputs.rows.weight) % 2
-        first_half = np.flatnonzero(half == 0)
-        second_half = np.flatnonzero(half == 1)
-        n_strata = len(np.unique(stratum))
-        if any(len(np.unique(stratum[rows])) < n_strata for rows in (first_half, second_half)):
+        is_second = (
+            stratified_places(hash_rows(contents), stratum, outputs.rows.weight) % 2 == 1
+        )
+        first_half = np.flatnonzero(~is_second)
+        second_half = np.flatnonzero(is_second)
+        n_in_halves = len(np.unique(np.column_stack([stratum, is_second]), axis=0))
+        if n_in_halves < 2 * len(np.unique(stratum)):
             return None
 
         half_of = partial(_half, problem, outputs=outputs, X=X, costs=costs)

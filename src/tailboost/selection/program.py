@@ -118,15 +118,12 @@ class Program(Uncached):
 
         rows: list[Inequality] = []
         limit_of_row: list[int] = []
-        variable: list[
-            int
-        ] = []  # of each row; a limit or worst rate has at most one, −1 is none
-        n_variables = 0
+        variable: list[int] = []  # of each row: all rows of a limit share one, −1 is none
         for number, inequalities in rows_of_limit.items():
-            rows += inequalities
+            next_variable = max(variable, default=-1) + 1
+            variable += [next_variable if row.free else -1 for row in inequalities]
             limit_of_row += [number] * len(inequalities)
-            variable += [n_variables if row.free else -1 for row in inequalities]
-            n_variables = max(variable, default=-1) + 1
+            rows += inequalities
         return cls(
             strata,
             objective,

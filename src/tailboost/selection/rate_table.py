@@ -24,7 +24,7 @@ from tailboost.core.limit_lines import (
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words
 from tailboost.core.spelling import as_typed, how_many
 from tailboost.rates import COMPARISONS, Answered, Limit, Rate, Strata, answered_error, deferred
-from tailboost.rates.strata import CELL, CLASS
+from tailboost.rates.strata import is_named_column
 from tailboost.rows.subgroups import DEFERRED_OF_ALL, deferral_lines, unit_name
 from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate
 
@@ -672,13 +672,15 @@ def with_deferral(
     ``lines`` belong to ``rates``. Lines of rates about deferral get no share. Without deferred rows the lines
     are unchanged, and there are no sentences.
     """
-    shares: dict[Any, dict[Any, float]] = {}  # by kind of subgroup, then by subgroup
+    shares: dict[Any, dict[Any, float]] = {}  # by kind of subgroup, then by subgroup with rows
     for by in dict.fromkeys([None, *(rate.by for rate in rates)]):
         terms = deferred(by=by).terms(strata)
-        shares[by] = dict(zip(terms.names, terms.values(counts).tolist(), strict=True))
-    overall = shares[None][None]
+        share_of = dict(zip(terms.names, terms.values(counts).tolist(), strict=True))
+        shares[by] = {name: share for name, share in share_of.items() if not np.isnan(share)}
+    overall = shares[None].get(None, 0.0)
     if not overall > 0:
         return list(lines), ()
+
     kind_of_rate = {str(rate): rate.by for rate in rates if not rate.counts_deferral}
     lines_with_shares = []
     for line in lines:
@@ -686,15 +688,12 @@ def with_deferral(
             share = shares[kind_of_rate[line.rate]].get(line.subgroup, float("nan"))
             line = replace(line, deferred=share)
         lines_with_shares.append(line)
-    limited = {rate.by for rate in rates if rate.counts_deferral}
-    by_column = {
-        by: {group: share for group, share in of_groups.items() if not np.isnan(share)}
-        for by, of_groups in shares.items()
-        if isinstance(by, str) and by not in (CLASS, CELL) and by not in limited
-    }
+
     (error,) = answered_error().terms(strata).values(counts).tolist()
     in_percent = any(line.in_percent for line in lines)
     words = estimate_words(error, float(strata.size.sum()), in_percent=in_percent)
+    limited = {rate.by for rate in rates if rate.counts_deferral}
+    by_column = {by: shares[by] for by in shares if is_named_column(by) and by not in limited}
     return lines_with_shares, tuple(deferral_lines(words, overall, by_column))
 
 
