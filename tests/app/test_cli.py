@@ -1037,5 +1037,7 @@ def test_a_folder_without_permission_is_refused_before_any_work(monkeypatch, tmp
 
 def test_a_model_file_with_the_name_of_a_rule_file_is_told_its_ending(tmp_path):
     (tmp_path / "m.json").write_bytes(b"PK\x03\x04")
-    with pytest.raises(ValueError, match=r"it is not JSON; the name of a model file ends in \.model"):
+    with pytest.raises(
+        ValueError, match=r"it is not JSON, or is cut off; the name of a model file ends in \.model"
+    ):
         shared.read_json(tmp_path / "m.json")

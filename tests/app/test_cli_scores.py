@@ -654,6 +654,30 @@ def test_two_scores_of_one_label_are_not_combined(files):
     assert not (files / "no.json").exists()
 
 
+def test_options_of_scores_are_refused_beside_a_file_and_numbers_with_a_comma_have_a_cure(files, rule):
+    """--kind beside a rule file was ignored, and the message about percent asked for it again."""
+    again = ["calibrate", rule, files / "fresh.csv", "--model", files / "x.json"]
+    for option in (["--kind", "number"], ["--positive", "ok"], ["--missing", "0"]):
+        line = refused(*again, *option)
+        assert f"{option[0]}: only with --score; a rule or model in a file keeps its own" in line
+    comma = call(*again, "--confidence", "0,95").stderr
+    assert "'0,95' is not a number such as .3 or 30%; write 0.95" in comma
+    assert "a bound must be a number, such as 0.3 or 30%, got 'few'" in refused(
+        *again, "--limit", "miss(toxic) <= few"
+    )
+    label = ("--label", "toxic")
+    assert "--sql: --label is for a rule on the probability of a model" in refused(
+        "rule", rule, "--sql", *label
+    )
+    for table, source in {"s": "s", "My table": '"My table"', "S": '"S"'}.items():
+        query = call("rule", rule, "--sql", "--table", table).stderr
+        assert query.strip().endswith(f"AS prediction FROM {source};")
+    one = files / "one_label.csv"
+    pd.read_csv(files / "fresh.csv").query("label == 'toxic'").to_csv(one, index=False)
+    line = refused("calibrate", rule, one, "--model", files / "x.json")
+    assert "y has the label 'toxic' only; rows of both labels are needed" in line
+
+
 def test_errors_name_file_and_column(files, rule):
     scores, fresh = files / "scores.csv", files / "fresh.csv"
     given = ["tune", scores, "--target", "label", "--out", files / "x.json"]

@@ -199,7 +199,9 @@ class Scores(ClassifierMixin, BaseEstimator):
             )
         if self.label_list[0] in labels and len(labels) <= 2:
             if len(labels) == 1:
-                raise ValueError(f"{self._named}: y has the label {labels[0]!r} only")
+                raise ValueError(
+                    f"{self._named}: y has the label {labels[0]!r} only; rows of both labels are needed"
+                )
             return
         is_quantity = len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf"
         if is_quantity:

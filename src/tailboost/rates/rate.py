@@ -1235,8 +1235,11 @@ def _checked_bound(rate: Rate, bound: Stated) -> float:
     """
     if isinstance(bound, str):
         percent = PERCENT.fullmatch(bound)
-        if percent is not None:
-            bound = float(percent[1]) / 100
+        if percent is None:
+            raise TypeError(
+                f"{rate!r}: a bound must be a number, such as 0.3 or 30%, got {bound!r}"
+            )
+        bound = float(percent[1]) / 100
     if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
         raise TypeError(
             f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of them by "

@@ -307,6 +307,16 @@ def calibrate(
         )
         _calibrate_scores(request, rule_selection, positive)
         return
+    of_scores = {
+        "--positive": positive is not None,
+        "--missing": missing is not None,
+        "--kind": kind != "probability",
+    }
+    stated = [option for option, is_stated in of_scores.items() if is_stated]
+    if stated:
+        raise BadInput(
+            f"{', '.join(stated)}: only with --score; a rule or model in a file keeps its own"
+        )
     label_file = LabelFile.read_if_several(model)
     if label_file is None:
         read_objective(objective)  # is checked, though a stored model has its own

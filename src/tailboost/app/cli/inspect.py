@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Annotated, Any
@@ -359,7 +360,9 @@ def _source(table: str) -> str:
     """Return the FROM of a query in which a table has the name or alias of --table."""
     if table == DEFAULT_TABLE:
         return f"scores AS {table}"
-    return table
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", table):
+        return table
+    return f'"{table}"'  # as in the expression
 
 
 def _label_for_export(decision_rule: Any, label: str | None) -> dict[str, Any]:

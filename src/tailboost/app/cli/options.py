@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -28,7 +29,9 @@ def number_or_percent(text: str) -> float:
     try:
         return read_number(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number such as .3 or 30%") from None
+        has_comma = re.fullmatch(r"\d*,\d+\s*%?", text.strip())
+        meant = f"; write {text.replace(',', '.')}" if has_comma else ""
+        raise typer.BadParameter(f"{text!r} is not a number such as .3 or 30%{meant}") from None
 
 
 def _fraction(text: str) -> float:

@@ -239,7 +239,9 @@ def read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         # The message of the decoder is about a place in a text, not about a file.
-        raise ValueError("it is not JSON; the name of a model file ends in .model") from None
+        raise ValueError(
+            "it is not JSON, or is cut off; the name of a model file ends in .model"
+        ) from None
     if not isinstance(content, dict):
         raise ValueError("its JSON is no object {…}")
     return content
