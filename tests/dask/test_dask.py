@@ -315,6 +315,8 @@ def test_a_rule_selected_on_partitions_is_that_of_one_machine(threads, aim):
         ):  # the folds of the group model depend on the order of rows
             assert np.mean(answers[0] == answers[1]) > 0.9
             continue
+        if aim == "gap by group":  # two wrong answers of a row tie: they have the same error and gap
+            answers = [np.where((a == y) | (a == 0), a, -1) for a in answers]
         np.testing.assert_array_equal(*answers)
         for here, there in zip(other.rates_, one.rates_, strict=True):
             assert (here.rate, here.subgroup, here.limit) == (there.rate, there.subgroup, there.limit)
