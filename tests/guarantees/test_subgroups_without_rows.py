@@ -344,6 +344,39 @@ def test_a_calibration_without_rows_of_a_group_of_the_fit_is_refused_and_spends_
     assert [shortfall.n for shortfall in refused.value.shortfalls] == [0]
 
 
+@pytest.mark.parametrize("by_group", [True, False])
+@pytest.mark.parametrize(
+    "limits",
+    [["precision(1, by=group) >= .6"], ["npv(0, by=group) >= .6", "miss(1) <= .9"]],
+)
+def test_a_precision_of_a_group_without_fresh_rows_is_never_certified(limits, by_group):
+    """No fresh row is of c, where the rule has both answers: any labels there are possible."""
+    rng = np.random.default_rng(0)
+
+    def rows(n, names):
+        g, score = rng.choice(list(names), n), rng.random(n)
+        return pd.DataFrame({"s": score}), (rng.random(n) < score).astype(int), g
+
+    X, y, g = rows(600, "abc")
+    rule = tb.tune(tb.Scores("s", 1), X, y, groups=g, limits=limits, by_group=by_group)
+    X, y, g = rows(1200, "ab")
+    with pytest.raises(tb.NotCertifiedError, match=r"c \(target 0.6\) has no rows") as refused:
+        tb.calibrate(rule, X, y, groups=g)
+    assert rule.ledger_.attempts == refused.value.attempts == ()
+
+
+@pytest.mark.parametrize("limit", [rates.precision(1, by="g") >= 0.01, rates.miss(1, by="g") <= 0.99])
+def test_a_listed_group_without_rows_passes_no_test(limit):
+    """No row shows which answers the rule gives in c."""
+    y, g = np.array([0, 1, 0, 1]), np.array([[0], [0], [1], [1]])
+    strata, _ = Strata.of(y, g, np.ones(4), (0, 1), ("g",), (("a", "b", "c"),))
+    family = LimitedFamily.from_limit(limit, strata)
+    right = np.array([[60.0, 0, 0], [60, 0, 0], [0, 60, 0], [0, 60, 0]])
+    nothing_is_impossible = np.zeros((4, 3), dtype=bool)
+    assert len(family.largest_shares) == 3
+    assert not family.passes(right, nothing_is_impossible, 0.05)
+
+
 def rule_of_bands(bands):
     """A rule file's rule on a score p for the groups a and b, as a service loads it."""
     rule = ThresholdRule("p", ["no", "yes"], ["a", "b"], bands, "probability", group_column="site")

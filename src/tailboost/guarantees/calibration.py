@@ -77,7 +77,7 @@ from tailboost.guarantees.rate_bounds import (
     rule_remarks,
     with_deferral,
 )
-from tailboost.guarantees.recheck import joined, percent
+from tailboost.guarantees.recheck import joined, percent, rows_by_subgroup
 from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by
@@ -467,17 +467,20 @@ def _refuse_absent(
 ) -> None:
     """Raise if a limited subgroup has no rows; ``earlier`` attempts are part of the error.
 
-    Limits on a precision are passed over, because its rows depend on the rule.
+    The rows of a precision depend on the rule, so all rows of its group count.
     """
     shortfalls = []
     words = []
     for limit in limits:
-        if limit.rate.is_ratio:
-            continue
         bounds = RateFamily.from_expression(limit, fresh).bounds(1.0 - confidence)
-        present_names = [str(bound.subgroup) for bound in bounds if bound.n]
-        for bound in bounds:
-            lacks_rows = not bound.n and bound.certified is False
+        n_rows = [bound.n for bound in bounds]
+        if limit.rate.is_ratio:
+            n_rows = list(rows_by_subgroup(fresh.answered, limit.rate.by).values())
+        present_names = [
+            str(bound.subgroup) for bound, n in zip(bounds, n_rows, strict=True) if n
+        ]
+        for bound, n in zip(bounds, n_rows, strict=True):
+            lacks_rows = not (n or bound.n) and bound.certified is False
             if not lacks_rows:
                 continue
             shortfall = Shortfall(

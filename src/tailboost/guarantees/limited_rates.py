@@ -100,6 +100,9 @@ class LimitedFamily:
             errors_and_rows = list(zip(errors.tolist(), rows.tolist(), strict=True))
             return all_pairs_pass(errors_and_rows, self.limit.pair, level)
         errors_are_possible = ((self.wrong > 0) & ~never).any(axis=(1, 2))  # shape (m,)
+        errors_are_possible |= ~self.strata.any(
+            axis=1
+        )  # nothing is known of a group without rows
         largest_counts = [
             most_reached(n, share, level)
             for n, share in zip(rows.tolist(), self.largest_shares.tolist(), strict=True)
