@@ -757,7 +757,7 @@ def test_more_rows_would_not_help_only_where_that_is_shown():
     for losses, helps in ((few, True), (many, False)):
         judged = FreshRows(Answered.from_arrays(np.zeros(len(losses), int), losses, labels=[0, 1]))
         family = RateFamily.from_expression(tb.rates.error(by="class") <= {0: 0.3}, judged)
-        (short,) = shortfalls_of([family], 0.05 * 0.9, 0.05 * 0.09, {})
+        (short,) = shortfalls_of([family], judged, 0.05 * 0.9, 0.05 * 0.09, {})
         low = beta.ppf(0.05, losses.sum(), len(losses) - losses.sum() + 1)
         assert short.possible == pytest.approx(low)
         assert (short.more_rows is not None) == helps == (low < 0.3)

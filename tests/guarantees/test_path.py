@@ -144,8 +144,8 @@ def test_of_every_pattern_of_verdicts_the_last_rule_of_the_first_passes_is_taken
 
         def verdicts(*_, pattern=pattern, tested=tested):
             tested.append(pattern[len(tested)])
-            all_pass = [SimpleNamespace(certified=True)] * (limits - 1)
-            return [*all_pass, SimpleNamespace(certified=tested[-1])]
+            all_pass = [SimpleNamespace(certified=True, rate=None)] * (limits - 1)
+            return [*all_pass, SimpleNamespace(certified=tested[-1], rate=None)]
 
         monkeypatch.setattr(path_module, "limit_bounds", verdicts)
         path = path_module.Path(stated, SimpleNamespace(by=lambda selection: selection), 0.05)
@@ -163,7 +163,9 @@ def test_of_every_pattern_of_verdicts_the_last_rule_of_the_first_passes_is_taken
 def test_the_rule_before_the_first_failure_is_taken(monkeypatch):
     """A later passing rule is not certified: the tests stop at the first failure."""
     verdicts = iter([True, True, False, True])
-    monkeypatch.setattr(path_module, "limit_bounds", lambda *_: [SimpleNamespace(certified=next(verdicts))])
+    monkeypatch.setattr(
+        path_module, "limit_bounds", lambda *_: [SimpleNamespace(certified=next(verdicts), rate=None)]
+    )
     selections = [SimpleNamespace(problem=SimpleNamespace(limits=[k])) for k in range(4)]
     stated = SimpleNamespace(problem=SimpleNamespace(limits=[]))
     path = path_module.Path(stated, SimpleNamespace(by=lambda selection: selection), 0.05)

@@ -257,7 +257,7 @@ def short_of(limit, hits, selected=None):
     subgroup = limit.form if limit.compares else None
     known = {} if selected is None else {(str(limit.rate), subgroup): selected}
     level = 1.0 - 0.95
-    return shortfalls_of([RateFamily.from_expression(limit, fresh)], level, level, known)
+    return shortfalls_of([RateFamily.from_expression(limit, fresh)], fresh, level, level, known)
 
 
 def passing(n, rate, bound):

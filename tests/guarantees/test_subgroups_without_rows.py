@@ -377,6 +377,21 @@ def test_a_listed_group_without_rows_passes_no_test(limit):
     assert not family.passes(right, nothing_is_impossible, 0.05)
 
 
+def test_a_refusal_names_no_group_whose_limit_the_tested_rule_cannot_break():
+    """The tested rule answers 1 in a alone; a precision says nothing of the other groups."""
+    rng = np.random.default_rng(0)
+    g, score = rng.choice(list("abc"), 900, p=[0.5, 0.3, 0.2]), rng.random(900)
+    chance = np.select([g == "a", g == "b"], [0.75 * score, 0.5 * score + 0.1], 0.2 * score)
+    y = (rng.random(900) < chance).astype(int)
+    limits = ["precision(1, by=group) >= .7", "miss(1) <= .9"]
+    with pytest.raises(tb.NotCertifiedError, match=r"b +0 .* kept by construction") as refused:
+        tb.calibrate(
+            tb.Scores(0, 1), score[:, None], y, groups=g, limits=limits, by_group=True, objective="error"
+        )
+    assert len(refused.value.attempts) == 1
+    assert [shortfall.n > 0 for shortfall in refused.value.shortfalls] == [True, True]
+
+
 def rule_of_bands(bands):
     """A rule file's rule on a score p for the groups a and b, as a service loads it."""
     rule = ThresholdRule("p", ["no", "yes"], ["a", "b"], bands, "probability", group_column="site")
@@ -449,8 +464,9 @@ def test_a_group_with_too_few_rows_is_left_out_as_the_cure_shows():
     y = (rng.random(6000) < p).astype(int)
     groups = pd.DataFrame({"lang": np.where(np.arange(6000) < 30, "xx", np.resize(["de", "en"], 6000))})
     scores, given = pd.DataFrame({"p": p}), {"groups": groups, "random_state": 0}
-    with pytest.raises(tb.exceptions.NotCertifiedError, match=r"'<= \{A: 10%, B: 12%\}' limits A and B"):
+    with pytest.raises(tb.exceptions.NotCertifiedError, match="leave the group out of the limits") as refused:
         tb.calibrate(tb.Scores("p", 1), scores, y, limits=["miss(1, by=lang) <= 10%"], **given)
-    limits = ["miss(1, by=lang) <= {de: 10%, en: 12%}"]
+    limits = ["miss(1, by='lang') <= {'de': 10%, 'en': 10%}"]
+    assert f"limits={limits}" in str(refused.value)
     rule = tb.calibrate(tb.Scores("p", 1), scores, y, limits=limits, **given)
     assert "miss rate of 1 by lang for xx." in str(rule.certificate_)

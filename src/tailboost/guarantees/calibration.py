@@ -76,6 +76,7 @@ from tailboost.guarantees.rate_bounds import (
     rows_for_no_error,
     rule_remarks,
     with_deferral,
+    with_kept,
 )
 from tailboost.guarantees.recheck import joined, percent, rows_by_subgroup
 from tailboost.guarantees.score_path import ScorePath
@@ -1038,9 +1039,11 @@ def refusal(
         selected = {
             (line.rate, line.subgroup): line.value for line in result.answered.model.rates_
         }
-        shortfalls = shortfalls_of(families, level, next_level, selected)
+        shortfalls = shortfalls_of(families, result.answered, level, next_level, selected)
         if shortfalls:
-            bounds_by_limit = [limit_bounds([family], level) for family in families]
+            bounds_by_limit = [
+                with_kept(limit_bounds([family], level), result.answered) for family in families
+            ]
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration)
 
     compared = [limit for limit in calibration.limits if limit.compares]
@@ -1129,6 +1132,7 @@ def _shortfall_words(
 
 def shortfalls_of(
     families: Sequence[RateFamily],
+    answered: FreshRows,
     level: float,
     next_level: float,
     selected: Mapping[tuple[str, Any], float],
@@ -1139,6 +1143,8 @@ def shortfalls_of(
     ----------
     families : sequence of RateFamily
         The limited rates of the tested rule.
+    answered : FreshRows
+        The rows with its answers.
     level, next_level : float
         Of this attempt, and of the next one.
     selected : dict of (str, object) to float
@@ -1146,7 +1152,7 @@ def shortfalls_of(
     """
     shortfalls = []
     for family in families:
-        bounds = limit_bounds([family], level)
+        bounds = with_kept(limit_bounds([family], level), answered)
         next_bounds = limit_bounds([family], next_level)
         for number, (bound, next_bound) in enumerate(zip(bounds, next_bounds, strict=True)):
             if bound.certified is False:

@@ -252,7 +252,12 @@ class FreshRows:
         actions = np.concatenate(
             [actions_of(model, *table, self.rule, strata) for table in self.tables]
         )
-        return replace(self, answered=replace(self.answered, actions=actions), model=model)
+        return replace(
+            self,
+            answered=replace(self.answered, actions=actions),
+            model=model,
+            final=last_step(model),
+        )
 
     def predicted_by(self, model: Model) -> FreshRows:
         """Return the same rows with the answers of another model.

@@ -30,7 +30,7 @@ from tailboost.guarantees.limited_rates import (
     probits_of_rooms,
 )
 from tailboost.guarantees.procedure import Certified, Procedure, Refused
-from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
+from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, with_kept
 from tailboost.guarantees.score_path import WORTHWHILE
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.bounds import most_reached
@@ -63,7 +63,7 @@ class Path(Procedure):
                 families = [
                     RateFamily.from_expression(limit, answered) for limit in self.limits
                 ]
-                bounds = limit_bounds(families, self.level)
+                bounds = with_kept(limit_bounds(families, self.level), answered)
                 if any(bound.certified is False for bound in bounds):
                     break
                 last_passed = selection

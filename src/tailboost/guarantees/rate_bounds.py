@@ -789,7 +789,11 @@ def rate_bounds(
     independent draws, and they took no part in the making of the rule.
     """
     families = [RateFamily.from_expression(expression, fresh) for expression in expressions]
-    bounds = shared_bounds(families, delta)
+    return with_kept(shared_bounds(families, delta), fresh)
+
+
+def with_kept(bounds: Iterable[CertifiedBound], fresh: FreshRows) -> list[CertifiedBound]:
+    """Return bounds with the limits that the rule of fresh rows keeps by construction as kept."""
     return [
         bound.at_target(CONSTANT) if kept_by_construction(bound, fresh) else bound
         for bound in bounds
