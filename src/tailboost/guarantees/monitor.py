@@ -355,20 +355,16 @@ class Monitor:
                 f"batch {name!r} was given before, and none of its rows waits for its label"
             )
 
-        if is_first_look:
-            warn_of_other_groups(self.certificate.groups_named, X, groups)
-
         classes = np.asarray(model.classes_)
         labels = label_numbers(y, classes, n)
         ids = None if id is None else row_ids(id, n)
         by_row = {"groups": groups, "clusters": clusters, "costs": costs}
-        is_tested = labels > 0
-        waits_for_labels = not is_tested.all()
         equal_rows = equal_rows or self.equal_rows
 
+        is_tested = labels > 0
         waiting = {key: rows for key, rows in self.waiting.items() if key != name}
         n_waiting = 0
-        if waits_for_labels or not is_first_look:
+        if not is_tested.all() or not is_first_look:
             content = row_hashes(model, X).whole
             rows = RowWords.from_columns(content, labels, ids=ids, **by_row)
             if is_first_look:
@@ -381,9 +377,9 @@ class Monitor:
 
         given = self.given
         if is_first_look:
+            warn_of_other_groups(self.certificate.groups_named, X, groups)
             given = [*self.given, self._new_rows(name, model, X, ids, equal_rows)]
-            if waits_for_labels:
-                # Unreadable rows are refused now, not with their late labels.
+            if n_waiting:  # unreadable rows are refused now, not with their late labels
                 answers_of(model, X, "predict", groups)
 
         recheck = self.recheck

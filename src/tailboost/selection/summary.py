@@ -576,13 +576,6 @@ def mixture_summary(
     reference_number, candidate_names = _reference(game, selected, names)
     reference = np.zeros(len(mixture))
     reference[reference_number] = 1.0
-
-    budget = None
-    increase = selected.problem.error_budget
-    if increase is not None:
-        means = pool.mean_losses
-        budget = Budget(increase, float(means.min()), float(means @ mixture), selected.price)
-
     used = np.flatnonzero(mixture > NO_SHARE).tolist()
     constants = [pool.constant_answer(number) for number in used]
     single = None
@@ -611,7 +604,7 @@ def mixture_summary(
         ignores_features=None not in constants,
         largest_error=selected.largest_error(mixture),
         symbols=_symbols(game, selected, (*promised, *observed)),
-        budget=budget,
+        budget=_budget(selected, mixture),
         draws=draws,
         conditions=selected.problem.conditions,
         kept=selected.kept_by(mixture),
@@ -621,6 +614,15 @@ def mixture_summary(
     if not pool.rows.fitted and selected.majority is None:
         summary = replace(summary, upper=selected.highest(mixture))
     return summary
+
+
+def _budget(selected: Mixture, mixture: Floats) -> Budget | None:
+    """Return the error budget of a mixture with its overall error; None without a budget."""
+    increase = selected.problem.error_budget
+    if increase is None:
+        return None
+    means = selected.pool.mean_losses
+    return Budget(increase, float(means.min()), float(means @ mixture), selected.price)
 
 
 def _single_name(

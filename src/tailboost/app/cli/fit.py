@@ -113,14 +113,7 @@ def fit(
         classifier.set_params(max_error=targets)
     name_labels(classifier, labels)
     arguments = _use_costs(classifier, table, columns, costs, data, csv)
-    if weight is not None:
-        arguments["sample_weight"] = table.weight
-    if has_fit_parameter(classifier, "clusters"):
-        arguments["clusters"] = table.clusters
-    if columns:
-        arguments["groups"] = table.groups
-        if not registered_method.ours:  # baselines take one column of groups
-            arguments["groups"] = joint_groups(table.groups)
+    arguments |= _row_arguments(classifier, registered_method, table)
     unlabeled_rows = None
     if unlabeled is not None:
         unlabeled_rows = _read_unlabeled(unlabeled, csv, list(table.data), columns)
@@ -134,6 +127,20 @@ def fit(
         shared.say(f"G{sentence[1:]}.")  # each begins with "group"
     with shared.warnings_as_lines():
         _print_summary(classifier, out, test, csv)
+
+
+def _row_arguments(classifier: Model, method: Method, table: Any) -> dict[str, Any]:
+    """Return the arguments of ``fit`` that a table from `read_to_fit` has for each row, besides costs."""
+    arguments = {}
+    if table.weight is not None:
+        arguments["sample_weight"] = table.weight
+    if has_fit_parameter(classifier, "clusters"):
+        arguments["clusters"] = table.clusters
+    if table.groups.shape[1]:
+        arguments["groups"] = table.groups
+        if not method.ours:  # baselines take one column of groups
+            arguments["groups"] = joint_groups(table.groups)
+    return arguments
 
 
 def _read_unlabeled(

@@ -121,17 +121,16 @@ def monitor(
             stack.enter_context(held(state))  # until the state is written
         stored = LabelFile.read_if_several(model) or read_model(model)
         columns, model_monitor = read_state(state, stored)
-        options_of_bounds = (certificate, max_error, limit)
-        if model_monitor is not None and any(value is not None for value in options_of_bounds):
-            raise BadInput(
-                f"--state: {str(state)!r} exists, so its bounds are tested; leave out "
-                "--certificate, --max-error and --limit"
-            )
         needed_columns = stored.columns_read
         if model_monitor is None:
             new_bounds = _Bounds.of_options(stored, certificate, max_error, limit)
             if new_bounds.need_groups:
                 needed_columns = stored.group_columns
+        elif any(value is not None for value in (certificate, max_error, limit)):
+            raise BadInput(
+                f"--state: {str(state)!r} exists, so its bounds are tested; leave out "
+                "--certificate, --max-error and --limit"
+            )
         columns = list(dict.fromkeys([*columns, *needed_columns, *(group or [])]))
         unused = [name for name in (row_id, target) if name is not None]
         reading = Reading("monitor", columns, cluster, unused)
