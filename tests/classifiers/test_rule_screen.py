@@ -1,5 +1,6 @@
 """What `print` shows of a rule and a certificate: limits first, few words, digits that the rows support."""
 
+import ast
 import re
 
 import numpy as np
@@ -133,6 +134,34 @@ def test_bounds_by_subgroup_keep_their_unit_in_text(text, written):
     again = tb.rates.parse(limit.text)
     assert again == limit
     assert again.in_percent == limit.in_percent
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("further", [[], ["false_alarm(1) <= 95%"]])
+def test_a_selected_rule_prints_the_limits_without_the_group_whose_few_rows_cost_the_most(further):
+    T, y, site = draw(3000, 5)
+    few = np.flatnonzero(site["site"] == "Other")
+    site.loc[few[24:], "site"] = "St. Mary"
+    at_few = (site["site"] == "Other").to_numpy() & (y == 1)
+    T.loc[at_few, "score"] *= 0.2
+    given = {"groups": site, "limits": ["miss(1, by='site') <= 30%", *further]}
+    fitted = tb.tune(tb.Scores("score", 1), T, y, **given)
+    (line,) = re.findall(r"The limit on Other, with .*", str(fitted))
+    assert line == fitted.summary_.costly_few
+    assert line in str(fitted.summary_)
+    assert line.startswith(
+        f"The limit on Other, with {at_few.sum()} rows, costs the most: without it the error"
+    )
+    pasted = ast.literal_eval(re.search(r"limits=(\[.*\])\.$", line)[1])
+    assert pasted[0] == "miss(1, by='site') <= {'ER Süd': 30%, 'North, Wing B': 30%, 'St. Mary': 30%}"
+    assert pasted[1:] == further
+    without = tb.tune(tb.Scores("score", 1), T, y, groups=site, limits=pasted)
+    errors = [np.mean(rule.predict(T) != y) for rule in (fitted, without)]
+    assert errors[1] < errors[0] - 0.05
+    assert f"would be about {100 * errors[1]:.3g} %." in line
+    assert without.summary_.costly_few == ""
+    wider = tb.tune(tb.Scores("score", 1), T, y, groups=site, limits=["miss(1, by='site') <= 90%"])
+    assert wider.summary_.costly_few == ""
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

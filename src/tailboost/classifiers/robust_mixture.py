@@ -787,6 +787,8 @@ class RobustMixtureClassifier(
         check_is_fitted(self)
         name = self.candidates_[0]
         summary = self.selection_.rule.summary(self.classes_.tolist(), name)
+        if self.certificate_ is None:
+            summary = replace(summary, costly_few=self.selection_.costly_few)
         return replace(summary, groups=group_uses(self), certificate=self.certificate_)
 
     # -- scikit-learn --------------------------------------------------------------------------------

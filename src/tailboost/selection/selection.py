@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from tailboost.core.array_types import Floats, Ints, Stated
+from tailboost.core.rate_words import value_words
+from tailboost.core.spelling import limits_as_typed
 from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.rates.bounds import are_few_for
+from tailboost.rows.subgroups import unit_name
 from tailboost.selection.candidates import Scale, scores_in
 from tailboost.selection.curve import undominated_rules
 from tailboost.selection.data import (
@@ -27,7 +33,7 @@ from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.selected import Selected, SelectedRule
+from tailboost.selection.selected import ONE_SIDED, Selected, SelectedRule
 
 # Smaller factors of a class in a group count as this one.
 LEAST_FACTOR = 1e-300
@@ -127,6 +133,44 @@ class Selection(Uncached):
     def estimates(self) -> RateTable:
         """The same rates without shadow prices, which take most of the time."""
         return self.rule.estimates
+
+    @cached_property
+    def costly_few(self) -> str:
+        """A sentence on the dearest group of few rows, with the limits without it; "" without such a group.
+
+        The rule within the other limits must have a smaller objective on these rows beyond noise (95 %,
+        one-sided).
+        """
+        if self._scored_data is None or self.problem.confidence is not None:
+            return ""
+        limit_of_text = {str(limit): limit for limit in self.problem.limits}
+        few = []
+        for line in self.rule.table:
+            if line.price > 0 and line.limit in limit_of_text:
+                allowed = float(limit_of_text[line.limit].against(line.bound))
+                if are_few_for(round(line.known_rows), allowed):
+                    few.append(line)
+        if not few:
+            return ""
+        line = max(few, key=attrgetter("price"))
+        limit = limit_of_text[line.limit]
+        names = limit.rate.terms(self.engine.data.strata).names
+        others: list[Limit] = []
+        for stated in self.problem.limits:
+            others += limit.all_but([line.subgroup], names) if stated is limit else [stated]
+        if not others:
+            return ""
+        own = cast("SelectedRule", self.rule).compared
+        without = cast("SelectedRule", self.within(others).rule).compared
+        lead = own.selection.value - without.selection.value
+        if lead <= ONE_SIDED * own.error_of_difference(without):
+            return ""
+        value = value_words(without.selection.value, in_percent=limit.in_percent, digits=3)
+        return (
+            f"The limit on {unit_name(line.subgroup)}, with {line.rows_text}, costs the most: without "
+            f"it the {self.problem.objective} on these rows would be about {value}. To leave it out: "
+            f"{limits_as_typed([other.text for other in others])}."
+        )
 
     @property
     def drawing(self) -> Selection | None:

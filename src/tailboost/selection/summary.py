@@ -284,6 +284,8 @@ class Summary(PrintedSummary):
         Estimated probability that all limits hold together on new rows; None if unknown.
     certificate : Certificate or None
         The certificate of this rule.
+    costly_few : str
+        A sentence on the dearest group of few rows, with the limits without it; empty without such a group.
     by_class : RateTable or None
         Of boosting: the errors of `predict` by class, if the objective is over rows.
     overall_line : RateLine or None
@@ -309,6 +311,7 @@ class Summary(PrintedSummary):
     overall: tuple[float, float | None] | None = None
     likely: float | None = None
     certificate: Any = None
+    costly_few: str = ""
     by_class: RateTable | None = None
     overall_line: RateLine | None = None
 
@@ -485,6 +488,8 @@ class Summary(PrintedSummary):
             if self.rates is not None:
                 lines += self.rates.deferral
             lines.append(self.chances)
+            if self.costly_few:
+                lines.append(self.costly_few)
             if self.may_be_weak:
                 lines.append(self.comparison)
         lines += map(str, self.groups)
