@@ -249,16 +249,16 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
         pool.add_all(_between(pool, lighter, heavier, (share, 0.25, 0.5, 0.75)))
 
     best = best_in_pool(pool, program)
-    charge = charge_of(solution)
-    enough = best.bound / program.scale + MOST_EXCESS
-    good_enough = best.keeps and best.value / program.scale <= enough
-    impossible = bool((best.mixture_violations > SOLVED).any())
-    if not (good_enough or impossible):
+    good_value = best.bound / program.scale + MOST_EXCESS
+    is_good = best.keeps and best.value / program.scale <= good_value
+    is_impossible = bool((best.mixture_violations > SOLVED).any())
+    if not (is_good or is_impossible):
+        charge = charge_of(solution)
+        targets = [contrasts(pool.candidates[i].action_costs) for i in mixed_numbers]
+        search = LineSearch(pool, program, targets, charge, good_value - MOST_EXCESS / 2)
         values, violations = program.evaluate(pool.all_counts)
         ranked = np.argsort(values + charge * violations, kind="stable")[:n_starts].tolist()
         starts = dict.fromkeys([int(best.numbers[0]), *mixed_numbers[:1], *ranked])
-        targets = [contrasts(pool.candidates[i].action_costs) for i in mixed_numbers]
-        search = LineSearch(pool, program, targets, charge, enough - MOST_EXCESS / 2)
         for start in list(starts)[:n_starts]:
             search.walk(start)
         best = best_in_pool(pool, program)

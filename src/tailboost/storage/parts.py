@@ -174,10 +174,14 @@ class Writer:
             if hasattr(thing, "__qualname__"):  # a function or class: its name says more
                 name = name_of(thing)
             raise Refused(name)
-        restrictions = reviewed().get(name, Reviewed())
         state = thing.__getstate__() or {}
         if not isinstance(state, dict) or not all(isinstance(field, str) for field in state):
             raise Refused(f"{name} with a state without names")
+        return ["object", number_in(self.classes, name), self.field_parts(name, state)]
+
+    def field_parts(self, name: str, state: dict[str, Any]) -> list[list[Any]]:
+        """Return the name and the part of each field of an object of a class, without those left out."""
+        restrictions = reviewed().get(name, Reviewed())
         fields = []
         for field, value in state.items():
             # Loading does not compare the version of scikit-learn: the probe rows show its effects.
@@ -189,7 +193,7 @@ class Writer:
                     raise Refused(f"{name} with {field}={str(value)[:50]!r}")
                 value = required  # None replaces a value for the fit, such as a folder
             fields.append([field, self.field_value(field, value, restrictions)])
-        return ["object", number_in(self.classes, name), fields]
+        return fields
 
     def field_value(self, field: str, value: object, restrictions: Reviewed) -> Any:
         """Return the `value` of a field, or {kind: name} of its type or function."""

@@ -97,13 +97,8 @@ def tradeoff(
         )
     if objective is not None and limited is None:
         raise BadInput("--objective: only with --limited, the other rate of the curve")
-    if deferred and (pick is not None or data is not None):
-        raise BadInput(
-            "--deferred: not with DATA or --pick; for a model of one limit: `fit --limit "
-            "'deferred() <= .05'`"
-        )
-    if deferred and page is not None:
-        raise BadInput("--page: not with --deferred; a page shows one curve")
+    if deferred:
+        _refuse_beside_deferred(data, page, pick)
     _check_outputs(out, page, picked, model, data)
     rates = []
     if limited is not None:
@@ -135,6 +130,17 @@ def tradeoff(
             picked_rule = curve.at(pick)
         stored.save(picked_rule, picked, limit=pick)
         shared.say(f"Model: {picked}, {curve.limited} within {pick:g}.")
+
+
+def _refuse_beside_deferred(data: Path | None, page: Path | None, pick: float | None) -> None:
+    """Raise `BadInput` for what one curve has, and several curves by --deferred have not."""
+    if pick is not None or data is not None:
+        raise BadInput(
+            "--deferred: not with DATA or --pick; for a model of one limit: `fit --limit "
+            "'deferred() <= .05'`"
+        )
+    if page is not None:
+        raise BadInput("--page: not with --deferred; a page shows one curve")
 
 
 def _check_outputs(
