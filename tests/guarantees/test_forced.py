@@ -166,6 +166,22 @@ def test_thresholds_by_group_are_not_named_where_they_gain_nothing():
     assert "thresholds by group" not in str(forced)
 
 
+def test_a_warning_of_a_useless_rule_names_thresholds_by_group_only_if_they_pay():
+    rng = np.random.default_rng(3)
+    n = 4000
+    sex = np.where(rng.random(n) < 0.3, "f", "m")
+    y = (rng.random(n) < np.where(sex == "f", 0.2, 0.1)).astype(int)
+    X = (rng.normal(size=n) + 0.5 * y + 0.8 * (sex == "f"))[:, None]
+    given = {"groups": {"sex": sex}, "limits": ["gap(selected(1, by=sex)) <= 5%"]}
+    model = tb.Scores(0, 1, kind="number")
+    with pytest.warns(tb.UselessRuleWarning, match="To err less, bring more rows, or state limits"):
+        forced = tb.calibrate(model, X, y, **given).certificate_.forced_by
+    assert forced.by_group == "sex"
+    with pytest.warns(tb.UselessRuleWarning):
+        aware = tb.calibrate(model, X, y, **given, by_group="sex").certificate_
+    assert aware.price[0].certified > forced.error - 0.005
+
+
 def test_thresholds_by_group_are_made_only_if_the_rule_errs_more_than_the_given_answers(monkeypatch):
     made = []
     read_by = FreshRows.read_by

@@ -33,6 +33,7 @@ from tailboost.guarantees.certificates import (
     errors_within,
 )
 from tailboost.guarantees.forced import (
+    Forced,
     answer_names,
     by_group_to_read,
     group_words,
@@ -714,7 +715,6 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         *_without_limit(limits, answered),
     ]
 
-    one_answer = groups_with_one_answer(answered, limits, objective)
     forced_by = what_forces(
         [family.bounds(calibration.level) for family in families],
         limits,
@@ -724,7 +724,7 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         level=calibration.level,
         given_error=overall,
     )
-
+    one_answer = groups_with_one_answer(answered, limits, objective, forced_by)
     classifier = answering(fresh.model, result.selection, limits)
     fingerprints = fresh.fingerprints
     assert fingerprints is not None
@@ -900,7 +900,10 @@ def _without_limit(limits: Sequence[Limit], answered: FreshRows) -> list[str]:
 
 
 def groups_with_one_answer(
-    answered: FreshRows, limits: Sequence[Limit], objective: Any
+    answered: FreshRows,
+    limits: Sequence[Limit],
+    objective: Any,
+    forced_by: Forced | None,
 ) -> list[str]:
     """Return a sentence on the limited groups with each single answer.
 
@@ -914,6 +917,8 @@ def groups_with_one_answer(
         The certified limits.
     objective : Objective
         The objective within them. One answer to all rows is compared by the overall error alone.
+    forced_by : Forced or None
+        The limit that forces the rule, which knows whether thresholds by group pay.
     """
     groups_by_answer: dict[str, list[str]] = {}
     for name, answer in _constant_groups(answered, limits).items():
@@ -926,7 +931,8 @@ def groups_with_one_answer(
             other_labels = " or ".join(label for label in labels if label != answer)
             sentence += f", so no row of label {other_labels} is found there"
         sentences.append(f"{sentence}.")
-    _warn_of_useless_rule(answered, limits, objective)
+    groups_pay = forced_by is not None and forced_by.groups_pay
+    _warn_of_useless_rule(answered, limits, objective, groups_pay=groups_pay)
     if sentences:
         warn_user(" ".join(sentences), UselessRuleWarning)
     return sentences
@@ -967,8 +973,12 @@ def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str
     }
 
 
-def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit], objective: Any) -> None:
+def _warn_of_useless_rule(
+    fresh: FreshRows, limits: Sequence[Limit], objective: Any, *, groups_pay: bool
+) -> None:
     """Warn if every row gets one answer, or if such a rule also keeps the targets and errs no more.
+
+    The advice names thresholds by group only if they pay on these rows (``groups_pay``).
 
     Errors say nothing of a rule with another objective, or with deferral. A rule that draws gets no warning.
     """
@@ -991,7 +1001,9 @@ def _warn_of_useless_rule(fresh: FreshRows, limits: Sequence[Limit], objective: 
         return
     error = fresh.samples(ERRORS["mean"])[0].mean
 
-    cures = ["bring more rows", *_group_cure(limits, fresh.model)]
+    cures = ["bring more rows"]
+    if groups_pay:
+        cures += _group_cure(limits, fresh.model)
     for number, label in enumerate(strata.classes):
         constant = fresh.with_actions(np.full_like(answered.actions, number))
         constant_error = constant.samples(ERRORS["mean"])[0].mean

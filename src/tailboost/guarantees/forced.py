@@ -122,6 +122,11 @@ class Forced:
         """
         return self._is_lower(self.without, 0.05 / self.n_freed, self.noise)
 
+    @property
+    def groups_pay(self) -> bool:
+        """Whether the error is lower with thresholds by group by more than noise (95 %, one-sided)."""
+        return self._is_lower(self.apart, 0.05, self.apart_noise)
+
     def _is_lower(self, error: float | None, level: float, noise: float) -> bool:
         """Return whether another error is lower than that of the rule beyond noise, also as printed."""
         if self.error is None or error is None:
@@ -146,8 +151,7 @@ class Forced:
                 "All limits together raise the error on these rows from "
                 f"{self._in_words(self.given)} to {self._in_words(error)}."
             )
-        if self.by_group is not None and self._is_lower(self.apart, 0.05, self.apart_noise):
-            assert self.apart is not None
+        if self.by_group is not None and self.apart is not None and self.groups_pay:
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
             ways.append(
                 f"With thresholds by group, if the rule may read the group ({option}), it would be "
