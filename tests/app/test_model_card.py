@@ -219,6 +219,10 @@ def test_the_headline_is_about_the_stated_limits(mix):
     page = card.to_html()
     assert page.index(card.summary) < page.index("<svg") < page.index("<table")
     assert page.count("✗ not certified") >= 2  # wide and narrow
+    drawn = "".join(re.findall("<svg.*?</svg>", page, flags=re.DOTALL))
+    assert "✗ not certified: error: all rows" in drawn  # the name, and no reason that would be cut
+    notes = [line for section in card.sections for line in section.lines]
+    assert sorted(notes) == sorted(set(notes))  # the certificates of limits and errors share assumptions
     assert "<i>" not in page
     without = tb.ModelCard.of(mix, X[rows], LABELS[rows])
     assert "<svg" not in without.to_html()

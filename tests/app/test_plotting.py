@@ -295,7 +295,7 @@ def test_certified_limits_end_at_the_certified_bounds(stated):
         stated.rule, stated.X, stated.y, groups=stated.groups, rates=["miss(1, by=side) <= .01"]
     ).plot()
     assert {line.good for line in strict.lines} == {False}
-    assert strict.ax_.texts[0].get_text().startswith("✗ not certified: the estimate is above the limit")
+    assert strict.ax_.texts[0].get_text().startswith("✗ not certified: miss rate of 1 by side")
     assert stated.rule.plot_limits().lines == stated.rule.rates_.plot().lines
     with pytest.raises(ValueError, match="there is no limit to draw"):
         tb.tune(stated.model, stated.X, stated.y).plot_limits()

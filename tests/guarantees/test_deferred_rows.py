@@ -10,6 +10,7 @@ import pytest
 import tailboost as tb
 from tailboost import metrics, rates
 from tailboost.classifiers.calibrating import contents_of, drawn_part, random_places
+from tailboost.core.limit_lines import limit_cells
 from tailboost.rows.judged import Recorded
 from tailboost.rows.ledger import Records
 from tailboost.rows.subgroups import deferral_lines
@@ -190,10 +191,10 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     assert len(text.split()) <= 145
     again = tb.Certificate.from_dict(json.loads(json.dumps(certificate.to_dict())))
     assert str(again) == text
-    lines = {line.name: line.numbers for line in certificate.limit_lines()}
-    assert lines["miss rate of 'ill' by site: South"].endswith(
-        f"; {100 * share['South']:.0f} % of all rows there deferred"
-    )
+    lines = {line.name: line.deferred for line in certificate.limit_lines()}
+    assert lines["miss rate of 'ill' by site: South"] == f"{100 * share['South']:.0f} %"
+    heads, cells = limit_cells(certificate.limit_lines(), "estimate")
+    assert {row[1]: row[heads.index("deferred, of all rows")] for row in cells} == lines
 
 
 def test_the_share_deferred_of_clusters_is_the_same_in_all_places(sites):

@@ -19,7 +19,7 @@ from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError, warn_user
 from tailboost.core.files import write_output
-from tailboost.core.limit_lines import LimitLine, filled_columns
+from tailboost.core.limit_lines import LimitLine, filled_columns, limit_cells
 from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import a_type_of, how_many, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
@@ -390,15 +390,15 @@ def _stated_limits(measured: _Measured) -> Section:
     if certificate is None:
         return Section(LIMITS, ["No limit is stated or tested on fresh rows."])
     lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
-    rows = [[line.verdict, line.name, line.limit, line.numbers] for line in lines]
     notes = []
     if certificate.forced_by is not None:
         notes.append(str(certificate.forced_by))
-    notes += [*certificate.remarks, f"{certificate.assumed}."]
+    notes += certificate.remarks
     if certificate is measured.rates_certificate:  # the others have their notes elsewhere
         notes += certificate.notes
-    heads = ["result", "rate", "limit", "estimate on the certifying rows"]
-    return Section(LIMITS, notes, heads, rows)
+    else:
+        notes.append(f"{certificate.assumed}.")
+    return Section(LIMITS, notes, *limit_cells(lines, "estimate on the certifying rows"))
 
 
 def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
@@ -569,10 +569,12 @@ def _errors(measured: _Measured) -> list[Section]:
     if measured.training_rows_are_unknown and with_bounds:  # otherwise the headline says so
         lines.append(UNCOMPARED)
     if with_bounds:
-        lines += [
-            f"The certified bounds hold simultaneously with {percent(certificate.confidence)} confidence.",
-            *certificate.notes,
-        ]
+        lines.append(
+            f"The certified bounds hold simultaneously with {percent(certificate.confidence)} confidence."
+        )
+        stated = measured.rates_certificate
+        said_before = () if stated is None else stated.notes
+        lines += [note for note in certificate.notes if note not in said_before]
     return [
         Section(ERRORS, lines, *_filled(rows)),
         Section(ERRORS_OF_CELLS, [], *_filled(rows_of_cells), is_folded=True),

@@ -14,6 +14,8 @@ BROKEN = "broken on these rows"
 KEPT_IN_TRAINING = "kept on training rows"
 BROKEN_IN_TRAINING = "broken on training rows"
 NO_ROWS = "no rows"
+# Head of a column with the share of deferred rows beside a rate, which may count other rows.
+DEFERRED_OF_ALL = "deferred, of all rows"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class LimitLine:
         The rate and the ends of its interval.
     bound : float or None
         The bound of the limit.
+    deferred : str
+        The share of deferred rows among all rows of the subgroup; empty if unknown.
     """
 
     verdict: str
@@ -47,12 +51,20 @@ class LimitLine:
     low: float | None = None
     high: float | None = None
     bound: float | None = None
+    deferred: str = ""
 
 
 def limits_html(lines: Sequence[LimitLine], caption: str) -> str:
     """Return limits as an HTML table, the verdict first."""
-    rows = [[line.verdict, line.name, line.limit, line.numbers] for line in lines]
-    return html_table(*filled_columns(["result", "rate", "limit", "estimate"], rows), caption)
+    return html_table(*limit_cells(lines, "estimate"), caption)
+
+
+def limit_cells(lines: Sequence[LimitLine], estimate: str) -> tuple[list[str], list[list[str]]]:
+    """Return limits as a table, the verdict first; ``estimate`` is the head of the numbers."""
+    rows = [
+        [line.verdict, line.name, line.limit, line.numbers, line.deferred] for line in lines
+    ]
+    return filled_columns(["result", "rate", "limit", estimate, DEFERRED_OF_ALL], rows)
 
 
 def filled_columns(

@@ -26,7 +26,13 @@ from tailboost.core.checks import (
 from tailboost.core.drawing import display
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.html import html_details, html_table, text_table
-from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine, filled_columns
+from tailboost.core.limit_lines import (
+    CERTIFIED,
+    DEFERRED_OF_ALL,
+    NOT_CERTIFIED,
+    LimitLine,
+    filled_columns,
+)
 from tailboost.core.long_work import telling
 from tailboost.core.rate_words import estimate_words
 from tailboost.core.spelling import as_typed, with_known_arguments
@@ -80,7 +86,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
-from tailboost.rows.subgroups import DEFERRAL_COUNTED, DEFERRED_OF_ALL, with_cure
+from tailboost.rows.subgroups import DEFERRAL_COUNTED, with_cure
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
 

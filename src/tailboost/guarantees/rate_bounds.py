@@ -346,8 +346,6 @@ class CertifiedBound:
             words += f", certified {self.bound_text}"
         elif self.n and self.subgroup not in COMPARISONS:
             words += f" of {how_many(self.n, 'row')}"
-        if self.deferred_text:
-            words += f"; {self.deferred_text} of all rows there deferred"
         lower, upper = self.sides
         return LimitLine(
             verdict=self.verdict,
@@ -359,6 +357,7 @@ class CertifiedBound:
             low=lower,
             high=upper,
             bound=self.target,
+            deferred=self.deferred_text,
         )
 
     def at_target(self, method: str) -> CertifiedBound:

@@ -50,8 +50,6 @@ MUCH_DEFERRED = 2.0
 
 # Begins the remark on deferral, which a price of the answered rows makes superfluous.
 DEFERRAL_COUNTED = "Deferred rows count as neither missed nor wrong: a human decides them."
-# Head of a column with the share of deferred rows beside a rate, which may count other rows.
-DEFERRED_OF_ALL = "deferred, of all rows"
 
 # Ends the remark that the rule estimates groups.
 FROM_OTHER_COLUMNS = "from the other columns"

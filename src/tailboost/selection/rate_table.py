@@ -16,6 +16,7 @@ from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import (
     BROKEN,
     BROKEN_IN_TRAINING,
+    DEFERRED_OF_ALL,
     KEPT,
     KEPT_IN_TRAINING,
     NO_ROWS,
@@ -25,7 +26,7 @@ from tailboost.core.rate_words import bound_words, estimate_words, limit_words
 from tailboost.core.spelling import as_typed, how_many
 from tailboost.rates import COMPARISONS, Answered, Limit, Rate, Strata, answered_error, deferred
 from tailboost.rates.strata import is_named_column
-from tailboost.rows.subgroups import DEFERRED_OF_ALL, deferral_lines, unit_name
+from tailboost.rows.subgroups import deferral_lines, unit_name
 from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate
 
 # The most printed lines, the furthest above their limits. `to_dict` has all lines.

@@ -221,8 +221,11 @@ class LimitsDisplay(Display):
         title = line.name
         if line.verdict:
             _, mark = VERDICTS[line.good]
-            title = f"{mark} {line.verdict}: {line.name}"
+            verdict, _, _ = line.verdict.partition(":")  # without its reason, which tables have
+            title = f"{mark} {verdict}: {line.name}"
         numbers = line.numbers
+        if line.deferred:
+            numbers += f"; {line.deferred} deferred"  # short enough for a phone
         if line.limit:
             numbers += f"; limit {line.limit}"
         fitted_text(ax, k + NAME_TOP, title, weight="bold")
