@@ -16,6 +16,9 @@ __all__ = [
 # Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
 ROWS_OF_DIGITS = (2_500, 250_000)
 MOST_DIGITS = 6
+# Differences of floating-point arithmetic: of a rate, and in units of its last printed digit.
+ROUNDING = 1e-12
+UNITS_OF_ROUNDING = 1e-9
 
 
 def _least_digits(n_rows: float) -> int:
@@ -81,6 +84,9 @@ def bound_words(
 ) -> str:
     """Return a bound, rounded away from the estimate and therefore true.
 
+    It has as many digits as its rows support, and more where fewer would print a bound within the limit
+    ``beside`` as one beyond it.
+
     Parameters
     ----------
     value : float
@@ -90,16 +96,29 @@ def bound_words(
     above : bool
         Whether the bound is an upper one.
     beside : float, optional
-        A limit: a bound within the limit is also printed within.
+        A limit.
     in_percent : bool, default=False
         Whether the bound is printed in percent.
     """
-    sign = 1.0 if above else -1.0  # a lower bound is mirrored
-    largest = float("inf")
-    if beside is not None and sign * (value - beside) <= 0.0:
-        largest = sign * beside + 1e-12
-    for digits in range(_least_digits(n_rows), MOST_DIGITS + 1):
-        rounded = sign * float(np.ceil(sign * value * 10.0**digits - 1e-9)) / 10.0**digits
-        if sign * rounded <= largest:
-            break
+    digits = _least_digits(n_rows)
+    rounded = _rounded_away(value, digits, above)
+    if beside is not None and not _is_beyond(value, beside, above, tolerance=0.0):
+        while digits < MOST_DIGITS and _is_beyond(rounded, beside, above, ROUNDING):
+            digits += 1
+            rounded = _rounded_away(value, digits, above)
     return fixed_words(rounded, digits, in_percent)
+
+
+def _rounded_away(value: float, digits: int, above: bool) -> float:
+    """Return an upper bound rounded up to so many decimals, or a lower one rounded down."""
+    scale = 10.0**digits
+    if above:
+        return float(np.ceil(value * scale - UNITS_OF_ROUNDING)) / scale
+    return float(np.floor(value * scale + UNITS_OF_ROUNDING)) / scale
+
+
+def _is_beyond(bound: float, limit: float, above: bool, tolerance: float) -> bool:
+    """Return whether an upper bound is above a limit, or a lower one below it."""
+    if above:
+        return bound > limit + tolerance
+    return bound < limit - tolerance

@@ -102,7 +102,7 @@ def certify(
     arguments = Given(X, y, groups, subgroups=subgroups, equal_rows=equal_rows)
     arguments.refuse("fresh")
     arguments.refuse("classifier")
-    parts = _judged_partitions(model, arguments)
+    parts = _answered_partitions(model, arguments)
     overlap = Overlap.together([part["overlap"] for part in parts])
     overlap.refuse(model, equal_rows, "X")
     answers, in_memory = _rows_in_memory(model, arguments, parts)
@@ -124,17 +124,17 @@ def certify(
 
 
 Part = dict[str, Any]
-"""The entries that a worker returns about the rows of a partition, see `_judge`."""
+"""The entries that a worker returns about the rows of a partition, see `_answered`."""
 
 
-def _judged_partitions(model: Model, arguments: Given) -> list[Part]:
+def _answered_partitions(model: Model, arguments: Given) -> list[Part]:
     """Return the parts of all partitions that have rows; raise ValueError if there is none."""
     blocks = partitions(
         arguments.X, DaskColumn("y", arguments.y), DaskColumn("groups", arguments.groups)
     )
-    judge = dask.delayed(_judge, pure=False)
+    answered = dask.delayed(_answered, pure=False)
     shared = dask.delayed(model)  # sent to the workers once
-    parts = dask.compute(*(judge(shared, *block) for block in blocks))
+    parts = dask.compute(*(answered(shared, *block) for block in blocks))
     with_rows = [part for part in parts if part is not None]
     if not with_rows:
         raise ValueError("X holds no rows")
@@ -174,10 +174,10 @@ def _rows_in_memory(
     return classes[of_all("answers")], rows
 
 
-def _judge(model: Model, X: Table, y: Column, groups: Groups) -> Part | None:
-    """Return labels, answers, deferral and groups of a partition, and its comparison with known rows.
+def _answered(model: Model, X: Table, y: Column, groups: Groups) -> Part | None:
+    """Return what a certificate needs of a partition: see `Part`; None without rows.
 
-    The result is None for a partition without rows.
+    Features and hashes stay with the worker.
     """
     check_indexes(X=X, y=y, groups=groups)
     n = n_rows_of(X)
@@ -188,7 +188,7 @@ def _judge(model: Model, X: Table, y: Column, groups: Groups) -> Part | None:
     check_same_kind(labels, "y", classes, "classes_ of the model")
     classifier, table = final_step(model, X)
     answers = answers_of(model, X, "predict", groups)
-    hashes = row_hashes(model, X)  # which stay with the worker
+    hashes = row_hashes(model, X)
     part: Part = {
         "groups": checked_columns(groups, "groups", n),
         "y": positions(labels, classes, "y"),

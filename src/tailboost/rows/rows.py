@@ -118,19 +118,31 @@ class Rows:
         or (n, c) for several columns of groups.
         """
         row, subgroup = memberships(index)
-        weight: Floats = self.weight[row]
-        if self.row_hashes is not None:
-            contents, content_of_row = np.unique(self.row_hashes, return_inverse=True)
-            pairs, place = distinct_and_places(subgroup * len(contents) + content_of_row[row])
-            weight = np.bincount(place, weights=weight).astype(np.float64)
-            subgroup = pairs // len(contents)
-        squares = weight**2
-        if self.squares is not None:  # aggregated rows have no hashes
+        if self.squares is not None:  # each row stands for several, whose squares are known
+            weight = self.weight[row]
             squares = self.squares[row]
+        else:
+            subgroup, weight = self._merged_equal_rows(row, subgroup)
+            squares = weight**2
         sums = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
         sums_of_squares = np.bincount(subgroup, weights=squares, minlength=n_subgroups)
         divisors = np.where(sums_of_squares > 0, sums_of_squares, 1.0)  # 0 without rows
         return (sums**2 / divisors).round(SIZE_DECIMALS)
+
+    def _merged_equal_rows(self, row: Ints, subgroup: Ints) -> tuple[Ints, Floats]:
+        """Return the subgroup and the sum of weights of each content in each subgroup.
+
+        ``row`` and ``subgroup`` name the subgroups of each row, as `memberships` gives them. Without hashes
+        all rows have different contents.
+        """
+        weight = self.weight[row]
+        if self.row_hashes is None:
+            return subgroup, weight
+        contents, content_of_row = np.unique(self.row_hashes, return_inverse=True)
+        # A pair of a subgroup and a content is one number.
+        pair_of_row = subgroup * len(contents) + content_of_row[row]
+        pairs, place = distinct_and_places(pair_of_row)
+        return pairs // len(contents), np.bincount(place, weights=weight).astype(np.float64)
 
 
 # -- the rows of a fit --------------------------------------------------------------------------------------

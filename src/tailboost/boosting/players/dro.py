@@ -111,8 +111,9 @@ class WorstCase:
     def weigh(self, margins: Floats, base: Floats) -> Weighed:
         """Return the worst case w at margins m, and the learner weights ``u_i ∝ w_i (−L′(m_i))``.
 
-        ``margins`` and the base measure p, ``base``, have shape (n,). The gap is relative to the largest
-        loss. At zero margins all losses are equal, so the worst case is p.
+        ``margins`` and the base measure p, ``base``, have shape (n,). Losses at large negative margins
+        overflow. So they are divided by the largest, and costs and slopes are logarithms; the gap is of the
+        divided losses. At zero margins all losses are equal, so the worst case is p.
         """
         # Rows outside of p get the loss 0.
         losses, log_top = scaled_losses(self.loss, np.where(base > 0, margins, np.inf))
