@@ -368,3 +368,19 @@ def test_no_level_is_named_for_one_of_several_limits():
     refused = SimpleNamespace(certified=False)
     assert certifiable_limit(limits, [[refused], []], lambda _: True) is None
     assert certifiable_limit(limits[:1], [[refused]], lambda _: True) is not None
+
+
+def test_a_refusal_of_one_threshold_names_the_call_that_certifies():
+    """The score of c is too high by .9 in log-odds: one threshold for all groups keeps no precision there."""
+    rng = np.random.default_rng(0)
+    g = rng.choice(list("abc"), 3000, p=[0.5, 0.3, 0.2])
+    log_odds = rng.normal(size=3000) * 1.2 + np.select([g == "a", g == "b"], [0.8, 0.4], 0.0)
+    y = (rng.random(3000) < 1 / (1 + np.exp(-log_odds))).astype(int)
+    score = 1 / (1 + np.exp(-log_odds - np.select([g == "a", g == "b"], [0.0, 0.3], 0.9)))
+    asked = {"groups": {"g": g}, "limits": ["precision(1, by=g) >= .75"], "objective": "error"}
+    with pytest.raises(tb.NotCertifiedError, match=r"read the group \(by_group='g'\)"):
+        tb.calibrate(tb.Scores(0, 1), score[:, None], y, **asked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        rule = tb.calibrate(tb.Scores(0, 1), score[:, None], y, by_group="g", **asked)
+    assert rule.certificate_.certified

@@ -186,5 +186,6 @@ def test_counts_may_pass_where_to_tell_takes_long(monkeypatch):
     assert not some_counts_pass((19, 24), 0.045, gap=0.01)
     assert some_counts_pass((100_000, 100_000), 0.045, gap=1e-6)
     assert not some_counts_pass((60, 60), 0.045, gap=0.04)
+    assert not some_counts_pass((805, 1809), 0.045, gap=0.003)  # .997 ** 805 = .089 without errors
     monkeypatch.setattr(pair_test, "MOST_TESTED", 1)
     assert some_counts_pass((60, 60), 0.045, gap=0.04)

@@ -1058,8 +1058,7 @@ def refusal(
             ]
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration)
 
-    compared = [limit for limit in calibration.limits if limit.compares]
-    for cure in _group_cure(compared, calibration.fresh.model):
+    for cure in _group_cure(calibration.limits, calibration.fresh.model):
         reason += f"\nOne threshold for all groups may not do: {cure}."
     advice = "No attempt may follow."
     if may_follow(attempts, calibration.declared):

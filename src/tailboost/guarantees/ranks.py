@@ -140,6 +140,8 @@ def ranks_of_comparison(
     factor, gap = limit.pair
     # Each vector of ranks once, the one with the least loss first.
     for ranks in dict.fromkeys(ranks for loss, ranks in options if loss < constant_loss):
+        if not any(ranks) or ranks == tuple(sizes):  # one answer to all rows
+            continue
         least = np.maximum(ranks - distances, 0)
         most = np.minimum(ranks + distances, sizes)
         if _is_hopeless(limit, least, most, np.array(sizes)):

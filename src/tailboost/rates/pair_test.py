@@ -39,8 +39,9 @@ REST = 1e-8
 # No exact p-value is computed if the normal approximation is above this number and above the level of a test:
 # then the p-value certifies nothing.
 FAR = 0.15
-# The most pairs of counts in a search for a passing pair, and the most tested ones.
-MOST_COUNTS = 1_000_000
+# The most pairs of counts in a search for a passing pair, those at once, and the most tested ones.
+MOST_COUNTS = 20_000_000
+COUNTS_AT_ONCE = 500_000
 MOST_TESTED = 200
 
 
@@ -156,31 +157,45 @@ def some_counts_pass(
 ) -> bool:
     """Return whether some counts of errors may pass the tests of both orders; True if a search would be long.
 
-    If the result is False, no counts of so few rows can pass. A normal approximation above `FAR` fails the
-    test by its definition, and the exact test decides about the counts nearest to equal rates.
+    If the result is False, no counts of so few rows can pass. No errors, or errors alone, are tested first:
+    mostly they pass. A normal approximation above `FAR` fails the test by its definition, and the exact test
+    decides about the counts nearest to equal rates.
 
     Parameters
     ----------
     rows, level, factor, gap
         As in `pair_passes`.
     """
+
+    def pass_both_orders(first: int, second: int) -> bool:
+        return pair_passes(
+            (first, second), rows, level, factor=factor, gap=gap
+        ) and pair_passes((second, first), rows[::-1], level, factor=factor, gap=gap)
+
     n1, n2 = rows
+    if pass_both_orders(0, 0) or pass_both_orders(n1, n2):
+        return True
     if n1 * n2 > MOST_COUNTS:
         return True
-    first, second = (counts.ravel() for counts in np.indices((n1 + 1, n2 + 1)))
-    largest = np.maximum(
-        _statistic(first, n1, second, n2, factor, gap),
-        _statistic(second, n2, first, n1, factor, gap),
-    )
-    possible = np.flatnonzero(ndtr(largest) <= max(FAR, level))
-    likeliest_first = possible[np.argsort(largest[possible], kind="stable")]
+    first_counts, second_counts, statistics = [], [], []
+    parts = np.array_split(np.arange(n1 + 1), n1 * n2 // COUNTS_AT_ONCE + 1)
+    for part in parts:
+        first, second = (counts.ravel() for counts in np.meshgrid(part, np.arange(n2 + 1)))
+        largest = np.maximum(
+            _statistic(first, n1, second, n2, factor, gap),
+            _statistic(second, n2, first, n1, factor, gap),
+        )
+        is_possible = ndtr(largest) <= max(FAR, level)
+        first_counts.append(first[is_possible])
+        second_counts.append(second[is_possible])
+        statistics.append(largest[is_possible])
+    first = np.concatenate(first_counts)
+    second = np.concatenate(second_counts)
+    likeliest_first = np.argsort(np.concatenate(statistics), kind="stable")
     for number in likeliest_first[:MOST_TESTED].tolist():
-        errors = int(first[number]), int(second[number])
-        if pair_passes(errors, rows, level, factor=factor, gap=gap) and pair_passes(
-            errors[::-1], rows[::-1], level, factor=factor, gap=gap
-        ):
+        if pass_both_orders(int(first[number]), int(second[number])):
             return True
-    return len(possible) > MOST_TESTED
+    return len(first) > MOST_TESTED
 
 
 def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:
