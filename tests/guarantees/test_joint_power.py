@@ -324,7 +324,10 @@ def test_of_every_pattern_of_verdicts_the_last_rule_of_the_first_passes_is_taken
                 return pattern[number] in ("both", name)
 
             return [
-                SimpleNamespace(passes=lambda counts, *_, name=name: passes(name, counts))
+                SimpleNamespace(
+                    has_strata=np.ones(1, dtype=bool),
+                    passes=lambda counts, *_, name=name: passes(name, counts),
+                )
                 for name in ("first", "second")
             ]
 

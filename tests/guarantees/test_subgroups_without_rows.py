@@ -349,8 +349,8 @@ def test_a_calibration_without_rows_of_a_group_of_the_fit_is_refused_and_spends_
     "limits",
     [["precision(1, by=group) >= .6"], ["npv(0, by=group) >= .6", "miss(1) <= .9"]],
 )
-def test_a_precision_of_a_group_without_fresh_rows_is_never_certified(limits, by_group):
-    """No fresh row is of c, where the rule has both answers: any labels there are possible."""
+def test_a_precision_is_certified_without_fresh_rows_of_a_group_only_for_one_answer(limits, by_group):
+    """Any labels are possible in c, so the answer 1 there may break the limit."""
     rng = np.random.default_rng(0)
 
     def rows(n, names):
@@ -359,9 +359,14 @@ def test_a_precision_of_a_group_without_fresh_rows_is_never_certified(limits, by
 
     X, y, g = rows(600, "abc")
     rule = tb.tune(tb.Scores("s", 1), X, y, groups=g, limits=limits, by_group=by_group)
-    X, y, g = rows(1200, "ab")
+    of_c = X[g == "c"], g[g == "c"]
+    fresh, labels, g = rows(1200, "ab")
+    if by_group:
+        certified = tb.calibrate(rule, fresh, labels, groups=g)
+        assert not certified.predict(of_c[0], groups=of_c[1]).any()
+        return
     with pytest.raises(tb.NotCertifiedError, match=r"c \(target 0.6\) has no rows") as refused:
-        tb.calibrate(rule, X, y, groups=g)
+        tb.calibrate(rule, fresh, labels, groups=g)
     assert rule.ledger_.attempts == refused.value.attempts == ()
 
 

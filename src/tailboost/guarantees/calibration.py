@@ -469,11 +469,15 @@ def _refuse_absent(
 ) -> None:
     """Raise if a limited subgroup has no rows; ``earlier`` attempts are part of the error.
 
-    The rows of a precision depend on the rule, so all rows of its group count.
+    The rows of a precision depend on the rule, so all rows of its group count. A rule that reads the groups
+    may keep it in one of them by another answer to every row.
     """
     shortfalls = []
     words = []
+    reads_groups = judged(last_step(fresh.model)).by_group
     for limit in limits:
+        if limit.rate.is_ratio and reads_groups:
+            continue
         bounds = RateFamily.from_expression(limit, fresh).bounds(1.0 - confidence)
         n_rows = [bound.n for bound in bounds]
         if limit.rate.is_ratio:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import numpy as np
@@ -100,9 +100,7 @@ class LimitedFamily:
             errors_and_rows = list(zip(errors.tolist(), rows.tolist(), strict=True))
             return all_pairs_pass(errors_and_rows, self.limit.pair, level)
         errors_are_possible = ((self.wrong > 0) & ~never).any(axis=(1, 2))  # shape (m,)
-        errors_are_possible |= ~self.strata.any(
-            axis=1
-        )  # nothing is known of a group without rows
+        errors_are_possible |= ~self.has_strata  # the answers there are unknown
         largest_counts = [
             most_reached(n, share, level)
             for n, share in zip(rows.tolist(), self.largest_shares.tolist(), strict=True)
@@ -114,6 +112,21 @@ class LimitedFamily:
         """Return which rates count this answer against the limit, and no other answer, shape (m,)."""
         counts_answer = self.wrong.max(axis=1) > 0
         return counts_answer[:, answer] & (counts_answer.sum(axis=1) == 1)
+
+    @property
+    def has_strata(self) -> Mask:
+        """Whether a rate has a stratum, shape (m,): a listed group without rows has none."""
+        return np.asarray(self.strata.any(axis=1))
+
+    @property
+    def with_strata(self) -> LimitedFamily:
+        """The rates with a stratum."""
+        return replace(
+            self,
+            wrong=self.wrong[self.has_strata],
+            among=self.among[self.has_strata],
+            largest_shares=self.largest_shares[self.has_strata],
+        )
 
     @property
     def strata(self) -> Mask:

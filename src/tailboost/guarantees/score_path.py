@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +14,8 @@ from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.joint_power import Bands, Cells, JointPowerPath
 from tailboost.guarantees.limited_rates import LimitedFamily
 from tailboost.guarantees.procedure import Certified, Procedure, Refused, losses_of
+from tailboost.guarantees.rate_bounds import RateFamily, kept_by_construction
+from tailboost.guarantees.recheck import rows_by_subgroup
 from tailboost.rates import Limit, Strata
 
 # Least probit of the likeliest rule: below it the tighter limits of `Path` are tried. With 0, limits on both
@@ -93,13 +96,29 @@ class ScorePath(Procedure):
         without_deferral = ((0, 0), (0, 3 - strata.n_actions))
         return JointPowerPath(
             cells=Cells(self.odds.weights, self.odds.places),
-            families=families_of(self.limits, strata),
+            families=[
+                self.without_absent(family) for family in families_of(self.limits, strata)
+            ],
             losses=np.pad(losses, without_deferral),
             chances=self.odds.chances,
             ratio=n_votes / self.odds.n_rows,
             level=self.level,
             defers=strata.defers,
         ).path()
+
+    def without_absent(self, family: LimitedFamily) -> LimitedFamily:
+        """Return a family of the selection data in which a group without fresh rows passes no test.
+
+        So the path has rules with one answer there, if one answer keeps the limit by construction.
+        """
+        limit = family.limit
+        if limit.compares or limit.rate.is_across:
+            return family
+        names, _, _ = limit.rate.by_subgroup(self.odds.data.strata)
+        is_limited = ~np.isnan(limit.bounds(names))
+        sizes = rows_by_subgroup(self.fresh.answered, limit.rate.by)
+        is_absent = np.array([not sizes.get(name) for name in names])[is_limited]
+        return replace(family, largest_shares=np.where(is_absent, 0.0, family.largest_shares))
 
     def run(self) -> Certified | Refused:
         """Return the last rule before the first failure."""
@@ -140,6 +159,11 @@ class ScorePath(Procedure):
         never : ndarray of bool, shape (S, 3)
             Whether no row of the stratum can get the answer.
         """
+        absent = [family.limit for family in families if not family.has_strata.all()]
+        if absent:
+            if not all(kept_without_rows(limit, answered, self.level) for limit in absent):
+                return False
+            families = [family.with_strata for family in families]
         if answered.clusters is not None:
             return all(
                 family.pass_tests(*votes_of(answered, family), never, self.level)
@@ -160,6 +184,16 @@ def families_of(limits: Sequence[Limit], strata: Strata) -> list[LimitedFamily]:
     """Return the limited rates of each limit in which rows count whole; other limits are left out."""
     families = [LimitedFamily.from_limit(limit, strata) for limit in limits]
     return [family for family in families if family is not None]
+
+
+def kept_without_rows(limit: Limit, answered: FreshRows, level: float) -> bool:
+    """Return whether a rule keeps a limit by construction in each listed group without fresh rows."""
+    sizes = rows_by_subgroup(answered.answered, limit.rate.by)
+    return all(
+        kept_by_construction(bound, answered)
+        for bound in RateFamily.from_expression(limit, answered).bounds(level)
+        if bound.target is not None and not sizes[bound.subgroup]
+    )
 
 
 def votes_of(answered: FreshRows, family: LimitedFamily) -> tuple[Ints, Ints]:
