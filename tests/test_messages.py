@@ -556,7 +556,7 @@ def test_a_pickle_is_no_model_file(tmp_path):
 def test_labels_are_shown_as_plain_values():
     """NumPy's numbers are labels as Python's are, and messages show them so."""
     one, scores = np.int64(1), X[:, :1]
-    with pytest.raises(ValueError, match=r"^Scores\(0, 1, kind='number'\): y has the label 1 only$"):
+    with pytest.raises(ValueError, match=r"^Scores\(0, 1, kind='number'\): y has the label 1 only; "):
         tb.Scores(0, one, kind="number").fit(scores, np.ones(len(X), dtype=np.int64))
     assert repr(tb.Scores([0, 1], [np.int64(0), one])) == "Scores([0, 1], [0, 1], kind='probability')"
     boosted = tb.WorstClassBoostClassifier(n_estimators=2, max_error={np.int64(5): 0.3})

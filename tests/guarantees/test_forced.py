@@ -522,3 +522,21 @@ def test_a_fixed_sequence_has_an_estimated_price_of_the_limit_of_a_small_group(s
     assert forced.without == pytest.approx(others.price[0].certified, abs=0.02)
     assert forced.without < forced.error - 0.2
     assert "Practice forces the rule, with" in str(certificate)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (["miss(1) <= 2%"], r"answers 1 to \d\d\.\d% of these rows; allow larger rates"),
+        (["miss(1) <= 2%", "deferred <= 20%"], r"answers 0 to none of these rows, and defers"),
+    ],
+)
+def test_a_certified_rule_that_finds_no_other_label_warns(limits, words):
+    """Weak scores: within 2 % of missed rows, nearly all rows get the answer 1, or none the answer 0."""
+    rng = np.random.default_rng(3)
+    y = (rng.random(4_000) < 0.3).astype(int)
+    scores = 1 / (1 + np.exp(-rng.normal(0.3 * y, 1.0)))[:, None]
+    with pytest.warns(tb.UselessRuleWarning, match=words):
+        rule = tb.calibrate(tb.Scores(0, 1), scores, y, limits=limits)
+    answers = rule.predict(scores, deferred="human review")
+    assert np.mean(answers.astype(str) == "0") < 0.05

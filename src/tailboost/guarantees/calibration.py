@@ -95,12 +95,13 @@ from tailboost.rates import (
 )
 from tailboost.rates.pair_test import some_counts_pass
 from tailboost.rates.power import MOST_ROWS
+from tailboost.rates.strata import Answered
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.ledger import Attempt, Records, attempts_of, may_follow, spent_by_next
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.problem import by_group_option
-from tailboost.selection.selected import how_to_draw
+from tailboost.selection.selected import how_to_draw, mostly_one_action
 
 __all__ = ["before_any_attempt", "calibrate_selected"]
 
@@ -980,7 +981,7 @@ def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str
 def _warn_of_useless_rule(
     fresh: FreshRows, limits: Sequence[Limit], objective: Any, *, groups_pay: bool
 ) -> None:
-    """Warn if every row gets one answer, or if such a rule also keeps the targets and errs no more.
+    """Warn of a rule that gives every row, or nearly every row, one answer, or errs no less than such a rule.
 
     The advice names thresholds by group only if they pay on these rows (``groups_pay``).
 
@@ -1001,27 +1002,58 @@ def _warn_of_useless_rule(
         return
 
     defers = strata.n_classes in answers
-    if defers or not is_overall_error(objective):
-        return
-    error = fresh.samples(ERRORS["mean"])[0].mean
+    words = None
+    if not defers and is_overall_error(objective):
+        words = _words_on_constants(fresh, limits, groups_pay=groups_pay)
+    if words is None:
+        words = _words_on_shares(answered)
+    if words is not None:
+        warn_user(words, UselessRuleWarning)
 
+
+def _words_on_constants(
+    fresh: FreshRows, limits: Sequence[Limit], *, groups_pay: bool
+) -> str | None:
+    """Return words on a constant answer that keeps the limits on the rows and errs no more; None without."""
+    answered = fresh.answered
+    error = fresh.samples(ERRORS["mean"])[0].mean
     cures = ["bring more rows"]
     if groups_pay:
         cures += _group_cure(limits, fresh.model)
-    for number, label in enumerate(strata.classes):
+    for number, label in enumerate(answered.strata.classes):
         constant = fresh.with_actions(np.full_like(answered.actions, number))
         constant_error = constant.samples(ERRORS["mean"])[0].mean
         if constant_error > error:
             continue
         families = [RateFamily.from_expression(limit, constant) for limit in limits]
         if all(family.kept_on_rows for family in families):
-            warn_user(
+            return (
                 f"the certified rule errs in {error:.3g} of these rows. To answer {label!r} to "
                 f"every row errs in {constant_error:.3g} and also keeps the targets on these "
                 f"rows. To err less, {', '.join(cures)}, or state limits that such an answer "
-                "breaks",
-                UselessRuleWarning,
+                "breaks"
             )
+    return None
+
+
+def _words_on_shares(answered: Answered) -> str | None:
+    """Return words on a rule with nearly one action, or without one of two labels; None for other rules."""
+    strata = answered.strata
+    K = strata.n_classes
+    names = answer_names(strata)
+    shares = np.bincount(answered.actions, answered.share, K + 1)
+    class_mass = np.bincount(strata.y[answered.stratum], answered.share, K + 1)[:K]
+    cure = "; allow larger rates, or bring more rows"
+    equal = mostly_one_action(shares, class_mass)
+    if equal is not None:
+        return f"the certified rule answers {names[equal]} to {shares[equal]:.1%} of these rows{cure}"
+    if K == 2 and shares[:K].min() == 0.0:
+        absent = names[int(shares[:K].argmin())]
+        return (
+            f"the certified rule answers {absent} to none of these rows, and defers "
+            f"{shares[K]:.1%} of them{cure}"
+        )
+    return None
 
 
 # -- refusals ----------------------------------------------------------------------------------------------

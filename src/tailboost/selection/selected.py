@@ -13,7 +13,7 @@ import numpy as np
 
 from tailboost import rates
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Column, Floats, Mask
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
@@ -790,6 +790,23 @@ def without_tiny(ensemble: MixtureEnsemble) -> MixtureEnsemble:
 # -- useless rules ---------------------------------------------------------------------------------------
 
 
+def mostly_one_action(shares: Column, class_mass: Column) -> int | None:
+    """Return the number of an action that useless rules give to nearly all rows; None if there is none.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (K + 1,)
+        The share of the rows with each action, deferral last.
+    class_mass : ndarray of shape (K,)
+        The mass of the rows of each label: a frequent label may be a frequent answer.
+    """
+    frequency = np.append(class_mass / class_mass.sum(), 0.0)  # 0: deferral is no label
+    commonest = int(shares.argmax())
+    if shares[commonest] > max(MOST_EQUAL, (1.0 + frequency[commonest]) / 2.0):
+        return commonest
+    return None
+
+
 def why_useless(program: Program, selection: Best) -> str | None:
     """Return the reason why a rule is useless; None for a useful rule.
 
@@ -809,14 +826,13 @@ def why_useless(program: Program, selection: Best) -> str | None:
     if not selection.keeps:
         return None
     limits = "; ".join(map(str, program.limits))
-    commonest = shares.argmax()
     K = strata.n_classes
     class_mass = np.bincount(strata.y, strata.mass, K + 1)[:K]
-    frequency = np.append(class_mass / class_mass.sum(), 0.0)  # 0: deferral is no label
-    if shares[commonest] > max(MOST_EQUAL, (1.0 + frequency[commonest]) / 2.0):
-        action: Any = [*strata.classes, HUMAN_REVIEW][commonest]
+    equal = mostly_one_action(shares, class_mass)
+    if equal is not None:
+        action: Any = [*strata.classes, HUMAN_REVIEW][equal]
         return (
-            f"it answers {unit_name(action)} for {shares[commonest]:.1%} of the rows, to "
+            f"it answers {unit_name(action)} for {shares[equal]:.1%} of the rows, to "
             f"satisfy {limits}"
         )
     guess = best_guess(deferring_no_more(program, selection.counts))
