@@ -540,3 +540,40 @@ def test_a_certified_rule_that_finds_no_other_label_warns(limits, words):
         rule = tb.calibrate(tb.Scores(0, 1), scores, y, limits=limits)
     answers = rule.predict(scores, deferred="human review")
     assert np.mean(answers.astype(str) == "0") < 0.05
+
+
+@pytest.mark.filterwarnings("ignore:deferral is not better")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_price_of_a_limit_beside_deferral_is_that_of_a_calibration_that_follows_it(seed):
+    """Thresholds that defer are certified by a sequence within the stated limits, which pay for no test."""
+    rng = np.random.default_rng(seed)
+    n = 9000
+    site = rng.choice(["North", "South", "East"], n, p=[0.5, 0.4, 0.1])
+    y = np.where(rng.random(n) < 0.3, "ill", "well")
+    noise = np.where(site == "East", 1.5, 1.0)
+    X = (2.0 * (y == "ill") - 0.4 * (site == "East") + noise * rng.normal(size=n))[:, None]
+    first, rest = slice(0, n // 2), slice(n // 2, None)
+
+    def certified(misses, **params):
+        limits = [f"miss(ill, by=site) <= {misses}", "deferred() <= 10%"]
+        rule = tb.tune(
+            tb.Scores(0, "ill", kind="number"),
+            X[first],
+            y[first],
+            groups={"site": site[first]},
+            limits=limits,
+            infer_groups=False,
+            **params,
+        )
+        return tb.calibrate(rule, X[rest], y[rest], groups={"site": site[rest]}).certificate_
+
+    certificate = certified("15%")
+    forced = certificate.forced_by
+    assert certificate.rates[0].method == "fixed sequence"
+    assert forced.forces
+    assert forced.groups_pay
+    others = {name: "15%" for name in ("North", "South", "East") if name != forced.name}
+    followed = certified("{" + ", ".join(f"{name}: {bound}" for name, bound in others.items()) + "}")
+    assert forced.without == pytest.approx(followed.price[0].certified, abs=0.003)
+    by_group = certified("15%", by_group="site")
+    assert forced.apart == pytest.approx(by_group.price[0].certified, abs=0.003)

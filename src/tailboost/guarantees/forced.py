@@ -54,7 +54,7 @@ class Forced:
         Overall error of the rule on the fresh rows, an estimate; None if unknown.
     without : float or None
         Overall error of the same procedure's rule without this limit, an estimate; None if unknown. For a
-        fixed sequence: of one rule, selected within the certified rule's other limits.
+        sequence of tighter limits: of one rule, selected within the certified rule's other limits.
     noise : float
         Standard error of the difference of ``error`` and ``without``.
     in_percent : bool
@@ -75,7 +75,8 @@ class Forced:
         `tailboost.rates.bounds.are_few_for`; empty for other limits.
     apart : float or None
         Overall error on the fresh rows of the same procedure's rule with thresholds by group, an estimate;
-        None if unknown. For a fixed sequence: of one rule, selected within the certified rule's limits.
+        None if unknown. For a sequence of tighter limits: of one rule, selected within the certified rule's
+        limits.
     apart_noise : float
         Standard error of the difference of ``error`` and ``apart``.
     """
@@ -361,11 +362,11 @@ def what_forces(
 ) -> Forced | None:
     """Return the limit that forces a certified rule; None if no limit has rows.
 
-    Rules are made without one of the limits each; instead of a fixed sequence, by one selection within the
-    other limits, as tight as those of the certified rule. The least error without a limit decides. The least
-    room decides if no error is lower by more than noise, or if the objective is not the overall error. If the
-    rule errs more than the given answers, and may read the limited groups, a rule with thresholds by group is
-    made, too.
+    The same procedure makes rules without one of the limits each. A sequence of tighter limits takes long, so
+    one selection within the others, as tight as those of the certified rule, replaces it. The least error
+    without a limit decides. The least room decides if no error is lower by more than noise, or if the
+    objective is not the overall error. If the rule errs more than the given answers, and may read the limited
+    groups, a rule with thresholds by group is made, too.
 
     Parameters
     ----------
@@ -427,7 +428,7 @@ def what_forces(
         forced = min(freed, key=attrgetter("room"), default=least_room)
     if forced.by_group is None or (given_error is not None and error <= given_error):
         return forced
-    wrong_by_group = _wrong_by_group(forced.by_group, result, fresh, run_for)
+    wrong_by_group = _wrong_by_group(forced.by_group, limits, result, fresh, run_for)
     if wrong_by_group is None:
         return forced
     return replace(
@@ -444,6 +445,7 @@ def _standard_error(differences: Floats) -> float:
 
 def _wrong_by_group(
     by_group: str | bool,
+    limits: Sequence[Limit],
     result: Certified,
     fresh: FreshRows,
     run_for: Callable[[Any, FreshRows], Certified | Refused | None],
@@ -461,7 +463,7 @@ def _wrong_by_group(
         rows = fresh.read_by(reader)
     except ValueError:  # contradicting limits, or a group that the selection does not know
         return None
-    if result.method == Path.title:
+    if _is_within_tighter(result, limits):
         return _wrong_rows(rows.by(reader.selection_))
     by_groups = run_for(reader.selection_, rows)
     if not isinstance(by_groups, Certified):
@@ -490,7 +492,7 @@ def _wrong_without(
     ]
     if not other_limits:
         return _wrong_rows(fresh.by(result.selection.within(other_limits)))
-    if result.method == Path.title:
+    if _is_within_tighter(result, limits):
         # Another sequence takes long. This rule's tighter limits, without the dropped one, select one rule.
         tighter = [*result.selection.problem.limits]
         tighter[number : number + 1] = without_subgroup(
@@ -501,6 +503,15 @@ def _wrong_without(
     if not isinstance(looser, Certified):
         return None
     return _wrong_rows(fresh.by(looser.selection))
+
+
+def _is_within_tighter(result: Certified, limits: Sequence[Limit]) -> bool:
+    """Whether a rule of a fixed sequence was selected within tighter limits than the stated ones.
+
+    Tighter limits pay for the tests, so a selection within those that stay estimates another sequence. A rule
+    of `ScorePath` has the stated limits, which pay for none.
+    """
+    return result.method == Path.title and list(result.selection.problem.limits) != list(limits)
 
 
 def is_overall_error(objective: Any) -> bool:
