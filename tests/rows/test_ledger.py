@@ -268,6 +268,23 @@ def test_spent_rows_of_scores_are_refused_with_further_rows(rule):
         tb.calibrate(rule, X[:100], np.roll(y[:100], 1), limits=["miss(yes) <= .3"])
 
 
+def test_a_refusal_of_shifted_rows_with_equal_scores_names_scores_with_more_digits():
+    def drawn(seed, shift, n=8000):
+        rng = np.random.default_rng(seed)
+        s = rng.normal(size=n)
+        p = 1 / (1 + np.exp(-2.2 * (s - 1.1) - shift - rng.normal(size=n)))
+        return pd.DataFrame({"p": p}), np.where(s + 0.3 * rng.normal(size=n) > 1.1, "yes", "no")
+
+    X, y = drawn(3, -1.5)
+    point = tb.calibrate(tb.Scores("p", "yes"), X.round(4), y, limits=["miss(yes) <= .35"])
+    X_new, y_new = drawn(5, 0)  # independent rows of another population
+    with pytest.raises(tb.LeakageError, match="equal one another: give scores with more digits"):
+        tb.certify(point, X_new.round(4), y_new)
+    tb.certify(point, X_new, y_new)
+    with pytest.raises(tb.LeakageError, match=r"Give fresh rows$"):
+        tb.certify(point, X.round(4), y)
+
+
 def test_certify_knows_selection_data_and_calibration_rows_of_scores(rule):
     X, y = scored(0, 800)
     with pytest.raises(tb.LeakageError, match="800 of these 800 rows are selection data of the rule"):

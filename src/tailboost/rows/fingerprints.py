@@ -926,6 +926,13 @@ def refuse_used(
             "Monitor.against(rule, equal_rows='natural')", "monitor --equal-rows natural"
         )
         cure += f"; {monitor} keeps the statement"
+    elif rows.contents.repeated > CHANCE and most_shared < earlier.contents.n_rows:
+        # `chance_of_agreement` is about tables of one population.
+        cure = (
+            ". If nobody copied a row, a shift of the scores can explain it, because "
+            f"{rows.contents.repeated:.0%} of these rows equal one another: give scores with "
+            "more digits"
+        )
     others = [  # of one batch, a part selects and the others certify
         n for n, table in zip(n_shared, used, strict=True) if n and table.use != earlier.use
     ]
