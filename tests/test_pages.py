@@ -118,7 +118,7 @@ def test_cells_of_a_notebook_run(path, tmp_path, monkeypatch):
     kinds = [output["output_type"] for cell in cells for output in cell["outputs"]]
     assert "display_data" in kinds  # stored with its pictures
     assert "error" not in kinds
-    assert path.stat().st_size < 150_000
+    assert path.stat().st_size < 200_000
     shared = {"shell": shell}
     for cell in cells:
         lines = "".join(cell["source"]).replace("\\\n", "")

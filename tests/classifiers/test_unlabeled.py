@@ -137,8 +137,7 @@ class TestEstimates:
         if by_group:
             wrong = int((answers[: len(Y)] != Y).sum())
             assert line.value == pytest.approx(wrong / len(Y))
-            ends = beta.ppf(0.025, wrong, len(Y) - wrong + 1), beta.ppf(0.975, wrong + 1, len(Y) - wrong)
-            assert (line.low, line.high) == pytest.approx(ends, abs=1e-6)
+            assert np.isnan([line.low, line.high]).all()  # the labelled rows selected two thresholds
 
     @pytest.mark.slow
     def test_intervals_of_rates_without_labels_cover(self):
