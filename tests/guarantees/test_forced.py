@@ -527,7 +527,7 @@ def test_a_fixed_sequence_has_an_estimated_price_of_the_limit_of_a_small_group(s
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (["miss(1) <= 2%"], r"answers 1 to \d\d\.\d% of these rows; allow larger rates"),
+        (["miss(1) <= 2%"], r"answers 1 to \d\d\.\d% of these rows; loosen the limits"),
         (["miss(1) <= 2%", "deferred <= 20%"], r"answers 0 to none of these rows, and defers"),
     ],
 )

@@ -169,3 +169,11 @@ def test_two_gaps_limit_the_l2_norm_of_odds_gaps():
         for limits in ([rates.error(by="sex") <= 0.9], gaps)
     )
     assert norm(free) > 0.1 >= norm(limited)
+
+
+@pytest.mark.parametrize(("name", "other"), [("miss", "fnr"), ("recall", "tpr"), ("recall", "sensitivity"),
+                                         ("false_alarm", "fpr"), ("specificity", "tnr")])  # fmt: skip
+def test_a_rate_counts_the_same_rows_under_each_name(name, other):
+    words = "rows with label 'ill'" if name in ("miss", "recall") else "rows with other labels than 'ill'"
+    assert getattr(rates, name)("ill").counted_rows == getattr(rates, other)("ill").counted_rows == words
+    assert rates.error().counted_rows == rates.selected("ill").counted_rows == "rows"

@@ -641,14 +641,19 @@ def _refuse_missing_entries(
     if not places.size:
         return
     n_columns = column.size // len(np.atleast_1d(column))
-    rows = np.unique(places // n_columns).tolist()
-    first_rows = ", ".join(map(str, rows[:ROWS_SHOWN]))
-    if len(rows) > ROWS_SHOWN:
-        first_rows += ", …"
+    rows = np.unique(places // n_columns)
     raise ValueError(
         f"{name} contains NaN or None: {places.size} of {column.size} entries are missing "
-        f"(row {first_rows}, counted from 0); {remedy}"
+        f"({first_of(rows)}); {remedy}"
     )
+
+
+def first_of(rows: Ints) -> str:
+    """Return the first of some row numbers in words, such as "row 3, 7, …, counted from 0"."""
+    numbers = ", ".join(map(str, rows[:ROWS_SHOWN].tolist()))
+    if len(rows) > ROWS_SHOWN:
+        numbers += ", …"
+    return f"row {numbers}, counted from 0"
 
 
 def _factorized(values: Any) -> tuple[NDArray[Any], Ints] | None:

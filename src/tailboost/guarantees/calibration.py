@@ -306,14 +306,12 @@ class Calibration:
         self.fresh.model.records_.ledger.withdraw(self.attempts[-1])
         return NotCertifiedError(message, shortfalls, self.previous)
 
-    def run_for(
-        self, selection: Any, fresh: FreshRows | None = None
-    ) -> Certified | Refused | None:
+    def run_for(self, selection: Any, fresh: FreshRows) -> Certified | Refused | None:
         """Return the result of another selection's procedure at the whole level; None if this takes long.
 
-        ``fresh`` are the fresh rows as the classifier of the selection reads them, by default as given.
+        ``fresh`` are the fresh rows as the classifier of the selection reads them.
         """
-        procedure = first_that_applies(selection, fresh or self.fresh, self.level)
+        procedure = first_that_applies(selection, fresh, self.level)
         if procedure.takes_long:
             return None
         return procedure.run()
@@ -944,7 +942,9 @@ def groups_with_one_answer(
 
 
 def notes_on_draws(
-    result: Certified, fresh: FreshRows, run_for: Callable[[Any], Certified | Refused | None]
+    result: Certified,
+    fresh: FreshRows,
+    run_for: Callable[[Any, FreshRows], Certified | Refused | None],
 ) -> list[str]:
     """Return a note on draws at equal scores, if they lower the objective of a comparison beyond noise.
 
@@ -955,7 +955,7 @@ def notes_on_draws(
         return []
     if not any(limit.compares for limit in drawing.problem.limits):
         return []
-    drawn = run_for(drawing)
+    drawn = run_for(drawing, fresh)
     if not isinstance(drawn, Certified):
         return []
     draws_are_better = simplest_certified([result, drawn], fresh) == 1
@@ -1043,7 +1043,7 @@ def _words_on_shares(answered: Answered) -> str | None:
     names = answer_names(strata)
     shares = np.bincount(answered.actions, answered.share, K + 1)
     class_mass = np.bincount(strata.y[answered.stratum], answered.share, K + 1)[:K]
-    cure = "; allow larger rates, or bring more rows"
+    cure = "; loosen the limits, or bring more rows"
     equal = mostly_one_action(shares, class_mass)
     if equal is not None:
         return f"the certified rule answers {names[equal]} to {shares[equal]:.1%} of these rows{cure}"

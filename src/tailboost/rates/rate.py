@@ -115,6 +115,12 @@ class Kind:
         return bool((bottom != bottom[:, :1]).any())
 
     @cached_property
+    def counted_classes(self) -> tuple[bool, bool]:
+        """Whether rows of other classes, and rows of the label, are in the denominator."""
+        _, bottom = self._example
+        return bool(bottom[0].any()), bool(bottom[1].any())
+
+    @cached_property
     def weighted(self) -> bool:
         """Whether rows count in part, with denominators between 0 and 1."""
         return not np.isin(self._example, [0.0, 1.0]).all()
@@ -251,6 +257,7 @@ class Pairs:
 
     labelled: ClassVar[bool] = False
     weighted: ClassVar[bool] = False
+    counted_classes: ClassVar[tuple[bool, bool]] = True, True  # no label is named
     gain: ClassVar[bool] = False
     across: ClassVar[bool] = False
 
@@ -495,9 +502,10 @@ class Rate(Expression):
     @property
     def counted_rows(self) -> str:
         """Words for the rows in the denominator, if they do not depend on the answers."""
-        if self.kind in ("miss", "recall"):
+        counts_others, counts_label = self.definition.counted_classes
+        if not counts_others:
             return f"rows with label {self.label!r}"
-        if self.kind in ("false_alarm", "specificity", "tnr"):
+        if not counts_label:
             return f"rows with other labels than {self.label!r}"
         return "rows"
 

@@ -18,7 +18,7 @@ from tailboost.app.cli.models import NewRows, StoredModel, columns_instead
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn, warnings_as_lines
 from tailboost.core.array_types import Table
-from tailboost.core.checks import reading
+from tailboost.core.checks import first_of, reading
 from tailboost.core.files import write_output
 from tailboost.core.long_work import doing
 from tailboost.core.spelling import other_separator, warn_alike
@@ -29,8 +29,6 @@ from tailboost.rows.ledger import Ledger
 from tailboost.storage.rule_documents import text_of
 from tailboost.storage.rule_files import KIND_OF_RULE_FILE
 
-# Most rows named by a message.
-ROWS_OF_MESSAGE = 5
 # A whole number of at most 18 digits, as Python writes it.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
 
@@ -147,12 +145,9 @@ def _refuse_missing_scores(features: Table, data: Path) -> None:
         rows_without = np.flatnonzero(scores.isna())
         if not len(rows_without):
             continue
-        numbers = ", ".join(map(str, rows_without[:ROWS_OF_MESSAGE]))
-        if len(rows_without) > ROWS_OF_MESSAGE:
-            numbers += ", …"
         raise BadInput(
             f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score "
-            f"{name!r} (row {numbers}, counted from 0); drop them, or tune with --missing SCORE, "
+            f"{name!r} ({first_of(rows_without)}); drop them, or tune with --missing SCORE, "
             "the score of such rows"
         )
 
