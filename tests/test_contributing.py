@@ -127,7 +127,8 @@ __all__ += ["EvenBoostClassifier"]
 def _hoeffding(values, level):
     return min(1.0, float(values.mean()) + math.sqrt(math.log(1.0 / level) / (2.0 * len(values))))
 
-MEAN_BOUNDS.insert(1, MeanBound("Hoeffding", _hoeffding))
+MEAN_BOUNDS["Hoeffding"] = MeanBound("Hoeffding", _hoeffding)
+OF_NUMBERS = MEAN_BOUNDS["Hoeffding"]
 """,
     },
     "A command.": {

@@ -185,6 +185,25 @@ def test_bounds_on_tails_and_shifts_of_equal_losses_follow_from_the_band():
         assert certificate.bound("shift", radius).upper == pytest.approx(by_hand, abs=1e-7)
 
 
+@pytest.mark.parametrize("type_of_losses", [bool, int, float])
+def test_the_type_of_losses_selects_the_bound_and_their_values_do_not(type_of_losses):
+    """One loss of .5 among floats changes no method; losses of 0 and 1 of type float are told the type."""
+    wrong = np.repeat([0, 1], [180, 20])
+    asked = {"groups": np.arange(200) % 2, "alphas": [0.4]}
+    found = tb.certify_losses(wrong.astype(type_of_losses), **asked)
+    is_float = type_of_losses is float
+    assert ("losses of type bool have tighter bounds" in found.assumptions) == is_float
+    methods = {bound.method for bound in found.bounds if bound.kind in ("mean", "group")}
+    assert methods == {"betting" if is_float else "Clopper–Pearson"}
+    parts = 4 if is_float else 3  # of the level; a band for the tail is needed for other losses than 0 and 1
+    upper = betting_upper(wrong, 0.05 / 4) if is_float else beta.ppf(1 - 0.05 / parts, 21, 180)
+    assert found.bound("mean").upper == pytest.approx(upper)
+    if is_float:
+        one_half = tb.certify_losses(np.where(np.arange(200) == 199, 0.5, wrong), **asked)
+        assert [b.method for b in one_half.bounds] == [b.method for b in found.bounds]
+        assert "type bool" not in one_half.assumptions
+
+
 def test_means_of_several_groups_share_the_level_evenly():
     """Two groups and all rows: three exact bounds at a third of the level each."""
     wrong = np.repeat([0, 1, 0, 1], [90, 10, 40, 20])

@@ -4,6 +4,8 @@ The costs [[low, high], [high, low]] of an answer are ``low + (high − low) × 
 their mean is one about the error, whose truth is known.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.stats import beta, binomtest
@@ -58,17 +60,37 @@ def test_bounds_contain_the_mean_and_are_those_of_shares(low, high, kind, n):
         np.testing.assert_allclose(unit, ends, atol=1e-9)
 
 
-@pytest.mark.parametrize("bound", MEAN_BOUNDS, ids=lambda bound: bound.name)
-def test_each_bound_on_a_mean_is_above_it_and_falls_with_rows(bound):
-    """The contract of an entry: from one row below 1, no order of the rows, decreasing in rows."""
+EACH_BOUND = pytest.mark.parametrize("bound", MEAN_BOUNDS.values(), ids=MEAN_BOUNDS)
+
+
+@EACH_BOUND
+def test_each_bound_on_a_mean_falls_with_rows_whatever_their_order(bound):
+    """The contract of `MeanBound`; a bound may be 1 for a few rows, as that of Hoeffding is."""
     rng = np.random.default_rng(0)
     shares = shares_of("counts" if bound.of_counts else "parts", 64, rng)
     upper = bound.upper(shares, 0.05)
-    assert shares.mean() < upper < 1.0
-    assert bound.upper(rng.permutation(shares), 0.05) == pytest.approx(upper, abs=1e-6)
-    assert bound.upper(np.zeros(1), 0.05) < 1.0
-    assert bound.upper(np.tile(shares, 4), 0.05) < upper
-    assert bound.upper(shares, 0.01) > upper
+    assert shares.mean() < upper <= 1.0
+    for others in (rng.permutation(shares), np.sort(shares), np.sort(shares)[::-1]):
+        assert bound.upper(others, 0.05) == pytest.approx(upper, abs=1e-6), "users may sort their rows"
+    assert bound.upper(np.tile(shares, 4), 0.05) <= upper <= bound.upper(shares, 0.01)
+    assert bound.upper(np.tile(shares, 100), 0.05) < 1.0
+    assert bound.upper(np.zeros(1), 0.05) <= 1.0
+
+
+@EACH_BOUND
+@pytest.mark.parametrize("level", [0.02, 0.3])
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_each_bound_on_a_mean_is_below_it_with_at_most_its_level(bound, n, level):
+    """Exactly: over all sequences of n numbers with two possible values, for means just above each bound."""
+    for low, high in [(0.0, 1.0)] if bound.of_counts else [(0.0, 1.0), (0.0, 0.4), (0.3, 1.0), (0.2, 0.5)]:
+        sequences = np.array(list(product([low, high], repeat=n)))
+        uppers = np.array([bound.upper(numbers, level) for numbers in sequences])
+        n_high = (sequences == high).sum(axis=1)
+        for mean in np.append(np.unique(uppers) + 1e-9, np.linspace(0.05, 0.95, 19)):
+            p = (mean - low) / (high - low)
+            if 0.0 <= p <= 1.0:
+                probabilities = p**n_high * (1.0 - p) ** (n - n_high)
+                assert probabilities[uppers < mean].sum() <= level + 1e-9
 
 
 @pytest.mark.parametrize("sides", [(ABOVE,), (BELOW,)])

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.limited_rates import LimitedFamily
-from tailboost.guarantees.rate_bounds import MEAN_BOUNDS
-from tailboost.rates import Strata
+from tailboost.guarantees.rate_bounds import MEAN_BOUNDS, RateFamily
+from tailboost.rates import ABOVE, BELOW, Sample, Strata
 from tailboost.rates.bounds import (
     betting_upper,
     clopper_pearson_interval,
@@ -300,11 +300,18 @@ def test_the_loosest_comparison_is_not_certified_with_a_listed_group_without_row
         assert pair_passes(errors, rows, 0.05, gap=0.99) == (0 not in rows)
 
 
-def test_fewer_rows_without_an_error_have_a_larger_bound_down_to_no_rows():
-    for bound in MEAN_BOUNDS:
-        uppers = [bound.upper(np.zeros(n), 0.05) for n in (0, 1, 2, 5, 20, 100)]
-        assert uppers[0] == 1.0
+def test_fewer_rows_without_an_error_have_a_larger_bound():
+    for bound in MEAN_BOUNDS.values():
+        uppers = [bound.upper(np.zeros(n), 0.05) for n in (1, 2, 5, 20, 100)]
+        assert uppers[0] <= 1.0
         assert (np.diff(uppers) < 0).all()
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_no_rows_have_the_ends_of_the_range_as_bounds(exact):
+    none = Sample(None, np.arange(0), np.zeros(0), 0.0, 1.0)
+    family = RateFamily(rates.error(), None, (ABOVE, BELOW), [none], exact)
+    assert family.bounds_of(none, 0.05, family.sides) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("delta", [0.001, 0.05, 0.5, 0.9])

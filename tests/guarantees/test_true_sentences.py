@@ -144,7 +144,7 @@ def test_all_bounds_of_a_certificate_hold_together(name):
 @pytest.mark.parametrize("kind", ["counts", "grades"])
 def test_bounds_on_losses_hold_together(kind):
     """`certify_losses`: the mean and each group, for losses of 0 and 1 and for others."""
-    levels, weights = ([0.0, 1.0], [0.9, 0.1]) if kind == "counts" else ([0.0, 0.3, 1.0], [0.7, 0.2, 0.1])
+    levels, weights = ([False, True], [0.9, 0.1]) if kind == "counts" else ([0.0, 0.3, 1.0], [0.7, 0.2, 0.1])
     mean, draws, false = float(np.dot(levels, weights)), 600, 0
     for i in range(draws):
         rng = np.random.default_rng([2, i])

@@ -52,7 +52,8 @@ def certify_losses(
     Parameters
     ----------
     losses : array-like of shape (n,)
-        Loss of each row in [0, 1], for example a graded harm or the share of wrong words of an answer.
+        Loss of each row in [0, 1], for example a graded harm or the share of wrong words of an answer. Losses
+        of type bool or int say that only 0 and 1 are possible.
     groups : array-like of shape (n,), optional
         Group of each row.
     max_loss : float in [0, 1], optional
@@ -71,8 +72,9 @@ def certify_losses(
     -------
     Certificate
         Its ``bounds`` are the mean, the CVaR at each of `alphas`, the mean under each of `shifts`, each group
-        and the worst group among these rows. Losses of 0 and 1 have exact binomial bounds, other losses have
-        betting bounds. Tails follow from the mean, and of other losses than 0 and 1 also from a band.
+        and the worst group among these rows. Losses of type bool or int have exact binomial bounds, losses of
+        type float have betting bounds, also if all of them are 0 or 1: a bound that their values select could
+        fail more often. Tails follow from the mean, and of losses of type float also from a band.
 
     Raises
     ------
@@ -87,14 +89,15 @@ def certify_losses(
     --------
     >>> import numpy as np
     >>> from tailboost import certify_losses
-    >>> losses = np.r_[np.ones(8), np.zeros(192)]
-    >>> certificate = certify_losses(losses, max_loss=0.1, alphas=[0.5])
+    >>> wrong = np.arange(200) < 8
+    >>> certificate = certify_losses(wrong, max_loss=0.1, alphas=[0.5])
     >>> certificate.certified, round(certificate.bound("mean").upper, 3)
     (True, 0.071)
     >>> round(certificate.bound("cvar", 0.5).upper, 3)
     0.142
     """
     values = _checked_losses(losses)
+    only_zero_and_one = np.asarray(losses).dtype.kind in "biu"
     delta = 1.0 - check_number(confidence, "confidence", 0.0, 1.0, below=True)
     if max_loss is not None:
         check_number(max_loss, "max_loss", 0.0, 1.0, closed=True)
@@ -108,15 +111,15 @@ def certify_losses(
     parts_of_level = f"{len(samples)} means"
     n_parts = len(samples)
     # The tail of losses of 0 and 1 follows from their mean alone.
-    has_band = bool(tails or radii) and not np.isin(values, (0, 1)).all()
+    has_band = bool(tails or radii) and not only_zero_and_one
     if has_band:
         parts_of_level += " and a band for tails"
         n_parts += 1
     level = delta / n_parts
 
+    method = mean_bound(counts=only_zero_and_one)
     bounds: list[CertifiedBound] = []
     for kind, sample in samples:
-        method = mean_bound(counts=bool(np.isin(sample.values, (0, 1)).all()))
         bound = CertifiedBound(
             kind,
             sample.name,
@@ -135,12 +138,19 @@ def certify_losses(
         bounds_on_groups = [bound for bound in bounds if bound.kind == "group"]
         bounds.append(worst_of(bounds_on_groups, all_listed=False))
 
-    notes = (
+    notes = [
         "Assumptions: the rows are independent draws from the population of the bounds, and "
         "they had no part in the choice of the model or of the loss.",
         f"The level {delta:.3g} is divided equally among {parts_of_level}.",
+    ]
+    if not only_zero_and_one and np.isin(values, (0, 1)).all():
+        notes.append(
+            "All losses are 0 or 1, but of type float. If no other loss is possible, losses of "
+            "type bool have tighter bounds."
+        )
+    return Certificate(
+        tuple(bounds), confidence=confidence, n_rows=len(values), notes=tuple(notes)
     )
-    return Certificate(tuple(bounds), confidence=confidence, n_rows=len(values), notes=notes)
 
 
 def _checked_losses(losses: Any) -> Floats:

@@ -421,30 +421,43 @@ def subgroup_words(subgroup: object) -> str:
 class MeanBound:
     """A confidence bound on the mean of independent numbers in [0, 1].
 
-    ``upper(values, level)`` is below the mean with a probability of at most the level.
+    ``upper(values, level)``, for one number or more, is at most 1. It is below the true mean with a
+    probability of at most the level, whatever the distribution of the numbers. The order of the numbers has
+    no effect: users may sort their rows, also by the outcome. More rows with the same values, or a larger
+    level, never give a larger bound.
     """
 
     name: str  # the method in certificates
     upper: Callable[[Floats, float], float]
-    of_counts: bool = False  # whether all values must be 0 or 1
+    of_counts: bool = False  # whether the bound is for numbers that can only be 0 or 1
 
 
-#: Bounds on means; the first suitable one for the values is used.
-MEAN_BOUNDS = [
-    MeanBound(
-        EXACT,
-        lambda values, level: clopper_pearson_upper(
-            round(float(values.sum())), len(values), level
+#: All bounds on means by their names.
+MEAN_BOUNDS = {
+    bound.name: bound
+    for bound in (
+        MeanBound(
+            EXACT,
+            lambda values, level: clopper_pearson_upper(
+                round(float(values.sum())), len(values), level
+            ),
+            of_counts=True,
         ),
-        of_counts=True,
-    ),
-    MeanBound(BETTING, betting_upper),
-]
+        MeanBound(BETTING, betting_upper),
+    )
+}
+#: The bound of certificates for numbers that can only be 0 or 1, and the bound for other numbers.
+OF_COUNTS = MEAN_BOUNDS[EXACT]
+OF_NUMBERS = MEAN_BOUNDS[BETTING]
 
 
 def mean_bound(*, counts: bool) -> MeanBound:
-    """Return the bound for numbers in [0, 1]; all of them are 0 or 1 with ``counts``."""
-    return next(bound for bound in MEAN_BOUNDS if counts or not bound.of_counts)
+    """Return the bound of certificates for numbers in [0, 1]; ``counts`` says that they can only be 0 or 1.
+
+    The kind of the numbers decides, never their values. If the values select one of two bounds, the selected
+    one is known to hold with probability 1 − 2 level only.
+    """
+    return OF_COUNTS if counts else OF_NUMBERS
 
 
 @dataclass(frozen=True)
