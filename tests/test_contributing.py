@@ -155,7 +155,7 @@ def _total_variation(d, p, radius):
     eta = float(d[order][np.searchsorted(mass, radius)])
     return _Best(w, float(p @ np.maximum(d, eta)) - radius * eta, eta, "closed-form")
 
-BALLS["tv"] = Ball(_total_variation, lambda mass, share: share - mass, smooths=False)
+BALLS["tv"] = Ball(_total_variation, lambda mass, share: share - mass)
 """,
     },
     "A form of the rule.": {

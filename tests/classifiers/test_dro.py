@@ -30,6 +30,15 @@ PLAIN = {
     "smoothed_hinge": lambda m: np.where(m >= 1, 0, np.where(m <= 0, 0.5 - m, (1 - m) ** 2 / 2)),
 }
 
+#: Balls whose worst case can be smoothed, and balls with `radius="auto"`.
+SMOOTHED = [name for name, ball in BALLS.items() if ball.smooths]
+NEAR_KL = [name for name, ball in BALLS.items() if ball.near_kl]
+
+
+def named(balls):
+    """Return names as in messages."""
+    return ", ".join(map(repr, balls))
+
 
 def worst_by_duality(losses, p, radius, uncertainty):
     """Largest expected loss by its dual, a problem in one number, or by filling up the worst rows."""
@@ -166,7 +175,7 @@ def smoothed_objective(margins, p, rule):
     return w @ losses - sigma * (w[used] @ np.log(w[used] / p[used]))
 
 
-@pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+@pytest.mark.parametrize("uncertainty", SMOOTHED)
 @pytest.mark.parametrize("smoothing", [0.01, 0.5])
 def test_smoothed_weights_are_the_gradient_of_the_smoothed_objective(uncertainty, smoothing):
     rule = worst(2, 0.3, uncertainty, smoothing=smoothing)
@@ -183,7 +192,7 @@ def test_smoothed_weights_are_the_gradient_of_the_smoothed_objective(uncertainty
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+@pytest.mark.parametrize("uncertainty", SMOOTHED)
 def test_smoothing_costs_at_most_sigma_times_the_radius(uncertainty, loss):
     for smoothing in (1e-6, 0.1, 10.0, 1e300):
         sharp = worst(2, 0.3, uncertainty, loss)
@@ -202,7 +211,7 @@ def test_smoothing_zero_changes_nothing_and_little_of_it_little(noisy):
     np.testing.assert_allclose(fits[0].log_costs_, fits[1].log_costs_, atol=1e-8)
 
 
-@pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+@pytest.mark.parametrize("uncertainty", SMOOTHED)
 def test_with_smoothing_no_radius_is_too_large(noisy, uncertainty):
     X, y = noisy
     with warnings.catch_warnings():
@@ -522,8 +531,11 @@ def test_margins_are_those_of_the_rule():
         (dict(learning_rate=1.5), "'learning_rate' parameter"),
         (dict(smoothing=-0.1), "'smoothing' parameter"),
         (dict(smoothing=np.nan), "'smoothing' parameter"),
-        (dict(smoothing=0.1, uncertainty="chi2"), "smoothing=0.1 is for uncertainty 'kl' and 'cvar'"),
-        (dict(uncertainty="cvar"), "is for uncertainty 'kl' and 'chi2'; for 'cvar' give a number"),
+        (
+            dict(smoothing=0.1, uncertainty="chi2"),
+            f"smoothing=0.1 is for uncertainty {named(SMOOTHED)}; got 'chi2'",
+        ),
+        (dict(uncertainty="cvar"), f"is for uncertainty {named(NEAR_KL)}; for 'cvar' give a number"),
     ],
 )
 def test_bad_input_is_named(noisy, params, message):

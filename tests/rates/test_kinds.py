@@ -477,6 +477,25 @@ def test_a_rate_across_subgroups_is_what_rows_add_in_every_place():
     ]  # no bound on rows of other groups alone
 
 
+CAPTURED = Kind("captured share", lambda c: (c.of_class & c.answer, c.of_class), labelled=True, across=True)
+
+
+@pytest.mark.parametrize("form", [rates.gap, rates.ratio])
+def test_rates_across_subgroups_are_not_compared(form, monkeypatch):
+    """A row adds to one rate or to another, so these depend on each other; each of them has its own limit."""
+    monkeypatch.setitem(KINDS, "captured", CAPTURED)
+    rate = rates.Rate("captured", 1, by="g")
+    with pytest.raises(ValueError, match="lowers those of the others; limit each subgroup instead"):
+        form(rate) <= 0.3 if form is rates.gap else form(rate) >= 0.3
+    X, y, groups = scored(500, 11)
+    g, a = groups["g"], (X[:, 0] > 0.5).astype(int)
+    certificate = tb.certify(a, None, y, groups=groups, limits=[rate >= {"f": 0.2}])
+    (bound,) = [bound for bound in certificate.bounds if bound.subgroup == "f"]
+    right = ((g == "f") & (a == 1) & (y == 1)).sum()
+    assert (bound.estimate, bound.n) == (pytest.approx(right / y.sum()), y.sum())
+    assert binom.sf(right - 1, y.sum(), bound.lower) == pytest.approx(0.05 / 2)  # of two groups
+
+
 @pytest.mark.slow
 def test_representation_at_the_boundary():
     """The group is independent of the score, so each rule breaks the limit a little."""

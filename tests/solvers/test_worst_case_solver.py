@@ -1,3 +1,6 @@
+import re
+from typing import get_args
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -6,10 +9,14 @@ from hypothesis import strategies as st
 from reference import measure
 from scipy.optimize import brentq
 
+import tailboost as tb
+from tailboost.boosting.players.dro import WorstCase
 from tailboost.solvers import cvar, worst_case_weights
 from tailboost.solvers.worst_case import BALLS as BALLS_BY_NAME
+from tailboost.solvers.worst_case import Uncertainty
 
 BALLS = tuple(BALLS_BY_NAME)
+SMOOTHED = [name for name, ball in BALLS_BY_NAME.items() if ball.smooths]
 
 
 def divergence(w, p, uncertainty):
@@ -138,6 +145,13 @@ def test_the_ends_of_the_radius(uncertainty):
     assert near.value == pytest.approx(3, abs=1e-3)
 
 
+@pytest.mark.parametrize("named", [worst_case_weights, tb.DROBoostClassifier, WorstCase])
+def test_types_and_docstrings_name_all_balls(named):
+    """Messages and checks of arguments list `BALLS` itself."""
+    (names,) = re.findall(r"uncertainty : \{(.+?)\}", named.__doc__)
+    assert set(re.findall(r'"(\w+)"', names)) == set(BALLS) == set(get_args(Uncertainty))
+
+
 @pytest.mark.parametrize("uncertainty", BALLS)
 def test_equal_losses_leave_p(uncertainty):
     solution = worst_case_weights([2.0, 2.0], uncertainty, radius=5.0, base=[1, 3])
@@ -147,7 +161,7 @@ def test_equal_losses_leave_p(uncertainty):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(uncertainty="l2"), r"uncertainty must be one of \['chi2', 'cvar', 'kl'\]"),
+        (dict(uncertainty="l2"), re.escape(f"uncertainty must be one of {sorted(BALLS)}")),
         (dict(radius=-1.0), "radius must be"),
         (dict(radius=np.nan), "radius must be"),
         (dict(losses=[]), "losses must have shape"),
@@ -163,7 +177,7 @@ def test_bad_input(arguments, message):
 class TestSmoothing:
     """⟨w, ℓ⟩ − σ KL(w ‖ p), the smoothed maximum over the KL and CVaR balls."""
 
-    @pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+    @pytest.mark.parametrize("uncertainty", SMOOTHED)
     @pytest.mark.parametrize("seed", range(12))
     def test_is_the_optimum_of_a_general_solver(self, uncertainty, seed):
         rng = np.random.default_rng(seed)
@@ -181,7 +195,7 @@ class TestSmoothing:
         assert found.value == pytest.approx(problem.value, abs=1e-6)
         np.testing.assert_allclose(found.unit_weights, w.value, atol=2e-4)
 
-    @pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+    @pytest.mark.parametrize("uncertainty", SMOOTHED)
     @pytest.mark.parametrize("seed", range(20))
     def test_costs_at_most_sigma_times_the_radius(self, uncertainty, seed):
         losses, base, radius = random_case(seed)
@@ -201,7 +215,7 @@ class TestSmoothing:
         barely = worst_case_weights(losses, uncertainty, radius=radius, base=base, smoothing=1e-12 * size)
         assert barely.value == pytest.approx(sharp.value, abs=1e-8 * (1 + abs(sharp.value)))
 
-    @pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
+    @pytest.mark.parametrize("uncertainty", SMOOTHED)
     @pytest.mark.parametrize("smoothing", [0.05, 1.0])
     def test_weights_are_the_gradient_where_losses_tie(self, uncertainty, smoothing):
         losses, radius, h = np.array([0.0, 1.0, 1.0, 1.0, 0.5]), 1.3, 1e-5

@@ -216,7 +216,7 @@ def how_many(n: int, one: str, several: str = "") -> str:
 
 
 def listed(names: Sequence[Any]) -> str:
-    """Return the first names of columns, and the number of the others."""
+    """Return the first names, and the number of the others."""
     listing = ", ".join(repr(cut_to(str(name), 40)) for name in names[:COLUMNS_NAMED])
     if len(names) > COLUMNS_NAMED:
         listing += f" and {len(names) - COLUMNS_NAMED} more"

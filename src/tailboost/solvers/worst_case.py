@@ -23,6 +23,7 @@ from scipy.special import rel_entr
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import base_measure, check_number, loss_vector
 from tailboost.core.long_work import one_blas_thread
+from tailboost.core.spelling import listed
 from tailboost.solvers.regularized import Entropic, divergence
 from tailboost.solvers.tail_game import DUALITY_GAP, SolverError, tail
 
@@ -278,7 +279,7 @@ class Ball:
     tilts : bool
         Whether θ is an inverse temperature, otherwise a threshold.
     smooths : bool
-        Whether the worst case can be smoothed.
+        Whether the worst case can be smoothed: `_smoothed` has the formulas of the KL and the CVaR ball.
     near_kl : bool
         Whether the distance is that of the KL ball near the base measure, up to higher orders. Only then
         ``radius="auto"`` is a radius of this ball.
@@ -287,7 +288,7 @@ class Ball:
     solve: Callable[[Floats, Floats, float], _Best]
     reach: Callable[[float, float], float]
     tilts: bool = False
-    smooths: bool = True
+    smooths: bool = False
     near_kl: bool = False
 
     def parameter(self, theta: float, top: float, scale: float) -> float:
@@ -316,13 +317,13 @@ BALLS: dict[str, Ball] = {
         _kl,
         lambda mass, share: rel_entr(share, mass) + rel_entr(1.0 - share, 1.0 - mass),
         tilts=True,
+        smooths=True,
         near_kl=True,
     ),
-    "cvar": Ball(_tail, lambda mass, share: np.log(share / mass)),
+    "cvar": Ball(_tail, lambda mass, share: np.log(share / mass), smooths=True),
     "chi2": Ball(
         _chi2,
         lambda mass, share: 0.5 * (share - mass) ** 2 / (mass * (1.0 - mass)),
-        smooths=False,
         near_kl=True,
     ),
 }
@@ -331,16 +332,16 @@ BALLS: dict[str, Ball] = {
 def check_smooths(uncertainty: Uncertainty, smoothing: float) -> None:
     """Raise if the worst case over a ball cannot be smoothed."""
     if not BALLS[uncertainty].smooths:
-        smooth = " and ".join(repr(name) for name, ball in BALLS.items() if ball.smooths)
+        smooth = listed([name for name, ball in BALLS.items() if ball.smooths])
         raise ValueError(
-            f"smoothing={smoothing:g} is for uncertainty {smooth}, got {uncertainty!r}"
+            f"smoothing={smoothing:g} is for uncertainty {smooth}; got {uncertainty!r}"
         )
 
 
 def check_has_radius(uncertainty: Uncertainty) -> None:
     """Raise if ``radius="auto"``, a quantile of the likelihood ratio, is no radius of a ball."""
     if not BALLS[uncertainty].near_kl:
-        with_auto = " and ".join(repr(name) for name, ball in BALLS.items() if ball.near_kl)
+        with_auto = listed([name for name, ball in BALLS.items() if ball.near_kl])
         raise ValueError(
             f"radius='auto' is for uncertainty {with_auto}; for {uncertainty!r} give a number, "
             "such as radius=0.1"

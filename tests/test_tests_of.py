@@ -1,0 +1,37 @@
+"""The test files of a module, in a made-up checkout and in this one."""
+
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MENTIONING = runpy.run_path(str(ROOT / "tools" / "tests_of.py"))["mentioning"]
+
+FILES = {
+    "src/tailboost/rates/rate.py": "KINDS = {}\ndef share(): ...\ndef both(): ...\n",
+    "src/tailboost/rates/power.py": "def both(): ...\ndef _hidden(): ...\n",
+    "tests/rates/test_once.py": "shares = share()\n",
+    "tests/rates/test_often.py": "from tailboost.rates.rate import KINDS\nKINDS, share()\n",
+    "tests/rates/test_another.py": "both(), shares, _hidden(), XKINDS\n",
+}
+
+
+def test_files_with_the_most_mentions_of_its_own_names_are_first(tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    package, tests = tmp_path / "src" / "tailboost" / "rates", tmp_path / "tests" / "rates"
+    assert MENTIONING(package / "rate.py", tmp_path) == [tests / "test_often.py", tests / "test_once.py"]
+    assert MENTIONING(package / "power.py", tmp_path) == [tests]
+
+
+def test_the_modules_of_the_recipes_have_the_tests_that_the_recipes_name():
+    named = {
+        "rates/rate.py": "rates/test_kinds.py",
+        "rates/comparisons.py": "rates/test_comparisons.py",
+        "guarantees/rate_bounds.py": "guarantees/test_rates_of_any_range.py",
+        "solvers/worst_case.py": "solvers/test_worst_case_solver.py",
+        "selection/threshold_rule.py": "selection/test_threshold_rule.py",
+    }
+    for module, test in named.items():
+        first = MENTIONING(ROOT / "src" / "tailboost" / module, ROOT)[:2]
+        assert ROOT / "tests" / test in first
