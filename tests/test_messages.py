@@ -301,6 +301,20 @@ def test_a_limit_in_favour_of_errors_is_refused_alike_everywhere(limit, meant):
     tb.calibrate(rule, X[1::2], Y[1::2], limits=["recall(1) >= 1%"])
 
 
+@pytest.mark.parametrize("limit", ["deferred >= 20%", "deferred(by=class) >= {1: 20%}"])
+def test_a_lower_limit_on_deferral_is_refused_alike_everywhere(limit):
+    """Deferral is no error, so the rule of the least error would defer every row."""
+    rule = tb.tune(GaussianNB().fit(X[::2], Y[::2]), X[::2], Y[::2], limits=["miss(1) <= 90%"])
+    words = (
+        r"^limit deferred\(.*\) >= .* asks for more deferred rows, not for fewer; write deferred\(.*\) <= "
+    )
+    for function in (tb.tune, tb.calibrate):
+        with pytest.raises(ValueError, match=words):
+            function(rule, X[1::2], Y[1::2], limits=[limit])
+    with pytest.raises(ValueError, match=words):
+        tb.RobustMixtureClassifier(limits=[limit]).fit(X, Y)
+
+
 def test_levels_are_numbers():
     for given in ({"confidence": ".95"}, {"max_error": ".3"}):
         with pytest.raises(ValueError, match=f"{next(iter(given))} must be a number"):

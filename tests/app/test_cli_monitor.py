@@ -96,8 +96,13 @@ def test_command_with_limits_and_persons(stored):
     table["outcome"] = np.where(table.city == "Rome", "good", table.outcome)
     kept = (table.a > 0) == (table.city == "Rome")  # now only rows of Rome are predicted "good"
     table[kept].to_csv(folder / "apart.csv", index=False)
-    actual = monitor("apart.csv", "--json")
+    before = state.read_bytes()
+    actual = monitor("apart.csv")
     assert actual.exit_code == 3
+    assert actual.output.count("Alarm: ") == 1
+    state.write_bytes(before)
+    actual = monitor("apart.csv", "--json")
+    assert (actual.exit_code, "warning: Alarm: " in actual.stderr) == (3, True)
     bounds = json.loads(actual.stdout)["bounds"]
     assert [each["bound"]["subgroup"] for each in bounds] == ["gap", "gap", None]
     assert bounds[0]["estimate"] > 0.2

@@ -14,6 +14,7 @@ for needed in ("typer", "rich", "jinja2"):
     pytest.importorskip(needed)
 
 from shell import call, done
+from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
@@ -669,7 +670,8 @@ def test_options_of_scores_are_refused_beside_a_file_and_numbers_with_a_comma_ha
     assert "--sql: --label is for a rule on the probability of a model" in refused(
         "rule", rule, "--sql", *label
     )
-    for table, source in {"s": "s", "My table": '"My table"', "S": '"S"'}.items():
+    tables = {"s": "s", "My table": '"My table"', "S": '"S"', "db.s": "db.s", "db.S": '"db"."S"'}
+    for table, source in tables.items():
         query = call("rule", rule, "--sql", "--table", table).stderr
         assert query.strip().endswith(f"AS prediction FROM {source};")
     one = files / "one_label.csv"
@@ -717,7 +719,9 @@ def test_errors_name_file_and_column(files, rule):
     assert "format 1, not 5; run tune again" in refused("predict", files / "older.json", fresh)
     older["format"] = 6
     (files / "newer.json").write_text(json.dumps(older))
-    assert "format 6, not 5; upgrade tailboost" in refused("predict", files / "newer.json", fresh)
+    newer = refused("predict", files / "newer.json", fresh)
+    assert "newer.json: it was written by a newer version of tailboost, in format 6" in newer
+    assert "upgrade tailboost" in newer
     (files / "none.json").write_text("{}")
     assert "none.json: this is no rule of `tailboost tune`: it has no 'format'" in refused(
         "predict", files / "none.json", fresh
@@ -927,8 +931,19 @@ def test_a_rule_of_a_file_names_the_call_for_a_new_rule(files, rule):
 def test_rules_on_features_have_no_rule_file(tmp_path):
     X = np.random.default_rng(0).normal(size=(200, 2))
     model = tb.WorstClassBoostClassifier(n_estimators=2).fit(X, X[:, 0] > 0)
-    with pytest.raises(TypeError, match=r"WorstClassBoostClassifier has none\. save_model keeps"):
+    with pytest.raises(TypeError, match=r"WorstClassBoostClassifier has none\. save_model\(classifier"):
         tb.save_rule(model, tmp_path / "rule.json")
+    own = LogisticRegression().fit(X[:100], X[:100, 0] > 0)
+    classifier = tb.tune(own, X[100:], X[100:, 0] > 0)
+    with pytest.raises(TypeError, match="Without the model: ") as refused_rule:
+        tb.save_rule(classifier, tmp_path / "rule.json")
+    call = re.search(
+        r"Path\('rule\.json'\)\.(write_text\(.*\))(?=, which load_rule)", str(refused_rule.value)
+    )
+    eval(f"path.{call[1]}", {"path": tmp_path / "rule.json", "classifier": classifier})
+    loaded = tb.load_rule(tmp_path / "rule.json")
+    assert (loaded.predict(own.predict_proba(X)[:, 1]) == classifier.predict(X)).all()
+    (tmp_path / "rule.json").unlink()
     unnamed = tb.tune(tb.Scores(0, True), np.c_[(X[:, 0] + 9) / 18], X[:, 0] > 0)
     with pytest.raises(ValueError, match="a column here is 0: select on a table with named columns"):
         tb.save_rule(unnamed, tmp_path / "rule.json")

@@ -216,3 +216,17 @@ def test_the_refusal_of_a_unit_names_the_way_to_keep_the_text(tmp_path):
     done(*fit, "--text", "term")
     with pytest.raises(ValueError, match=r"text=\['term'\] keeps the column text"):
         datasets.load_table(data, "y")
+
+
+def test_faults_of_several_columns_are_numbered_and_each_is_told_once(tmp_path):
+    data = tmp_path / "data.csv"
+    days = [f"{1 + i % 28:02d}.04.2025" for i in range(N)]
+    amounts = [f"{i},5" for i in range(N)]
+    TABLE.assign(y=Y, came=days, paid=amounts, left=days, due=amounts).to_csv(data, index=False, sep=";")
+    line = refused("fit", data, *FOREST, "--sep", ";", "--model", tmp_path / "m.model")
+    assert "2 faults: (1) column 'came' of " in line
+    assert line.count("holds dates or times") == line.count("read the file with --decimal") == 1
+    assert "before a fixed day; so does column 'left'. (2) column 'paid' of " in line
+    assert "so does column 'due'" in line
+    with pytest.raises(ValueError, match=r"^column 'came' of .*; so does column 'left'$"):
+        datasets.load_table(data, "y", sep=";", decimal=",")

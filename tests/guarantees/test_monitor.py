@@ -161,8 +161,9 @@ def test_state_goes_on_where_it_was():
     damaged = json.loads(text)
     damaged["recheck"]["evidence"][0]["bets"][0]["log_wealths"].pop()
     for state in (damaged, {}, {**json.loads(text), "format": 99}):
-        with pytest.raises(ValueError):  # noqa: PT011 -- messages differ
+        with pytest.raises(ValueError) as refused:  # noqa: PT011 -- messages differ
             tb.Monitor.from_dict(state)
+    assert "the state was written by a newer version of tailboost, in format 99" in str(refused.value)
 
 
 @pytest.mark.parametrize("fault", ["a column less", "text for numbers"])

@@ -351,6 +351,37 @@ def test_a_calibration_without_rows_of_a_group_of_the_fit_is_refused_and_spends_
     assert [shortfall.n for shortfall in refused.value.shortfalls] == [0]
 
 
+@pytest.mark.parametrize("by", ["class", "g"])
+def test_a_share_of_a_subgroup_without_fresh_rows_is_refused_and_spends_nothing(by):
+    """No answer raises the share of rows that are not there, also not of a rule that reads the groups."""
+    rng = np.random.default_rng(0)
+    labels = np.array(list("abc"))
+    y = labels[rng.integers(3, size=3000)]
+    p = rng.dirichlet([1, 1, 1], len(y)) / 3 + 2 / 3 * (y[:, None] == labels)
+    X = pd.DataFrame(p, columns=labels)
+    g = np.where(rng.random(len(y)) < 0.3, "few", "many")
+    name = {"class": "c", "g": "few"}[by]
+    rule = tb.tune(
+        tb.Scores([*labels], [*labels]),
+        X[:1500],
+        y[:1500],
+        groups={"g": g[:1500]},
+        by_group=by == "g",
+        limits=[f"representation(a, by={by}) >= {{'{name}': .5%}}"],
+    )
+    fresh = np.arange(len(y)) >= 1500
+    without = fresh & ((y if by == "class" else g) != name)
+    with pytest.raises(
+        tb.NotCertifiedError, match=f"without rows cannot be certified.*: {name} .*No attempt"
+    ):
+        tb.calibrate(rule, X[without], y[without], groups={"g": g[without]})
+    assert rule.ledger_.attempts == ()
+    upper = [f"representation(a, by={by}) <= {{'{name}': 90%}}"]  # no row there may break it
+    assert tb.calibrate(
+        rule, X[without], y[without], groups={"g": g[without]}, limits=upper
+    ).certificate_.certified
+
+
 @pytest.mark.parametrize("by_group", [True, False])
 @pytest.mark.parametrize(
     "limits",

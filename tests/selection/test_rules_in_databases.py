@@ -324,3 +324,16 @@ def test_an_integer_that_databases_round_is_refused():
     assert set(clf.predict(pd.DataFrame({"s": S})).tolist()) == {2**63, 2**63 + 1}
     with pytest.raises(ValueError, match="the 64 bits of databases"):
         clf.rule_.to_sql()
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_a_dot_ends_the_name_of_the_schema_of_a_table(by_group):
+    clf = on_a_score("text", False, by_group)
+    base = sqlite3.connect(":memory:")
+    table = pd.DataFrame({"s": S, "g": G})
+    table.to_sql("loans", base, index_label="i")
+    sql = clf.rule_.to_sql("s", group="g" if by_group else None, table="main.loans")
+    answers = [answer for (answer,) in base.execute(f"SELECT {sql} FROM main.loans ORDER BY i")]
+    given = {"groups": table[["g"]]} if by_group else {}
+    assert answers == clf.predict(table[["s"]], **given).tolist()
+    assert '"main.loans"' not in sql

@@ -306,6 +306,11 @@ def test_load_rule_reads_the_json_of_a_rule(problem, tmp_path):
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(ValueError, match="this is no rule of `tailboost tune`: it has no 'format'"):
         tb.load_rule(path)
+    newer = {**json.loads(clf.rule_.to_json()), "format": 92}
+    path.write_text(json.dumps(newer), encoding="utf-8")
+    words = r"rule\.json': the rule was written by a newer version of tailboost, in format 92; .*: upgrade"
+    with pytest.raises(ValueError, match=words):
+        tb.load_rule(path)
 
 
 def test_missing_scores_are_refused_or_get_a_stated_level():
@@ -593,6 +598,8 @@ def test_exports_read_the_probability_of_the_stated_label(labels, missing):
         for truth in (True, np.False_):
             with pytest.raises(TypeError, match="is a truth value"):
                 either(truth, "a")
+            with pytest.raises(ValueError, match=f"m_x: scores must be numbers, got the truth value {truth}"):
+                rule.predict(truth, "a")
 
     database = sqlite3.connect(":memory:")
     database.execute("create table t (p, g)")

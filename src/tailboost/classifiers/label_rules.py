@@ -18,6 +18,7 @@ from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     as_pandas,
+    check_format,
     check_indexes,
     check_length,
     columns_by_name,
@@ -385,11 +386,7 @@ class LabelRules:
             If the document does not describe such rules.
         """
         with reading("rule of several labels per row"):
-            if document["format"] != LABELS_FORMAT:
-                raise ValueError(
-                    f"the rules have the format {document['format']!r}, not {LABELS_FORMAT}; "
-                    "select again"
-                )
+            check_format(document["format"], LABELS_FORMAT, "the document", "select again")
             rules = {
                 str(name): ThresholdRule.from_dict(rule)
                 for name, rule in document["labels"].items()

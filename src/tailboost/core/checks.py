@@ -33,11 +33,38 @@ ROWS_SHOWN = 5
 NO_SHARES = ("learning_rate", "momentum", "theta", "variance_weight")
 
 
+class NewerFormat(ValueError):
+    """A document was written by a newer version of tailboost."""
+
+
+def check_format(form: object, own: int, what: str, cure: str) -> None:
+    """Raise ValueError if a document has another format than this version reads.
+
+    Parameters
+    ----------
+    form : object
+        The format of the document.
+    own : int
+        The format that this version reads.
+    what, cure : str
+        Begin of the message, and for an older document its end: what makes the document anew.
+    """
+    if isinstance(form, int) and form > own:
+        raise NewerFormat(
+            f"{what} was written by a newer version of tailboost, in format {form}; this version "
+            f"reads format {own}: upgrade tailboost, or write the file by this version"
+        )
+    if form != own:
+        raise ValueError(f"{what} has format {str(form)[:20]}, not {own}; {cure}")
+
+
 @contextmanager
 def reading(what: str) -> Iterator[None]:
     """Turn errors in the form of a document into ValueErrors in words of its content, not of Python."""
     try:
         yield
+    except NewerFormat:
+        raise
     except KeyError as failure:
         raise ValueError(f"this is no {what}: it has no {failure}") from None
     except (TypeError, AttributeError, OverflowError):

@@ -185,11 +185,16 @@ def score_kind(name: object) -> ScoreKind:
 def _as_numbers(scores: Column, owner: str) -> Floats:
     """Return scores as a new float64 array of the same shape, missing values as NaN.
 
-    Raise ValueError for text and dates; ``owner`` begins the message.
+    Raise ValueError for text, truth values and dates; ``owner`` begins the message.
     """
     array = np.asarray(scores)
-    if array.dtype.kind not in "biuf":
-        for value in array.flat:  # NumPy would read the text "1" as a number
+    if array.dtype.kind not in "iuf":
+        for value in array.flat:  # NumPy would read True, and the text "1", as a number
+            if isinstance(value, (bool, np.bool_)):
+                raise ValueError(
+                    f"{owner}: scores must be numbers, got the truth value {bool(value)}; give "
+                    "the number behind it, such as a probability"
+                )
             if isinstance(value, (str, bytes)):
                 raise ValueError(
                     f"{owner}: scores must be numbers, got the text {value[:40]!r}; make "
@@ -200,7 +205,7 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
         array = np.where(missing, np.nan, array)
     if array.dtype == np.float32:
         return shortest_decimals(array)
-    if array.dtype.kind in "biufO":  # dates are no scores
+    if array.dtype.kind in "iufO":  # dates are no scores
         with suppress(OverflowError, TypeError, ValueError):
             return array.astype(np.float64)
     raise ValueError(f"{owner}: scores must be numbers")

@@ -469,13 +469,14 @@ def _refuse_absent(
     """Raise if a limited subgroup has no rows; ``earlier`` attempts are part of the error.
 
     The rows of a precision depend on the rule, so all rows of its group count. A rule that reads the groups
-    may keep it in one of them by another answer to every row.
+    may keep it in one of them by another answer to every row. No answer raises the share of a subgroup
+    without rows.
     """
     shortfalls = []
     words = []
     reads_groups = judged(last_step(fresh.model)).by_group
     for limit in limits:
-        if limit.rate.is_ratio and reads_groups:
+        if limit.rate.is_ratio and reads_groups and not limit.rate.is_across:
             continue
         bounds = RateFamily.from_expression(limit, fresh).bounds(1.0 - confidence)
         n_rows = [bound.n for bound in bounds]
@@ -485,7 +486,8 @@ def _refuse_absent(
             str(bound.subgroup) for bound, n in zip(bounds, n_rows, strict=True) if n
         ]
         for bound, n in zip(bounds, n_rows, strict=True):
-            lacks_rows = not (n or bound.n) and bound.certified is False
+            n_counted = 0 if limit.rate.is_across else bound.n  # of all subgroups
+            lacks_rows = not (n or n_counted) and bound.certified is False
             if not lacks_rows:
                 continue
             shortfall = Shortfall(

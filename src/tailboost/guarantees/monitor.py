@@ -22,6 +22,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     as_pandas,
+    check_format,
     check_indexes,
     check_number,
     groups_in,
@@ -812,11 +813,8 @@ def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
 
 def _refuse_unreadable(state: Mapping[str, Any]) -> None:
     """Raise ValueError if a state has another format than this version continues, or was changed."""
-    if state["format"] != MONITOR_FORMAT:
-        raise ValueError(
-            f"the state has format {state['format']!r}, and this version reads "
-            f"{MONITOR_FORMAT}; begin a new state with these batches"
-        )
+    cure = "begin a new state with these batches"
+    check_format(state["format"], MONITOR_FORMAT, "the state", cure)
     content = {key: value for key, value in state.items() if key != "digest"}
     if state["digest"] != state_digest(content):
         raise ValueError("the state was changed after it was written: its checksum differs")

@@ -369,7 +369,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         if n_classes != 2:
             raise ValueError(
                 "Only binary classification is supported: stumps predict two classes, y has "
-                f"{n_classes}"
+                f"{n_classes}. Trees take more, in boosting by estimator='tree'"
             )
         return StumpSession(self, X, y, sample_weight)
 

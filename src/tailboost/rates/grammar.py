@@ -577,18 +577,19 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
 
 
 def limits_to_keep(limits: Stated) -> tuple[Limit, ...]:
-    """Return `checked_limits` for a selection: a rule with more errors keeps none more easily.
+    """Return `checked_limits` for a selection: more errors, or more deferral, keep none more easily.
 
     Raises
     ------
     TypeError, ValueError
-        If an entry is not a limit, or asks for more errors.
+        If an entry is not a limit, or asks for more errors or for more deferred rows.
     """
     checked = checked_limits(limits)
     for limit in checked:
-        if limit.asks_for_errors:
-            fewer = " or ".join(map(repr, limit.for_fewer_errors()))
+        if limit.asks_for_errors or limit.asks_for_deferral:
+            counted = "deferred rows" if limit.asks_for_deferral else "errors"
+            fewer = " or ".join(map(repr, limit.for_fewer()))
             raise ValueError(
-                f"limit {limit!r} asks for more errors, not for fewer; write {fewer}"
+                f"limit {limit!r} asks for more {counted}, not for fewer; write {fewer}"
             )
     return checked

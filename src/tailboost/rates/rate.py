@@ -1067,8 +1067,13 @@ class Limit(Expression):
             worse = self.rate.counts_errors
         return worse and not self.compares
 
-    def for_fewer_errors(self) -> list[Limit]:
-        """Return what may be meant by a limit that asks for errors.
+    @property
+    def asks_for_deferral(self) -> bool:
+        """Whether a rule keeps the limit by the deferral of every row, which is no error."""
+        return self.rate.kind == "deferred" and not self.from_above and not self.compares
+
+    def for_fewer(self) -> list[Limit]:
+        """Return what may be meant by a limit that asks for errors, or for deferral.
 
         Of "miss >= .8" that is "miss <= .8", of the same rate, or "recall >= .8", with the same bound.
         """

@@ -13,7 +13,13 @@ from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups, Ints
-from tailboost.core.checks import as_pandas, n_rows_of, reading, take
+from tailboost.core.checks import (
+    as_pandas,
+    check_format,
+    n_rows_of,
+    reading,
+    take,
+)
 from tailboost.core.html import html_details
 from tailboost.core.spelling import how_many
 from tailboost.rows.other_groups import warn_of_other_groups
@@ -316,10 +322,7 @@ class Rule(StoredRule):
         with reading("rule"):
             if "bands" in document:
                 raise ValueError("it is a rule on one score: ThresholdRule.from_dict reads it")
-            if document["format"] != RULE_FORMAT:
-                raise ValueError(
-                    f"the rule has the format {document['format']!r}, not {RULE_FORMAT}"
-                )
+            check_format(document["format"], RULE_FORMAT, "the rule", "select again")
             groups = document["groups"]
             if groups is not None:
                 groups = list(groups)
@@ -414,7 +417,7 @@ class Rule(StoredRule):
             deferred (1 or 0).
         table : str, default="t"
             Name or alias of the table in the query: ``SELECT … FROM scores AS t``. It qualifies each column,
-            because SQLite reads a quoted name that no table has as text.
+            because SQLite reads a quoted name that no table has as text. A dot ends the name of its schema.
         label : label, optional
             Of a rule with two labels, the one whose probability is in the only column of each model. The
             other one is 1 minus the column. By default each label has a column.

@@ -191,7 +191,7 @@ def sql_by_group(
         f"WHEN {sql_value(value)} THEN {answer}"
         for value, answer in zip(groups, answers, strict=True)
     ]
-    column = f"{sql_name(table)}.{sql_name(group)}"
+    column = f"{sql_table(table)}.{sql_name(group)}"
     if MISSING_GROUP in groups:
         column = f"COALESCE({column}, {sql_value(MISSING_GROUP)})"
     return f"CASE {column} {' '.join(cases)} END"
@@ -202,13 +202,18 @@ def sql_name(name: str) -> str:
     return _quoted(name, '"')
 
 
+def sql_table(name: str) -> str:
+    """Return the name of a table as SQL; a dot ends the name of its schema."""
+    return ".".join(map(sql_name, name.split(".")))
+
+
 def sql_number(table: str, column: str) -> str:
     """Return a column of numbers as SQL. Text in the column is no number, also in SQLite.
 
     SQLite compares a column of type TEXT with numbers as text. After the sign + it compares by type, and any
     text is larger than every number.
     """
-    return f"+{sql_name(table)}.{sql_name(column)}"
+    return f"+{sql_table(table)}.{sql_name(column)}"
 
 
 def sql_comment(text: str) -> str:

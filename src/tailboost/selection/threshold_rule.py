@@ -15,6 +15,7 @@ from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import (
     MISSING_GROUP,
     as_pandas,
+    check_format,
     columns_by_name,
     no_groups,
     reading,
@@ -378,11 +379,7 @@ class ThresholdRule(StoredRule):
         with reading("rule"):
             if "parts" in document:
                 raise ValueError("it is a rule on probabilities: Rule.from_dict reads it")
-            if document["format"] != THRESHOLD_FORMAT:
-                raise ValueError(
-                    f"the rule has the format {document['format']!r}, not {THRESHOLD_FORMAT}; "
-                    "select again"
-                )
+            check_format(document["format"], THRESHOLD_FORMAT, "the rule", "select again")
             bands = [[(lower, action) for lower, action in band] for band in document["bands"]]
             rule = cls(
                 document["column"],
@@ -459,7 +456,8 @@ class ThresholdRule(StoredRule):
             A label or "human review", or whether the row is deferred (1 or 0). An action is text if rows may
             be deferred: a column has one type. "label" keeps the type, and is NULL for a deferred row.
         table : str, default="t"
-            Name or alias of the table in the query: ``SELECT … FROM scores AS t``.
+            Name or alias of the table in the query: ``SELECT … FROM scores AS t``. A dot ends the name of its
+            schema: ``"main.loans"``.
         label : label, optional
             For a model's rule, the label whose probability ``column`` holds; by default ``classes[1]``. Of
             ``classes[0]`` the expression reads 1 minus the column; rounding may decide at a threshold.

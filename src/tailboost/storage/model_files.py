@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tailboost.core.checks import check_format
 from tailboost.core.spelling import as_typed
 from tailboost.rows.fingerprints import digest
 
@@ -70,11 +71,10 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
             _check_entries(archive, max_bytes)
             members = {entry.filename: _member(archive, entry) for entry in archive.infolist()}
         record: dict[str, Any] = json.loads(members.pop(RECORD))
-        if record["format"] != MODEL_FORMAT:
-            raise Unreadable(
-                f"has format {str(record['format'])[:20]}; this tailboost reads "
-                f"{MODEL_FORMAT}: fit and save again"
-            )
+        try:
+            check_format(record["format"], MODEL_FORMAT, "it", "fit and save again")
+        except ValueError as fault:
+            raise Unreadable(f"is not readable here: {fault}") from None
         if record["seal"] != digest_of_members(members, record):
             raise Unreadable("is damaged: its parts have changed")
         mappings = (record["versions"], record.get("notes", {}))

@@ -134,8 +134,10 @@ def _scores_of(classifier: Model) -> Scores:
             return scores
     raise TypeError(
         "a rule file has a rule on columns of scores, selected by tune or calibrate on "
-        f"tb.Scores; this {type(classifier).__name__} has none. save_model keeps other models "
-        "in a file, and rule_.to_json() is the text of a rule without its limits"
+        f"tb.Scores; this {type(classifier).__name__} has none. save_model(classifier, "
+        "'rule.model') keeps model, rule and certificate. Without the model: "
+        "Path('rule.json').write_text(classifier.rule_.to_json()), which load_rule reads; it "
+        "answers probabilities of the model, and has neither limits nor certificate"
     )
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailboost.core.checks import reading
+from tailboost.core.checks import check_format, reading
 from tailboost.core.exceptions import warn_user
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule
@@ -139,13 +139,7 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
             "command line needs a rule file: of `tailboost tune`, `tailboost calibrate`, or "
             "in Python tailboost.save_rule(classifier, 'rule.json')"
         )
-    file_format = content["format"]
-    if file_format != RULE_FILE_FORMAT:
-        is_newer = isinstance(file_format, int) and file_format > RULE_FILE_FORMAT
-        cure = "upgrade tailboost" if is_newer else "run tune again"
-        raise ValueError(
-            f"it has format {str(file_format)[:20]}, not {RULE_FILE_FORMAT}; {cure}"
-        )
+    check_format(content["format"], RULE_FILE_FORMAT, "it", "run tune again")
     selection = content["selection"]
     rule = replace(
         rule_alone(content["rule"]), limits=tuple(checked_limits(selection["limits"]))

@@ -33,6 +33,7 @@ from tailboost.rates.bounds import share_with_interval
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.readers import Overlap, row_hashes
 from tailboost.rows.subgroups import GroupUse, deferral_words
+from tailboost.selection.rule_forms import sql_table
 
 CONFIDENCE = 0.95  # of the intervals
 DEFAULT_TABLE = "t"  # alias of the table in an SQL expression
@@ -360,9 +361,9 @@ def _source(table: str) -> str:
     """Return the FROM of a query in which a table has the name or alias of --table."""
     if table == DEFAULT_TABLE:
         return f"scores AS {table}"
-    if re.fullmatch(r"[a-z_][a-z0-9_]*", table):
+    if re.fullmatch(r"[a-z_][a-z0-9_.]*", table):
         return table
-    return f'"{table}"'  # as in the expression
+    return sql_table(table)  # as in the expression
 
 
 def _label_for_export(decision_rule: Any, label: str | None) -> dict[str, Any]:

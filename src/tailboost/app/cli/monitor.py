@@ -179,9 +179,10 @@ def _print_evidence(
     if as_json:
         shared.tell_json(model_monitor.summary())
     else:
-        shared.tell(str(model_monitor))
+        shared.tell(str(model_monitor))  # the verdict comes first
     if model_monitor.alarms:
-        shared.warn(model_monitor.verdict)
+        if as_json:
+            shared.warn(model_monitor.verdict)
         raise typer.Exit(ALARM)
 
 

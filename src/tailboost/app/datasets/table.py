@@ -235,7 +235,7 @@ def _typed(
     """
     pandas = import_pandas("load_table")
     columns = {}
-    faults = []
+    faults = {}
     for name, column in raw.items():
         values = column.to_numpy(dtype=object).tolist()
         texts = [value for value in values if isinstance(value, str)]
@@ -254,7 +254,7 @@ def _typed(
                 if cure and numbers is None:
                     _refuse_dates(column, subject)
             except ValueError as fault:
-                faults.append(str(fault))
+                faults[name] = str(fault)
         if numbers is not None and no_numbers and name not in unused:
             warnings.warn(
                 f"column {name!r} is read as numbers: {len(no_numbers):,} of {len(values):,} values "
@@ -262,9 +262,27 @@ def _typed(
                 UserWarning,
                 stacklevel=3,  # the line that calls load_table
             )
-    if faults:
-        raise ValueError(". And ".join(faults))
+    _refuse_faults(faults)
     return pandas.DataFrame(columns, index=raw.index)
+
+
+def _refuse_faults(faults: Mapping[str, str]) -> None:
+    """Raise one ValueError for the faults of columns by name, if there are any; each fault is told once."""
+    names_by_fault: dict[str, list[str]] = {}
+    for name, message in faults.items():
+        without_example = message.partition(" (such as ")[0]
+        fault = without_example.removeprefix(f"column {name!r}")
+        names_by_fault.setdefault(fault, []).append(name)
+
+    messages = []
+    for first, *others in names_by_fault.values():
+        also = f"; so does column {', '.join(map(repr, others))}" if others else ""
+        messages.append(faults[first] + also)
+    if len(messages) == 1:
+        raise ValueError(messages[0])
+    if messages:
+        numbered = [f"({number}) {message}" for number, message in enumerate(messages, 1)]
+        raise ValueError(f"{len(messages)} faults: {'. '.join(numbered)}")
 
 
 def _no_columns(absent: Mapping[str, str], frame: Any, source: str) -> str:
@@ -351,14 +369,13 @@ def _weights(column: Column, source: str) -> Any:
 def _features(frame: Any, source: str) -> dict[str, Any]:
     """Return the features by name, each by its kind; one ValueError names all that are refused."""
     columns = {}
-    faults = []
+    faults = {}
     for name, column in frame.items():
         try:
             columns[name] = _feature(column, source)
         except ValueError as fault:
-            faults.append(str(fault))
-    if faults:
-        raise ValueError(". And ".join(faults))
+            faults[name] = str(fault)
+    _refuse_faults(faults)
     return columns
 
 
