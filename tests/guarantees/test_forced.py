@@ -231,6 +231,74 @@ def test_the_limits_without_a_ruinous_group_are_printed_and_run_on_new_rows(furt
     assert "To leave it out" not in str(without.certificate_)
 
 
+def wards(n, seed, n_tiny):
+    """Return scores of three large wards and of tiny ones, which have low scores."""
+    rng = np.random.default_rng(seed)
+    tiny = [f"tiny {k}" for k in range(n_tiny)]
+    p = [(1 - 0.01 * n_tiny) / 3] * 3 + [0.01] * n_tiny
+    ward = rng.choice(["a", "b", "c", *tiny], n, p=p)
+    y = rng.integers(0, 2, n)
+    X = (2.0 * y - 1.0 - np.char.startswith(ward, "tiny") + rng.normal(size=n))[:, None]
+    return {"X_cal": X, "y_cal": y, "groups": {"ward": ward}}
+
+
+@pytest.mark.parametrize(("n_tiny", "seed"), [(2, 1), (2, 2), (3, 1)])
+def test_groups_that_ruin_a_rule_together_are_left_out_together(n_tiny, seed):
+    """Without the limit of one tiny ward, the next one forces the rule; without all, the error is as told."""
+    model = tb.Scores(0, 1, kind="logit")
+    certificate = tb.calibrate(
+        model, **wards(4000, seed, n_tiny), limits=["miss(1, by=ward) <= 40%"]
+    ).certificate_
+    forced = certificate.forced_by
+    assert forced.n_together == n_tiny
+    rows = {bound.subgroup: bound.n for bound in certificate.bounds if "tiny" in bound.subgroup}
+    assert (forced.n, set(forced.name.split(", "))) == (sum(rows.values()), set(rows))
+    words = f"{forced.name} together force the rule, with {forced.n} rows; without their limits the error on"
+    assert words in str(certificate)
+    assert "To leave them out, on new rows: limits=" in str(certificate)
+    pasted = printed_limits(str(certificate))
+    assert pasted == ["miss(1, by='ward') <= {'a': 40%, 'b': 40%, 'c': 40%}"]
+    new = wards(4000, seed + 100, n_tiny)
+    errors = [
+        np.mean(tb.calibrate(model, **new, limits=limits).predict(new["X_cal"]) != new["y_cal"])
+        for limits in (pasted, ["miss(1, by=ward) <= {a: 40%, b: 40%, c: 40%, 'tiny 0': 40%}"])
+    ]
+    assert errors[0] == pytest.approx(forced.without, abs=0.02)
+    assert errors[0] < errors[1] - 0.02
+
+
+def test_of_two_limits_that_force_a_rule_the_one_of_few_rows_is_named_too():
+    """A gap with a group of 2 % of the rows, beside a limit on misses: calibrations without one of them."""
+    rng = np.random.default_rng(0)
+    n = 8000
+    sex = rng.choice(["f", "m", "x"], n, p=[0.49, 0.49, 0.02])
+    y = (rng.random(n) < 0.2).astype(int)
+    X = (1.2 * y + rng.normal(size=n))[:, None]
+    model = tb.Scores(0, 1, kind="number")
+    misses, gap = "miss(1) <= 35%", "gap(selected(1, by=sex)) <= 10%"
+
+    def calibrated_within(*limits):
+        return tb.calibrate(
+            model, X, y, groups={"sex": sex}, limits=limits, selection_share=0.3, infer_groups=False
+        )
+
+    certificate = calibrated_within(misses, gap).certificate_
+    forced = certificate.forced_by
+    assert (forced.name, forced.smallest) == ("miss rate of 1", "")
+    second = forced.second
+    (of_gap,) = [bound for bound in certificate.bounds if bound.subgroup == "gap"]
+    assert (second.limit, second.smallest, second.n) == (of_gap.title, "x", of_gap.n)
+    without_gap = calibrated_within(misses).certificate_.price[0].certified
+    assert second.without == pytest.approx(without_gap, abs=0.01)
+    assert second.without < forced.error - 0.1
+    words = f"Without the limit on gap of selection rate of 1 by sex alone, with {of_gap.n} rows of x, it"
+    assert f"{words} would be about {100 * second.without:.3g} %." in str(certificate)
+    document = json.loads(json.dumps(certificate.to_dict()))
+    assert Certificate.from_dict(document).forced_by == forced
+    alone = calibrated_within("miss(1) <= 35%", "false_alarm(1) <= 90%").certificate_.forced_by
+    assert alone.second is None
+
+
 def test_a_group_is_left_out_only_if_its_few_rows_cost_more_than_noise():
     model = tb.Scores(0, 1, kind="logit")
     given = {"limits": ["miss(1, by=site) <= 40%"]}

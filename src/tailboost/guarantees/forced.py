@@ -17,6 +17,7 @@ from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.path import Path
 from tailboost.guarantees.procedure import Certified, Refused
 from tailboost.guarantees.rate_bounds import CertifiedBound
+from tailboost.guarantees.recheck import joined
 from tailboost.rates import Limit, Strata
 from tailboost.rates.bounds import are_few_for
 from tailboost.rates.strata import CELL, CLASS
@@ -45,9 +46,10 @@ class Forced:
     limit : str
         Its rate and subgroup.
     name : str
-        Its subgroup; the rate, for a rate of all rows or a comparison of subgroups.
+        Its subgroup; the rate, for a rate of all rows or a comparison of subgroups. The names of several
+        subgroups that force the rule together.
     n : int
-        Counted fresh rows of the rate, as in the table of the certificate.
+        Counted fresh rows of the rate, as in the table of the certificate; of several subgroups the sum.
     room : float
         Distance of the estimate from the limit, in standard errors; infinite if no row counts.
     error : float or None
@@ -79,6 +81,12 @@ class Forced:
         limits.
     apart_noise : float
         Standard error of the difference of ``error`` and ``apart``.
+    smallest : str
+        Of a comparison, the subgroup with the fewest rows, ``n``; empty for other limits.
+    n_together : int
+        Number of subgroups that force the rule together; 1 for one limit.
+    second : Forced or None
+        If several stated limits force the rule, each alone: the one with the fewest rows of the others.
     """
 
     limit: str
@@ -97,22 +105,37 @@ class Forced:
     other_limits: tuple[str, ...] = ()
     apart: float | None = None
     apart_noise: float = 0.0
+    smallest: str = ""
+    n_together: int = 1
+    second: Forced | None = None
 
     def __str__(self) -> str:
-        about_rows = f", with {how_many(self.n, 'row')}"
-        if not self.n:
-            about_rows = ", without a row that counts"
+        about_rows = f", {self._rows_in_words}"
         words = f"{self.name} has the least room{about_rows}"
         if self.error is not None and self.without is not None:
             would_be = "without its limit the error on these rows would be"
             without = self._in_words(self.without)
-            if self.forces:
+            if self.forces and self.n_together > 1:
+                their = would_be.replace("its limit", "their limits")
+                words = (
+                    f"{self.name} together force the rule{about_rows}; {their} about {without}"
+                )
+            elif self.forces:
                 words = f"{self.name} forces the rule{about_rows}; {would_be} about {without}"
             elif self.without < self.error and without != self._in_words(self.error):
                 words += f"; {would_be} about {without}, and the difference is within noise"
             else:
                 words += f"; {would_be} no lower"
         return " ".join([f"{words}.", *self._ways_out])
+
+    @property
+    def _rows_in_words(self) -> str:
+        """The counted rows, of a comparison with the subgroup that has them."""
+        if not self.n:
+            return "without a row that counts"
+        return (
+            f"with {how_many(self.n, 'row')}{f' of {self.smallest}' if self.smallest else ''}"
+        )
 
     @property
     def forces(self) -> bool:
@@ -144,8 +167,16 @@ class Forced:
     def _ways_out(self) -> list[str]:
         """Sentences on lower errors: each is an estimate on these rows, and lower beyond noise."""
         ways = []
+        if self.second is not None and self.second.without is not None:
+            ways.append(
+                f"Without the limit on {self.second.name} alone, {self.second._rows_in_words}, it would be "
+                f"about {self._in_words(self.second.without)}."
+            )
         if self.forces and self.other_limits:
-            ways.append(f"To leave it out, on new rows: {limits_as_typed(self.other_limits)}.")
+            left_out = "it" if self.n_together == 1 else "them"
+            ways.append(
+                f"To leave {left_out} out, on new rows: {limits_as_typed(self.other_limits)}."
+            )
         error = self.error or 0.0
         if self.given is not None and not self.forces and error > MUCH_PAID * self.given:
             ways.append(
@@ -163,14 +194,18 @@ class Forced:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON; an infinite room is None."""
         room = None if np.isinf(self.room) else self.room
-        return asdict(self) | {"room": room}
+        second = None if self.second is None else self.second.to_dict()
+        return asdict(self) | {"room": room, "second": second}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Return the limit written by `to_dict`; raises TypeError for other documents."""
         room = np.inf if document["room"] is None else document["room"]
         other_limits = tuple(document.get("other_limits", ()))
-        return cls(**{**document, "room": room, "other_limits": other_limits})
+        second = document.get("second")
+        if second is not None:
+            second = cls.from_dict(second)
+        return cls(**{**document, "room": room, "other_limits": other_limits, "second": second})
 
 
 def group_words(name: str, by: Any, limits: Sequence[Limit]) -> str:
@@ -284,6 +319,13 @@ class LimitedBound:
     room: float
     answer: str | None
 
+    def has_few_rows(self, limits: Sequence[Limit], level: float) -> bool:
+        """Return `has_few_rows` of the subgroup; False for a limit on deferral."""
+        limit = limits[self.number]
+        return not limit.rate.needs_deferral and has_few_rows(
+            self.bound.n, self.bound.target, limit, level
+        )
+
     @property
     def may_bind(self) -> bool:
         """Whether the rule uses much of the limit: its confidence bound more than the part `MUCH_USED`.
@@ -393,42 +435,13 @@ def what_forces(
     if is_overall_error(result.selection.problem.objective):
         wrong = _wrong_rows(answered)
     if wrong is None:
-        return _as_forced(limited[0], limits, fresh, level)
+        return _as_forced(limited[0], limits, answered, level)
 
-    # Without a limit on deferral every row would be deferred. The rules of a fixed sequence keep a distance
-    # from each limit, so one with little use may force them.
-    candidates = [
-        limited_bound
-        for limited_bound in limited
-        if (limited_bound.may_bind or result.method == Path.title)
-        and not limits[limited_bound.number].rate.needs_deferral
-    ]
-    candidates.sort(key=lambda limited_bound: limited_bound.answer is None)
-    error = float(wrong.mean())
-    least_room = replace(
-        _as_forced(limited[0], limits, fresh, level), error=error, given=given_error
-    )
-    freed = []  # each limit with the error of the rule without it
-    for limited_bound in candidates[:MOST_FREED]:
-        wrong_without = _wrong_without(limited_bound, limits, result, fresh, run_for)
-        if wrong_without is not None:
-            forced = replace(
-                _as_forced(limited_bound, limits, fresh, level),
-                error=error,
-                without=float(wrong_without.mean()),
-                noise=_standard_error(wrong - wrong_without),
-                given=given_error,
-            )
-            freed.append(forced)
-    freed = [replace(forced, n_freed=len(freed)) for forced in freed]
-    costly = [forced for forced in freed if forced.forces]
-    if costly:
-        forced = min(costly, key=attrgetter("without"))
-    else:
-        forced = min(freed, key=attrgetter("room"), default=least_room)
-    if forced.by_group is None or (given_error is not None and error <= given_error):
+    rule = _PricedRule(limits, result, fresh, answered, run_for, level, wrong, given_error)
+    forced = rule.forced_by(limited)
+    if forced.by_group is None or (given_error is not None and rule.error <= given_error):
         return forced
-    wrong_by_group = _wrong_by_group(forced.by_group, limits, result, fresh, run_for)
+    wrong_by_group = rule.wrong_by_group(forced.by_group)
     if wrong_by_group is None:
         return forced
     return replace(
@@ -438,80 +451,167 @@ def what_forces(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _PricedRule:
+    """A certified rule whose limits are priced: the same procedure makes rules without them.
+
+    Attributes
+    ----------
+    limits, result, fresh, run_for, level, given_error
+        As in `what_forces`.
+    answered : FreshRows
+        The fresh rows with the answers of the rule.
+    wrong : ndarray of shape (n,)
+        1 for each labelled row with a wrong answer of the rule, otherwise 0.
+    """
+
+    limits: Sequence[Limit]
+    result: Certified
+    fresh: FreshRows
+    answered: FreshRows
+    run_for: Callable[[Any, FreshRows], Certified | Refused | None]
+    level: float
+    wrong: Floats
+    given_error: float | None
+
+    @property
+    def error(self) -> float:
+        """Overall error of the rule on the fresh rows."""
+        return float(self.wrong.mean())
+
+    def forced_by(self, limited: Sequence[LimitedBound]) -> Forced:
+        """Return the limit that forces the rule, or several limits of subgroups with few rows together.
+
+        Several subgroups are named if the error without all of them is lower beyond noise than without the
+        costliest one: then the others would force the rule in its place.
+        """
+        # Without a limit on deferral every row would be deferred. The rules of a fixed sequence keep a
+        # distance from each limit, so one with little use may force them.
+        candidates = [
+            limited_bound
+            for limited_bound in limited
+            if (limited_bound.may_bind or self.result.method == Path.title)
+            and not self.limits[limited_bound.number].rate.needs_deferral
+        ]
+        candidates.sort(key=lambda limited_bound: limited_bound.answer is None)
+        wrong_rows = [self.wrong]
+        freed = []
+        for alone in candidates[:MOST_FREED]:
+            wrong_without = self.wrong_without([alone])
+            if wrong_without is not None:
+                wrong_rows.append(wrong_without)
+                freed.append((alone.number, self._priced([alone], wrong_without)))
+
+        few = [alone for alone in limited if alone.has_few_rows(self.limits, self.level)]
+        if len(few) > 1:
+            wrong_without = self.wrong_without(few)
+            least_wrong = min(wrong_rows, key=np.mean)
+            if wrong_without is not None and _is_less_wrong(wrong_without, least_wrong):
+                together = replace(self._priced(few, wrong_without), n_freed=len(freed) + 1)
+                if together.forces:
+                    return together
+        if freed:
+            return _costliest(freed)
+        least_room = _as_forced(limited[0], self.limits, self.answered, self.level)
+        return replace(least_room, error=self.error, given=self.given_error)
+
+    def _priced(self, dropped: Sequence[LimitedBound], wrong_without: Floats) -> Forced:
+        """Return limits of subgroups with the error of the rule without them."""
+        return replace(
+            _as_forced_together(dropped, self.limits, self.answered, self.level),
+            error=self.error,
+            without=float(wrong_without.mean()),
+            noise=_standard_error(self.wrong - wrong_without),
+            given=self.given_error,
+        )
+
+    def wrong_by_group(self, by_group: str | bool) -> Floats | None:
+        """Return 1 for each wrong labelled row of a rule with thresholds by group, and 0 for right rows.
+
+        The rule is within the same limits, from the same selecting rows and by the same procedure.
+        ``by_group`` is the value of this parameter. None if there is no such rule.
+        """
+        problem = replace(self.result.selection.problem, confidence=None)
+        if problem.needs_costs:
+            return None
+        try:
+            reader = judged(self.fresh.model).reading_groups(by_group, problem)
+            rows = self.fresh.read_by(reader)
+        except ValueError:  # contradicting limits, or a group that the selection does not know
+            return None
+        if self._is_within_tighter:
+            return _wrong_rows(rows.by(reader.selection_))
+        by_groups = self.run_for(reader.selection_, rows)
+        if not isinstance(by_groups, Certified):
+            return None
+        return _wrong_rows(rows.by(by_groups.selection))
+
+    def wrong_without(self, dropped: Sequence[LimitedBound]) -> Floats | None:
+        """Return 1 for each wrong labelled row of a rule without some of the limits, and 0 for right rows.
+
+        ``dropped`` are limits of one subgroup each. None if no rule is certified within the other limits, or
+        without labelled rows.
+        """
+        selection = self.result.selection
+        other_limits = self._without(dropped, self.limits)
+        if not other_limits:
+            return _wrong_rows(self.fresh.by(selection.within(other_limits)))
+        if self._is_within_tighter:
+            # Another sequence takes long. This rule's tighter limits, without the dropped ones, select one.
+            tighter = self._without(dropped, selection.problem.limits)
+            return _wrong_rows(self.fresh.by(selection.within(tighter)))
+        looser = self.run_for(selection.placed_within(other_limits), self.fresh)
+        if not isinstance(looser, Certified):
+            return None
+        return _wrong_rows(self.fresh.by(looser.selection))
+
+    def _without(self, dropped: Sequence[LimitedBound], limits: Sequence[Limit]) -> list[Limit]:
+        """Return the stated limits, or a tighter one for each of them, without those of some subgroups."""
+        others: list[Limit] = []
+        for number, limit in enumerate(limits):
+            names, _, _ = limit.rate.by_subgroup(self.fresh.answered.strata)
+            left = [limit]
+            for limited_bound in dropped:
+                if limited_bound.number == number and left:
+                    left = without_subgroup(left[0], limited_bound.bound.subgroup, names)
+            others += left
+        return others
+
+    @property
+    def _is_within_tighter(self) -> bool:
+        """Whether the rule of a fixed sequence was selected within tighter limits than the stated ones.
+
+        Tighter limits pay for the tests, so a selection within those that stay estimates another sequence. A
+        rule of `ScorePath` has the stated limits, which pay for none.
+        """
+        selected_within = list(self.result.selection.problem.limits)
+        return self.result.method == Path.title and selected_within != list(self.limits)
+
+
+def _costliest(freed: Sequence[tuple[int, Forced]]) -> Forced:
+    """Return the costliest limit that forces the rule, or if none does, the one with the least room.
+
+    ``freed`` has the number of the stated limit of each, at least one. With the costliest one comes the limit
+    with the fewest rows of another number that forces the rule too.
+    """
+    alone = [(number, replace(forced, n_freed=len(freed))) for number, forced in freed]
+    costly = [(number, forced) for number, forced in alone if forced.forces]
+    if not costly:
+        return min((forced for _, forced in alone), key=attrgetter("room"))
+    number, costliest = min(costly, key=lambda numbered: numbered[1].without or 0.0)
+    of_other_limits = [forced for other, forced in costly if other != number]
+    return replace(costliest, second=min(of_other_limits, key=attrgetter("n"), default=None))
+
+
+def _is_less_wrong(wrong: Floats, other: Floats) -> bool:
+    """Whether one rule errs less on the rows than another one by more than noise (95 %, one-sided)."""
+    gains = other - wrong
+    return bool(gains.mean() > norm.isf(0.05) * _standard_error(gains))
+
+
 def _standard_error(differences: Floats) -> float:
     """Return the standard error of the mean of differences by row."""
     return float(differences.std() / np.sqrt(len(differences)))
-
-
-def _wrong_by_group(
-    by_group: str | bool,
-    limits: Sequence[Limit],
-    result: Certified,
-    fresh: FreshRows,
-    run_for: Callable[[Any, FreshRows], Certified | Refused | None],
-) -> Floats | None:
-    """Return 1 for each wrong labelled row of a rule with thresholds by group, and 0 for right rows.
-
-    The rule is within the same limits, from the same selecting rows and by the same procedure. ``by_group``
-    is the value of this parameter; other arguments are as in `what_forces`. None if there is no such rule.
-    """
-    problem = replace(result.selection.problem, confidence=None)
-    if problem.needs_costs:
-        return None
-    try:
-        reader = judged(fresh.model).reading_groups(by_group, problem)
-        rows = fresh.read_by(reader)
-    except ValueError:  # contradicting limits, or a group that the selection does not know
-        return None
-    if _is_within_tighter(result, limits):
-        return _wrong_rows(rows.by(reader.selection_))
-    by_groups = run_for(reader.selection_, rows)
-    if not isinstance(by_groups, Certified):
-        return None
-    return _wrong_rows(rows.by(by_groups.selection))
-
-
-def _wrong_without(
-    dropped: LimitedBound,
-    limits: Sequence[Limit],
-    result: Certified,
-    fresh: FreshRows,
-    run_for: Callable[[Any, FreshRows], Certified | Refused | None],
-) -> Floats | None:
-    """Return 1 for each wrong labelled row of a rule without one of the limits, and 0 for right rows.
-
-    ``dropped`` is the limit of one subgroup; other arguments are as in `what_forces`. None if no rule is
-    certified within the other limits, or without labelled rows.
-    """
-    number = dropped.number
-    names, _, _ = limits[number].rate.by_subgroup(fresh.answered.strata)
-    other_limits = [
-        *limits[:number],
-        *without_subgroup(limits[number], dropped.bound.subgroup, names),
-        *limits[number + 1 :],
-    ]
-    if not other_limits:
-        return _wrong_rows(fresh.by(result.selection.within(other_limits)))
-    if _is_within_tighter(result, limits):
-        # Another sequence takes long. This rule's tighter limits, without the dropped one, select one rule.
-        tighter = [*result.selection.problem.limits]
-        tighter[number : number + 1] = without_subgroup(
-            tighter[number], dropped.bound.subgroup, names
-        )
-        return _wrong_rows(fresh.by(result.selection.within(tighter)))
-    looser = run_for(result.selection.placed_within(other_limits), fresh)
-    if not isinstance(looser, Certified):
-        return None
-    return _wrong_rows(fresh.by(looser.selection))
-
-
-def _is_within_tighter(result: Certified, limits: Sequence[Limit]) -> bool:
-    """Whether a rule of a fixed sequence was selected within tighter limits than the stated ones.
-
-    Tighter limits pay for the tests, so a selection within those that stay estimates another sequence. A rule
-    of `ScorePath` has the stated limits, which pay for none.
-    """
-    return result.method == Path.title and list(result.selection.problem.limits) != list(limits)
 
 
 def is_overall_error(objective: Any) -> bool:
@@ -528,14 +628,21 @@ def _wrong_rows(answered: FreshRows) -> Floats | None:
 
 
 def _as_forced(
-    limited: LimitedBound, limits: Sequence[Limit], fresh: FreshRows, level: float
+    limited: LimitedBound, limits: Sequence[Limit], answered: FreshRows, level: float
 ) -> Forced:
     """Return a limit as a `Forced` without errors."""
     limit = limits[limited.number]
     bound = limited.bound
     name = group_words(bound.name, limit.rate.by, limits)
+    smallest = ""
     if limit.compares:
         name = f"{bound.subgroup} of {bound.quantity}"
+        sizes = {
+            sample.name: len(sample.rows)
+            for sample in answered.samples(limit.rate)
+            if len(sample.rows)
+        }
+        smallest = unit_name(min(sizes, key=sizes.__getitem__)) if sizes else ""
     elif bound.subgroup is None:
         name = bound.quantity
 
@@ -543,10 +650,10 @@ def _as_forced(
     grouped = {stated.rate.by for stated in limits if stated.rate.needs_groups}
     by_group = None
     if len(grouped) == 1:
-        by_group = by_group_to_read(limit, fresh.model)
+        by_group = by_group_to_read(limit, answered.model)
     others: list[Limit] = []
     if has_few_rows(bound.n, bound.target, limit, level):
-        others = limits_without({bound.title}, limits, fresh)
+        others = limits_without({bound.title}, limits, answered)
     return Forced(
         limit=bound.title,
         name=name,
@@ -554,9 +661,28 @@ def _as_forced(
         room=limited.room,
         in_percent=any(stated.in_percent for stated in limits),
         by_group=by_group,
-        reads_scores=fresh.only_scores,
+        reads_scores=answered.only_scores,
         answer=limited.answer,
         other_limits=tuple(other.text for other in others),
+        smallest=smallest,
+    )
+
+
+def _as_forced_together(
+    dropped: Sequence[LimitedBound], limits: Sequence[Limit], answered: FreshRows, level: float
+) -> Forced:
+    """Return the limits of one or several subgroups as a `Forced` without errors."""
+    alone = [_as_forced(limited, limits, answered, level) for limited in dropped]
+    if len(alone) == 1:
+        return alone[0]
+    others = limits_without({limited.bound.title for limited in dropped}, limits, answered)
+    return replace(
+        alone[0],
+        limit=" and ".join(forced.limit for forced in alone),
+        name=joined([forced.name for forced in alone], MOST_FREED),
+        n=sum(forced.n for forced in alone),
+        other_limits=tuple(other.text for other in others),
+        n_together=len(alone),
     )
 
 
