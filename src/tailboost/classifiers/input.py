@@ -140,9 +140,7 @@ def input_tags(learner: Model) -> InputTags:
     return tags
 
 
-def refuse_learner(
-    estimator: Model, learner: Model, *, regressors_allowed: bool = False
-) -> None:
+def refuse_learner(estimator: Model, learner: Model, *, regressors_allowed: bool) -> None:
     """Raise an error if the base learner is a class, frozen, or an unsuitable regressor.
 
     ``estimator`` is the parameter as given, ``learner`` the estimator itself.

@@ -32,21 +32,21 @@ def fixed_words(value: float, digits: int, in_percent: bool) -> str:
     return f"{value:z.{digits}f}"
 
 
-def stated_words(value: float, *, in_percent: bool = False) -> str:
+def stated_words(value: float, *, in_percent: bool) -> str:
     """Return the number of a limit as stated."""
     if in_percent:
         return f"{100.0 * value:.10g} %"
     return f"{value:g}"
 
 
-def value_words(value: float, *, in_percent: bool = False, digits: int = 4) -> str:
+def value_words(value: float, *, in_percent: bool, digits: int = 4) -> str:
     """Return a value with so many significant digits."""
     if in_percent:
         return f"{100.0 * value:.{digits}g} %"
     return f"{value:.{digits}g}"
 
 
-def limit_words(sense: str, value: float, *, in_percent: bool = False) -> str:
+def limit_words(sense: str, value: float, *, in_percent: bool) -> str:
     """Return a limit, such as "≤ 35 %"."""
     return f"{sense} {stated_words(value, in_percent=in_percent)}"
 

@@ -98,7 +98,7 @@ def _plain(number: re.Match[str], decimal: str) -> str:
     return text.replace(decimal, ".")
 
 
-def refuse_other_numbers(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
+def refuse_other_numbers(texts: Iterable[str], what: str, *, remedy: str) -> None:
     """Refuse a column of text if nearly all values are numbers with commas, grouped thousands or a unit.
 
     Parameters

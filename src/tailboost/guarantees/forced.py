@@ -290,7 +290,7 @@ def limits_without(
             name: f"{limit.rate}: {unit_name(name)}" for name in names if name is not None
         }
         dropped = [name for name, title in title_of.items() if title in titles]
-        left = limit.all_but(dropped, names) if dropped else [limit]
+        left = limit.all_but(dropped, names)
         if not left:
             return []
         others += left
@@ -400,7 +400,7 @@ def what_forces(
     fresh: FreshRows,
     run_for: Callable[[Any, FreshRows], Certified | Refused | None],
     level: float,
-    given_error: float | None = None,
+    given_error: float | None,
 ) -> Forced | None:
     """Return the limit that forces a certified rule; None if no limit has rows.
 

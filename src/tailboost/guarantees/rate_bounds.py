@@ -47,6 +47,7 @@ from tailboost.rows.subgroups import (
     estimates_words,
     unit_name,
 )
+from tailboost.selection.rate_table import number_or_none
 
 __all__ = ["CertifiedBound", "Shortfall", "limit_bounds", "rate_bounds"]
 
@@ -547,12 +548,12 @@ class RateFamily:
                 replace(
                     template,
                     subgroup=sample.name,
-                    estimate=_number_or_none(sample.mean),
+                    estimate=number_or_none(sample.mean),
                     lower=lower,
                     upper=upper,
                     n=len(sample.rows),
                     method=self.method_of(sample),
-                    target=_number_or_none(target),
+                    target=number_or_none(target),
                     of_seen=self.of_seen and not np.isnan(target),
                 )
             )
@@ -580,7 +581,7 @@ class RateFamily:
         return replace(
             template,
             subgroup=limit.form,
-            estimate=_number_or_none(estimate),
+            estimate=number_or_none(estimate),
             lower=lower,
             upper=upper,
             n=min((bound.n for bound in bounds), default=0),
@@ -985,13 +986,6 @@ def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[Certified
         level_of_bound = delta / len(family.sides)
         bounds += family.tested_pairs(family.bounds(level_of_bound), delta)
     return bounds
-
-
-def _number_or_none(value: float) -> float | None:
-    """Return a number, None for NaN."""
-    if np.isnan(value):
-        return None
-    return float(value)
 
 
 def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:

@@ -153,7 +153,7 @@ def pair_passes(
 
 
 def some_counts_pass(
-    rows: tuple[int, int], level: float, *, factor: float = 1.0, gap: float = 0.0
+    rows: tuple[int, int], level: float, *, factor: float = 1.0, gap: float
 ) -> bool:
     """Return whether some counts of errors may pass the tests of both orders; True if a search would be long.
 

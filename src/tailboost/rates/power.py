@@ -131,7 +131,7 @@ def last_true(holds: Callable[[int], bool], n: int, near: int | None = None) -> 
 
 
 def fewest_rows(
-    power_at: Callable[[Ints], Floats], power: float, *, start: int = 1, precision: float = 0.0
+    power_at: Callable[[Ints], Floats], power: float, *, start: int, precision: float
 ) -> int | None:
     """Return the smallest number of rows from which on the power is at least a stated one.
 
@@ -141,9 +141,9 @@ def fewest_rows(
         Returns the powers at numbers of rows, shape (k,).
     power : float in (0, 1)
         The power to reach.
-    start : int, default=1
+    start : int
         A number of rows nearby, for speed.
-    precision : float, default=0
+    precision : float
         Allowed relative excess of the result. At 0 the next `AHEAD` numbers of rows are tried too.
 
     Returns

@@ -1022,9 +1022,11 @@ class Limit(Expression):
     def all_but(self, dropped: Collection[Any], names: Sequence[Any]) -> list[Limit]:
         """Return the limit on all but some subgroups, each by its name, as a list of one limit.
 
-        ``names`` are all subgroups of the rate. The list is empty for a gap or ratio, and if no limited
-        subgroup is left.
+        ``names`` are all subgroups of the rate. Without a dropped one the limit is unchanged. The list is
+        empty if no limited subgroup is left, and for a gap or ratio with a dropped one.
         """
+        if not dropped:
+            return [self]
         if self.compares:
             return []
         pairs = zip(names, self.bounds(list(names)).tolist(), strict=True)

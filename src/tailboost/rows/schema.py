@@ -507,7 +507,7 @@ def _values(column: Column) -> list[Any]:
     return values
 
 
-def as_written(values: list[Any], *, feature: bool = True) -> NDArray[Any] | None:
+def as_written(values: list[Any], *, feature: bool) -> NDArray[Any] | None:
     """Return the texts of a CSV column as numbers or truth values; None if the column stays text.
 
     A missing value is NaN. A ``feature`` with a code such as 01234 stays text. A feature with nearly all

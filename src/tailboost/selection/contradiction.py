@@ -235,13 +235,11 @@ def _limits_without(group: LimitedGroup, program: Program) -> list[Limit]:
     """Return all limits of a program, one of them without a group, with its other groups by their names."""
     limits: list[Limit] = []
     for limit in program.limits:
-        left = [limit]
-        if limit is group.limit:
-            names = limit.rate.terms(program.strata).names
-            left = limit.all_but(
-                [name for name in names if unit_name(name) == group.name], names
-            )
-        limits += left
+        names = limit.rate.terms(program.strata).names
+        dropped = [
+            name for name in names if limit is group.limit and unit_name(name) == group.name
+        ]
+        limits += limit.all_but(dropped, names)
     return limits
 
 

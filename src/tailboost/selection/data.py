@@ -171,8 +171,17 @@ class SelectionData(Uncached):
 
         rows = rows_spread_over_strata(kind, max_rows)
         kept_mass = np.bincount(kind[rows], row_weights[rows], len(mass))
-        factor = quotient(mass, kept_mass)[kind]
+        factor = quotient(mass, kept_mass)[kind]  # of each row
+        thin = replace(self, weights=self.weights * self.by_entry(factor))._of_rows(rows)
+        if self.kind is None:
+            thin_mass = np.where(kept_mass > 0, mass, 0.0)
+        else:
+            sums = np.bincount(thin.stratum, thin.weights, len(self.strata.mass))
+            thin_mass = np.maximum(sums, 0.0)
+        return replace(thin, strata=replace(self.strata, mass=thin_mass))
 
+    def _of_rows(self, rows: Ints) -> SelectionData:
+        """Return the data of some rows, by their numbers in ascending order; the strata keep their masses."""
         entries = rows
         row = None
         if self.row is not None:
@@ -180,23 +189,18 @@ class SelectionData(Uncached):
             new_number[rows] = np.arange(len(rows))
             entries = np.flatnonzero(new_number[self.row] >= 0)
             row = new_number[self.row[entries]]
-
-        stratum = self.stratum[entries]
-        weights = self.weights[entries] * self.by_entry(factor)[entries]
-        thin = replace(self, stratum=stratum, weights=weights, row=row)
-        if self.kind is None:
-            mass = np.where(kept_mass > 0, mass, 0.0)
-        else:
-            mass = np.maximum(np.bincount(stratum, weights, len(self.strata.mass)), 0.0)
-            thin = replace(thin, kind=self.kind[rows])
-
-        if self.probabilities is not None:
-            thin = replace(
-                thin, probabilities=np.ascontiguousarray(self.probabilities[:, rows])
-            )
-        if self.costs is not None:
-            thin = replace(thin, costs=self.costs[rows])
-        return replace(thin, strata=replace(self.strata, mass=mass))
+        probabilities = self.probabilities
+        if probabilities is not None:
+            probabilities = np.ascontiguousarray(probabilities[:, rows])
+        return replace(
+            self,
+            stratum=self.stratum[entries],
+            weights=self.weights[entries],
+            row=row,
+            kind=None if self.kind is None else self.kind[rows],
+            probabilities=probabilities,
+            costs=None if self.costs is None else self.costs[rows],
+        )
 
     def count(self, actions: Ints) -> Floats:
         """Return the confusion counts: the weight of the entries by stratum and action, shape (W, A).

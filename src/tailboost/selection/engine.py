@@ -298,42 +298,25 @@ class ProbabilityEngine(Uncached):
         """
         pool = rule.compared.pool
         program = rule.compared.program
-        strata = self.measured.strata
-        limits = rule.problem.limits
-        other_limits = program.limits[len(limits) :]
-
-        def probability(candidate: SelectedRule) -> float:
-            likely = limits_probability(
-                limits, strata, candidate.counts, candidate.refit_spread
-            )
-            if likely is None:
-                return 1.0
-            return likely
-
-        tried = [(probability(rule), rule)]
-        if tried[0][0] >= confidence:
-            return rule
-
         n_strata = len(program.strata.mass)
         most_alike = max(MOST_ALIKE, _largest_share(rule.compared.selection, n_strata))
+
+        tried = [(self._probability_of_limits(rule), rule)]
+        if tried[0][0] >= confidence:
+            return rule
         lower = 0.0
         upper = MOST_ERRORS
         for _ in range(SELECTIONS):
             n_errors = (lower + upper) / 2
-            counts = tried[-1][1].counts
-            tighter = [
-                tightened(limit, strata, counts, rule.refit_spread, n_errors)
-                for limit in limits
-            ]
-            best = self._search(
-                pool, program.within((*tighter, *other_limits)), rule.problem, FEW_STARTS
-            )
+            _, last_rule = tried[-1]
+            tighter = self._tightened(program, last_rule, n_errors)
+            best = self._search(pool, tighter, rule.problem, FEW_STARTS)
             # After a rule with one action for nearly all rows, looser limits are tried.
             is_sure = True
             if _largest_share(best, n_strata) <= most_alike + ROUNDING:
                 best = replace(best, violations=program.violations(best.counts))
                 surer = self.rule(rule.problem, program, pool, best)
-                tried.append((probability(surer), surer))
+                tried.append((self._probability_of_limits(surer), surer))
                 is_sure = tried[-1][0] >= confidence
             if is_sure:
                 upper = n_errors
@@ -346,6 +329,27 @@ class ProbabilityEngine(Uncached):
         else:
             _, selected = max(tried, key=itemgetter(0))
         return replace(selected, untightened=rule)
+
+    def _probability_of_limits(self, rule: SelectedRule) -> float:
+        """Return the probability that a rule keeps the stated limits on new rows; 1 if it is unknown."""
+        likely = limits_probability(
+            rule.problem.limits, self.measured.strata, rule.counts, rule.refit_spread
+        )
+        if likely is None:
+            return 1.0
+        return likely
+
+    def _tightened(self, program: Program, rule: SelectedRule, n_errors: float) -> Program:
+        """Return a program with stated limits tightened by ``n_errors`` standard errors of a rule's rates.
+
+        Further limits of the program, such as that of an error budget, stay.
+        """
+        stated = rule.problem.limits
+        tighter = [
+            tightened(limit, self.measured.strata, rule.counts, rule.refit_spread, n_errors)
+            for limit in stated
+        ]
+        return program.within((*tighter, *program.limits[len(stated) :]))
 
     def first_candidates(self, program: Program) -> Pool:
         """Return the first candidates of an objective in a pool of the caller's, who may add others."""

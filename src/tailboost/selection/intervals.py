@@ -291,8 +291,7 @@ def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
     accepted rows is 1.
     """
     n_strata = len(strata.mass)
-    possible = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
-    counts_in_rate = (terms.bottom[:, :n_strata] > 0) & possible
+    counts_in_rate = (terms.bottom[:, :n_strata] > 0) & _occupied(strata, counts)
     top = terms.top[:, :n_strata]
     largest = np.where(counts_in_rate, top, -np.inf).max(axis=(1, 2))
     smallest = np.where(counts_in_rate, top, np.inf).min(axis=(1, 2))
@@ -328,15 +327,10 @@ def _simulated_excesses(
     The confusion counts are drawn as in `limits_probability`.
     """
     n_strata = len(strata.mass)
-    used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
-    cells = np.flatnonzero(used)
+    # Of rates and counts only the cells (stratum, action) where rows can be are used.
+    cells = np.flatnonzero(_occupied(strata, counts))
     expected = counts[:n_strata].ravel()[cells]
-    # A cell without a count is as uncertain as one with a pseudo-count; pseudo-counts of a stratum sum to 1.
-    pseudo = 1.0 / max(int(used.any(axis=0).sum()) - 1, 1)
-    row_weight = np.repeat(_row_weight(strata), counts.shape[1])[cells]
-    deviation = np.sqrt(
-        OVERDISPERSION * row_weight * (np.maximum(expected, 0.0) + pseudo * row_weight)
-    )
+    deviation = _count_deviations(strata, counts).ravel()[cells]
     all_terms = [limit.rate.terms(strata) for limit in limits]
     drawn_excesses: list[list[Floats]] = [[] for _ in limits]
     random = np.random.default_rng(0)
@@ -354,6 +348,27 @@ def _simulated_excesses(
                 values = values + refit_spread(limit.rate, strata, spread) * noise
             excesses.append(limit.distance(terms.names, values))
     return [np.concatenate(excesses) for excesses in drawn_excesses]
+
+
+def _occupied(strata: Strata, counts: Floats) -> Mask:
+    """Return a mask of the cells (stratum, action) with possible rows, shape (S, A).
+
+    These are the strata with rows, and the actions that a rule with these confusion counts gives to any row.
+    """
+    n_strata = len(strata.mass)
+    return (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
+
+
+def _count_deviations(strata: Strata, counts: Floats) -> Floats:
+    """Return the standard deviations of the confusion counts of a rule on new rows, shape (S, A).
+
+    A cell without a count is as uncertain as one with a pseudo-count; pseudo-counts of a stratum sum to 1.
+    """
+    n_strata = len(strata.mass)
+    pseudo = 1.0 / max(int(_occupied(strata, counts).any(axis=0).sum()) - 1, 1)
+    row_weight = _row_weight(strata)[:, None]
+    expected = np.maximum(counts[:n_strata], 0.0)
+    return np.asarray(np.sqrt(OVERDISPERSION * row_weight * (expected + pseudo * row_weight)))
 
 
 def tightened(

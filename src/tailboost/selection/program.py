@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import highspy
@@ -68,6 +69,15 @@ class CountedRates:
         return quotient(flat @ self.top.T, flat @ self.bottom.T, np.nan)
 
 
+def _free_variables(rows_by_limit: Iterable[Sequence[Inequality]]) -> list[int]:
+    """Return the number of the free variable of each row: one for all rows of a limit, or −1 for none."""
+    variables: list[int] = []
+    for rows in rows_by_limit:
+        next_variable = max(variables, default=-1) + 1
+        variables += [next_variable if row.free else -1 for row in rows]
+    return variables
+
+
 @dataclass(frozen=True, eq=False)
 class Program(Uncached):
     """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures."""
@@ -115,15 +125,8 @@ class Program(Uncached):
             cost = TIE_PRICE * OVERALL_ERROR.terms(strata).linear[0]
             rows_of_worst = [Inequality(rate, free=-1.0, bound=0.0) for rate in minimised_rates]
             rows_of_limit = {-1: rows_of_worst, **rows_of_limit}
-
-        rows: list[Inequality] = []
-        limit_of_row: list[int] = []
-        variable: list[int] = []  # of each row: all rows of a limit share one, −1 is none
-        for number, inequalities in rows_of_limit.items():
-            next_variable = max(variable, default=-1) + 1
-            variable += [next_variable if row.free else -1 for row in inequalities]
-            limit_of_row += [number] * len(inequalities)
-            rows += inequalities
+        rows = list(chain.from_iterable(rows_of_limit.values()))
+        n_rows = np.array([len(each) for each in rows_of_limit.values()], dtype=np.intp)
         return cls(
             strata,
             objective,
@@ -132,8 +135,8 @@ class Program(Uncached):
             matrix=np.array([row.matrix for row in rows]).reshape(len(rows), cost.size),
             bound=np.array([row.bound for row in rows], dtype=np.float64),
             free=np.array([row.free for row in rows], dtype=np.float64),
-            variable=np.array(variable, dtype=np.intp),
-            limit_of_row=np.array(limit_of_row, dtype=np.intp),
+            variable=np.array(_free_variables(rows_of_limit.values()), dtype=np.intp),
+            limit_of_row=np.repeat(np.array(list(rows_of_limit), dtype=np.intp), n_rows),
             scale=scale,
             level=level,
         )
@@ -309,6 +312,12 @@ class Solution:
     def feasible(self) -> bool:
         """Whether some mixture of the candidates satisfies all limits."""
         return self.slack <= NO_VIOLATION * 10
+
+    def is_improved_by(self, counts: Floats) -> bool:
+        """Whether a further candidate with these confusion counts costs less, at the shadow prices."""
+        cost, *left_sides = self.program.column(counts)
+        reduced_cost = float(cost + self.duals @ (np.array(left_sides) - self.program.bound))
+        return self.value - reduced_cost > COLUMN_GAP * max(1.0, abs(self.value))
 
 
 class Master:
@@ -495,20 +504,15 @@ def _grow_once(pool: Pool, program: Program) -> Solution:
         costs = program.action_costs(solved.duals)
         n_before = master.n_candidates
         answer = add(costs)
-        cost, *left_sides = program.column(pool.counts[answer])
-        reduced_cost = float(cost + solved.duals @ (np.array(left_sides) - program.bound))
-        improves = solved.value - reduced_cost > COLUMN_GAP * max(1.0, abs(solved.value))
-        if improves and master.n_candidates > n_before:
+        is_new = master.n_candidates > n_before
+        if is_new and solved.is_improved_by(pool.counts[answer]):
             idle_rounds = 0
-        else:
-            idle_rounds += 1
-            for _ in range(LOOKS_OF_ROUND):
-                add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
-        if (
-            idle_rounds >= IDLE_ROUNDS // 2
-            and solved.slack > NO_VIOLATION
-            and master.raise_price()
-        ):
+            continue
+        idle_rounds += 1
+        for _ in range(LOOKS_OF_ROUND):
+            add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
+        breaks_limits = solved.slack > NO_VIOLATION
+        if idle_rounds >= IDLE_ROUNDS // 2 and breaks_limits and master.raise_price():
             idle_rounds = 0
         if idle_rounds >= IDLE_ROUNDS:
             break
@@ -608,34 +612,18 @@ def best_in_pool(
     costs. ``among`` are the numbers of the compared candidates, all by default.
     """
     solution = solve(pool.counts, program)
-    program = solution.program
-    scale = program.scale
-
-    weights = np.where(solution.weights > LEAST_WEIGHT, solution.weights, 0.0)
-    used = np.flatnonzero(weights)
-    weights = weights[used] / weights[used].sum()
-    mixture = mixed(weights, pool.all_counts[used])
-    bound = float(program.evaluate(mixture)[0]) * scale
-    by_mixture = program.violations(mixture)
-    best_mixture = Best(
-        numbers=used,
-        weights=weights,
-        counts=mixture,
-        value=bound,
-        bound=bound,
-        violations=by_mixture,
-        mixture_violations=by_mixture,
-        solution=solution,
-    )
+    best_mixture = _mixture_of(solution, pool)
     if randomized:
         return best_mixture
 
+    program = solution.program
     numbers = np.array(among or range(len(pool.candidates)))
     counts = pool.all_counts[numbers]
     best = _best_number(program, counts, charge_of(solution))
-    value = float(program.evaluate(counts[best])[0]) * scale
-    by_candidate = program.violations(counts[best])
-    if by_candidate.max(initial=0.0) <= SLIGHT:
+    value = float(program.evaluate(counts[best])[0]) * program.scale
+    violations = program.violations(counts[best])
+    bound = best_mixture.bound
+    if violations.max(initial=0.0) <= SLIGHT:
         bound = min(bound, value)
     return replace(
         best_mixture,
@@ -644,7 +632,27 @@ def best_in_pool(
         counts=counts[best],
         value=value,
         bound=bound,
-        violations=by_candidate,
+        violations=violations,
+    )
+
+
+def _mixture_of(solution: Solution, pool: Pool) -> Best:
+    """Return the mixture of a solution as a selection, without its tiny weights."""
+    program = solution.program
+    used = np.flatnonzero(solution.weights > LEAST_WEIGHT)
+    weights = solution.weights[used] / solution.weights[used].sum()
+    counts = mixed(weights, pool.all_counts[used])
+    value = float(program.evaluate(counts)[0]) * program.scale
+    violations = program.violations(counts)
+    return Best(
+        numbers=used,
+        weights=weights,
+        counts=counts,
+        value=value,
+        bound=value,
+        violations=violations,
+        mixture_violations=violations,
+        solution=solution,
     )
 
 

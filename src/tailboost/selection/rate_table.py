@@ -209,9 +209,9 @@ class RateLine:
             name=f"{self.rate}: {unit}",
             limit=self.limit_text,
             numbers=words,
-            value=_without_nan(self.value),
-            low=_without_nan(self.low),
-            high=_without_nan(self.high),
+            value=number_or_none(self.value),
+            low=number_or_none(self.low),
+            high=number_or_none(self.high),
             bound=float(self.bound),
         )
 
@@ -658,7 +658,7 @@ def _unless_nan(value: float, form: str) -> str:
     return form.format(value)
 
 
-def _without_nan(value: float) -> float | None:
+def number_or_none(value: float) -> float | None:
     """Return a number; None for NaN."""
     if np.isnan(value):
         return None

@@ -128,9 +128,9 @@ def best_by_search(
     pool: Pool,
     program: Program,
     *,
-    randomized: bool = False,
-    budgeted: bool = False,
-    starts: int = STARTS,
+    randomized: bool,
+    budgeted: bool,
+    starts: int,
 ) -> Best:
     """Return the selection within limits, and add candidates to the pool if they can help.
 
@@ -241,25 +241,19 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
     _add_with_full_deferral(pool, program)
     sweep(pool, program)
 
-    weights = solution.weights
-    heaviest = np.argsort(-weights, kind="stable")[:n_starts]
-    mixed_numbers = [int(i) for i in heaviest if weights[i] > LEAST_WEIGHT]
-    for heavier, lighter in combinations(mixed_numbers, 2):
-        share = float(weights[heavier] / (weights[heavier] + weights[lighter]))
-        pool.add_all(_between(pool, lighter, heavier, (share, 0.25, 0.5, 0.75)))
+    heaviest = np.argsort(-solution.weights, kind="stable")[:n_starts]
+    mixed_numbers = [int(i) for i in heaviest if solution.weights[i] > LEAST_WEIGHT]
+    _add_between(pool, mixed_numbers, solution.weights)
 
     best = best_in_pool(pool, program)
     good_value = best.bound / program.scale + MOST_EXCESS
     is_good = best.keeps and best.value / program.scale <= good_value
     is_impossible = bool((best.mixture_violations > SOLVED).any())
     if not (is_good or is_impossible):
-        charge = charge_of(solution)
         targets = [contrasts(pool.candidates[i].action_costs) for i in mixed_numbers]
-        search = LineSearch(pool, program, targets, charge, good_value - MOST_EXCESS / 2)
-        values, violations = program.evaluate(pool.all_counts)
-        ranked = np.argsort(values + charge * violations, kind="stable")[:n_starts].tolist()
-        starts = dict.fromkeys([int(best.numbers[0]), *mixed_numbers[:1], *ranked])
-        for start in list(starts)[:n_starts]:
+        enough = good_value - MOST_EXCESS / 2
+        search = LineSearch(pool, program, targets, charge_of(solution), enough)
+        for start in search.starts([int(best.numbers[0]), *mixed_numbers[:1]], n_starts):
             search.walk(start)
         best = best_in_pool(pool, program)
 
@@ -270,13 +264,21 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
     return best_in_pool(pool, program)
 
 
-def _between(pool: Pool, start: int, end: int, shares: Sequence[float]) -> list[Candidate]:
-    """Return candidates between two candidates: action costs at ``shares`` of the way from start to end."""
-    start_costs = pool.candidates[start].action_costs
-    end_costs = pool.candidates[end].action_costs
-    return [
-        Candidate.from_costs((1 - share) * start_costs + share * end_costs) for share in shares
-    ]
+def _add_between(pool: Pool, numbers: Sequence[int], weights: Floats) -> None:
+    """Add candidates with action costs between those of each pair of some candidates of a pool.
+
+    The costs lie at a quarter, half and three quarters of the way, and where the mixture weights put them.
+    ``numbers`` are these candidates, the one with the largest weight first; ``weights`` are of the pool.
+    """
+    for heavier, lighter in combinations(numbers, 2):
+        weight_of_heavier = float(weights[heavier] / (weights[heavier] + weights[lighter]))
+        heavier_costs = pool.candidates[heavier].action_costs
+        lighter_costs = pool.candidates[lighter].action_costs
+        between = [
+            Candidate.from_costs((1 - way) * lighter_costs + way * heavier_costs)
+            for way in (weight_of_heavier, 0.25, 0.5, 0.75)
+        ]
+        pool.add_all(between)
 
 
 def _add_with_full_deferral(pool: Pool, program: Program) -> None:
@@ -303,14 +305,7 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     gain = costs[:K].min(axis=0) - costs[K]  # of the deferral of each row
     by_gain = np.argsort(-gain, kind="stable")
     gain = gain[by_gain]
-
-    coefficients, bounds = program.deferral_caps
-    of_row = [
-        data.by_row(data.weights * by_stratum[data.stratum]) for by_stratum in coefficients
-    ]
-    deferred = np.cumsum(np.array(of_row)[:, by_gain], axis=1)
-    allowed = (deferred <= bounds[:, None] + SUM_ROUNDING).all(axis=0)
-    n_deferred = int(np.append(allowed, False).argmin())
+    n_deferred = _most_deferred(data, program, by_gain)
     # Rows of equal gain are deferred together or not at all.
     while 0 < n_deferred < len(gain) and gain[n_deferred - 1] == gain[n_deferred]:
         n_deferred -= 1
@@ -325,6 +320,17 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     action_costs = candidate.action_costs.copy()
     action_costs[:, K] += threshold
     return Candidate.from_costs(action_costs)
+
+
+def _most_deferred(data: SelectionData, program: Program, order: Ints) -> int:
+    """Return how many rows the limits on deferral allow to defer, in an order of the row numbers."""
+    coefficients, bounds = program.deferral_caps
+    by_row = [
+        data.by_row(data.weights * by_stratum[data.stratum]) for by_stratum in coefficients
+    ]
+    deferred = np.cumsum(np.array(by_row)[:, order], axis=1)  # after each row, by limit
+    is_allowed = (deferred <= bounds[:, None] + SUM_ROUNDING).all(axis=0)
+    return int(np.append(is_allowed, False).argmin())
 
 
 # -- search along lines of action costs; all thresholds on a line are counted at once ----------------------
@@ -380,8 +386,6 @@ def counts_on_line(
         Ascending.
     counts : ndarray of shape (T, W, A)
     """
-    n = costs.shape[1]
-    n_strata = len(data.strata.mass)
     A = data.strata.n_actions
     if A == 2:
         action = 1
@@ -390,39 +394,60 @@ def counts_on_line(
     moves = direction != 0
     # δ at which a row changes its action, and whether it takes the action at smaller δ.
     change = np.where(moves, saving / np.where(moves, direction, 1.0), np.inf)
-    takes = np.where(moves, direction > 0, saving > 0)
+    takes_first = np.where(moves, direction > 0, saving > 0)
     thresholds = _thresholds_between(np.unique(change[moves]), max_thresholds)
     if not len(thresholds):
-        return thresholds, np.zeros((0, n_strata, A))
+        return thresholds, np.zeros((0, len(data.strata.mass), A))
 
-    # The number of the first threshold at which a row has changed.
-    changed = np.searchsorted(thresholds, change, side="right")
-    changed[~moves] = len(thresholds)
+    first_after = np.searchsorted(thresholds, change, side="right")
+    first_after[~moves] = len(thresholds)  # beyond the last one: these rows never change
+    before = np.where(takes_first, action, alternative)
+    after = np.where(takes_first, alternative, action)
+    return thresholds, _counts_after_changes(data, before, after, first_after, len(thresholds))
 
-    # Weights of the entries by the action, and by the alternative: counts, then costs of the rows.
+
+def _counts_after_changes(
+    data: SelectionData, before: Ints, after: Ints, first_after: Ints, n_thresholds: int
+) -> Floats:
+    """Return the confusion counts at each of T thresholds, if each row changes its action once.
+
+    Parameters
+    ----------
+    before, after : ndarray of int, shape (n,)
+        The action of each row below and above the threshold of its change.
+    first_after : ndarray of int, shape (n,)
+        Number of the first threshold with the action ``after``; T for none.
+    n_thresholds : int
+        T.
+
+    Returns
+    -------
+    counts : ndarray of shape (T, W, A)
+    """
+    n_strata = len(data.strata.mass)
+    A = data.strata.n_actions
+    size = n_strata * A
+    n_cells = (n_thresholds + 1) * size
+    cell_before = data.stratum * A + data.by_entry(before)
+    cell_after = data.stratum * A + data.by_entry(after)
+    at_change = data.by_entry(first_after) * size
+
+    # What an entry adds with either action: its weight and, in the second half of counts, its cost.
     weights = [(data.weights, data.weights)]
     if data.costs is not None:
-        action_paid = data.weights * data.by_entry(data.costs[:, action])
-        alternative_paid = data.weights * data.by_entry(data.costs[np.arange(n), alternative])
-        weights.append((action_paid, alternative_paid))
-
-    alternative = data.by_entry(alternative)
-    takes = data.by_entry(takes)
-    size = n_strata * A
-    cell = data.stratum * A
-    cell_at_change = data.by_entry(changed) * size + cell
-    n_cells = (len(thresholds) + 1) * size
-    cell_before = cell + np.where(takes, action, alternative)
-    sign = np.where(takes, -1.0, 1.0)
+        rows = np.arange(len(before))
+        cost_before = data.weights * data.by_entry(data.costs[rows, before])
+        cost_after = data.weights * data.by_entry(data.costs[rows, after])
+        weights.append((cost_before, cost_after))
 
     counts = []
-    for if_taken, if_not in weights:
-        before = np.bincount(cell_before, np.where(takes, if_taken, if_not), size)
-        changes = np.bincount(cell_at_change + action, sign * if_taken, n_cells)
-        changes -= np.bincount(cell_at_change + alternative, sign * if_not, n_cells)
-        sums: Floats = before + changes.reshape(-1, size)[:-1].cumsum(axis=0)
+    for weight_before, weight_after in weights:
+        at_first = np.bincount(cell_before, weight_before, size)
+        changes = np.bincount(at_change + cell_after, weight_after, n_cells)
+        changes -= np.bincount(at_change + cell_before, weight_before, n_cells)
+        sums: Floats = at_first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
         counts.append(sums.reshape(-1, n_strata, A))
-    return thresholds, np.concatenate(counts, axis=1)
+    return np.concatenate(counts, axis=1)
 
 
 def _cheapest_alternative(costs: Floats, action: int) -> tuple[Ints, Floats]:
@@ -486,22 +511,21 @@ def descend(pool: Pool, program: Program, solution: Solution) -> None:
     """
     data = pool.data.in_memory
     lines = _lines_by_combination(data)
+
+    def cost_at_shadow_prices(counts: Floats) -> Floats:
+        costs = solution.program.cost + solution.duals @ solution.program.matrix
+        return counts.reshape(len(counts), -1) @ costs
+
     for _ in range(DESCENTS):
         n_before = len(pool.candidates)
         heaviest = pool.candidates[solution.weights.argmax()]
-        pool.add(_moved_along(data, heaviest, lines, _reduced_cost(solution), SWEPT))
+        pool.add(_moved_along(data, heaviest, lines, cost_at_shadow_prices, SWEPT))
         if len(pool.candidates) == n_before:
             return
         previous_value = solution.value
         solution = solve(pool.counts, program)
         if previous_value - solution.value <= BETTER:
             return
-
-
-def _reduced_cost(solution: Solution) -> Callable[[Floats], Floats]:
-    """Return the function from confusion counts, shape (T, W, A), to their costs under the shadow prices."""
-    costs = solution.program.cost + solution.duals @ solution.program.matrix
-    return lambda counts: counts.reshape(len(counts), -1) @ costs
 
 
 def polish(pool: Pool, program: Program, number: int, charge: float) -> None:
@@ -594,6 +618,13 @@ class LineSearch:
     enough: float
     rng: np.random.Generator = field(default_factory=partial(np.random.default_rng, 0))
     best_inside: float = np.inf
+
+    def starts(self, first: Sequence[int], n_starts: int) -> list[int]:
+        """Return the numbers of the first candidates, and of the best by objective and violations."""
+        values, violations = self.program.evaluate(self.pool.all_counts)
+        charged = values + self.charge * violations
+        ranked = np.argsort(charged, kind="stable")[:n_starts].tolist()
+        return list(dict.fromkeys([*first, *ranked]))[:n_starts]
 
     def walk(self, start: int) -> None:
         """Search from a candidate by its number, until many lines in turn have no better rule."""
