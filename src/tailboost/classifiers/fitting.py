@@ -230,17 +230,17 @@ def _fits(
         If Ctrl-C came before the last fit of any estimator.
     """
     fits: dict[int, list[Fit]] = {i: [] for i in range(len(estimators))}
-    table_jobs: Jobs = {}
-    single_jobs: Jobs = {}
-    for i, (name, estimator) in enumerate(estimators):
-        if frozen[i]:
-            continue
-        jobs = table_jobs if isinstance(estimator, TableLearner) else single_jobs
-        jobs[i] = name, _seeded(estimator, seed)
+    jobs: Jobs = {
+        i: (name, _seeded(estimator, seed))
+        for i, (name, estimator) in enumerate(estimators)
+        if not frozen[i]
+    }
+    table_jobs = {i: job for i, job in jobs.items() if isinstance(job[1], TableLearner)}
+    single_jobs = {i: job for i, job in jobs.items() if i not in table_jobs}
 
     n_fits = len(split.parts) + 1  # of each estimator: the last is on all rows
     with (
-        steps("fits", n_fits * (len(table_jobs) + len(single_jobs))) as report_fit,
+        steps("fits", n_fits * len(jobs)) as report_fit,
         noticing_interrupts() as interrupted,
     ):
         try:
@@ -257,18 +257,14 @@ def _fits(
         except KeyboardInterrupt:
             pass  # what is finished stays
 
-    finished = {
-        i: estimator_fits
-        for i, estimator_fits in fits.items()
-        if frozen[i] or len(estimator_fits) == n_fits
-    }
+    unfinished = {i: name for i, (name, _) in jobs.items() if len(fits[i]) < n_fits}
+    finished = {i: fits[i] for i in fits if i not in unfinished}
     if not finished:
         raise KeyboardInterrupt
-    names = [name for i, (name, _) in enumerate(estimators) if i not in finished]
-    if names:
-        verb = "is" if len(names) == 1 else "are"
+    if unfinished:
+        verb = "is" if len(unfinished) == 1 else "are"
         warn_user(
-            f"fit was interrupted: {names} {verb} left out of the mixture",
+            f"fit was interrupted: {list(unfinished.values())} {verb} left out of the mixture",
             FitInterruptedWarning,
         )
     return finished
@@ -410,25 +406,7 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
         model = estimator
         if is_frozen:
             model = estimator.estimator
-        if isinstance(model, type):
-            raise TypeError(
-                f"estimators: {name!r} is a class; give an instance: {model.__name__}()"
-            )
-        if not hasattr(model, "fit"):
-            cure = "the table of rows is the next argument"
-            if isinstance(model, str):
-                cure = f"RobustMixtureClassifier([('model', {model!r})]) trains a learner of this name"
-            elif hasattr(model, "dtype"):
-                cure = (
-                    "for scores of the rows give tb.Scores('p', label), and a table with the "
-                    "column 'p'; for probabilities "
-                    "RobustMixtureClassifier.from_probabilities({'model': P}, y)"
-                )
-            raise TypeError(
-                f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed "
-                f"here, got {a_type_of(model)}; {cure}"
-            )
-
+        _refuse_other_things(name, model)
         kind = type(model).__name__
         if name == kind:
             title = repr(name)
@@ -451,6 +429,29 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             raise ValueError(
                 f"sample_weight, class_weight: {name!r} ({kind}) takes no weights in fit"
             )
+
+
+def _refuse_other_things(name: str, model: Any) -> None:
+    """Raise TypeError for a class, and for anything without ``fit``: a table, probabilities, a text."""
+    if isinstance(model, type):
+        raise TypeError(
+            f"estimators: {name!r} is a class; give an instance: {model.__name__}()"
+        )
+    if hasattr(model, "fit"):
+        return
+    cure = "the table of rows is the next argument"
+    if isinstance(model, str):
+        cure = f"RobustMixtureClassifier([('model', {model!r})]) trains a learner of this name"
+    elif hasattr(model, "dtype"):
+        cure = (
+            "for scores of the rows give tb.Scores('p', label), and a table with the "
+            "column 'p'; for probabilities "
+            "RobustMixtureClassifier.from_probabilities({'model': P}, y)"
+        )
+    raise TypeError(
+        f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed here, got "
+        f"{a_type_of(model)}; {cure}"
+    )
 
 
 def _kind_of(model: Model) -> str:

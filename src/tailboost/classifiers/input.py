@@ -18,7 +18,7 @@ from sklearn.utils import InputTags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import validate_data
 
-from tailboost.core.array_types import Column, Floats, Ints, Model, Table
+from tailboost.core.array_types import Column, Floats, Ints, Labels, Model, Table
 from tailboost.core.checks import (
     as_pandas,
     check_labels,
@@ -373,20 +373,7 @@ def read_training_set(
     ValueError
         If labels are missing or have another length than X, or if the rows of positive weight have one class.
     """
-    y = rows.y
-    groups = rows.groups
-    if y is None:
-        raise ValueError(
-            f"{type(classifier).__name__} requires y to be passed, but the target y is None"
-        )
-    refuse_missing(y, "y")
-    refuse_swapped(rows.X, y)
-    X, y, schema = learned_table(classifier, learner, rows.X, y)
-    y = label_vector(y, warn=True)
-    check_labels(y)
-    if len(y) != n_rows_of(X):
-        raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
-
+    X, y, schema = _labelled_table(classifier, learner, rows)
     n = len(y)
     weight = row_weights(rows.sample_weight, n)
     used = weight > 0
@@ -404,9 +391,9 @@ def read_training_set(
     classifier.classes_ = classes
     classifier._table_schema = schema
     group_numbers = None
-    if groups is not None:
-        names = GroupNames.from_groups(groups, n, used)
-        group_numbers = names.numbers_of(groups, "groups", n, used)
+    if rows.groups is not None:
+        names = GroupNames.from_groups(rows.groups, n, used)
+        group_numbers = names.numbers_of(rows.groups, "groups", n, used)
         _set_groups(classifier, names, revealing_features(X, group_numbers))
     return TrainingSet(
         X,
@@ -418,6 +405,25 @@ def read_training_set(
         n_given=n,
         validation=None,
     )
+
+
+def _labelled_table(
+    classifier: Model, learner: Model, rows: Given
+) -> tuple[Table, Labels, Any]:
+    """Return the table of a fit and its labels, both checked, and the schema of the table's columns."""
+    y = rows.y
+    if y is None:
+        raise ValueError(
+            f"{type(classifier).__name__} requires y to be passed, but the target y is None"
+        )
+    refuse_missing(y, "y")
+    refuse_swapped(rows.X, y)
+    X, y, schema = learned_table(classifier, learner, rows.X, y)
+    y = label_vector(y, warn=True)
+    check_labels(y)
+    if len(y) != n_rows_of(X):
+        raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
+    return X, y, schema
 
 
 # -- rows used before --------------------------------------------------------------------------------------

@@ -705,15 +705,7 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         *price_of(limits, calibration.reference, answered),
         *deferral_prices(limits, calibration.reference, answered),
     )
-    overall = next((price.given for price in prices if price.name == OVERALL_PRICE), None)
-
-    notes = [
-        f"The limits are certified, and nothing tighter. {result.made}",
-        f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed "
-        "error probability. All attempts in the model's ledger together keep the confidence.",
-        *answered.notes,  # of the certified rule, which may defer other rows than the given one
-        *unlisted(fresh, [limit.rate.by for limit in limits]),
-    ]
+    given_error = next((price.given for price in prices if price.name == OVERALL_PRICE), None)
     remarks = [
         *notes_on_draws(result, fresh, calibration.run_for),
         *rule_remarks(bounds, answered),
@@ -727,7 +719,7 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         fresh,
         run_for=calibration.run_for,
         level=calibration.level,
-        given_error=overall,
+        given_error=given_error,
     )
     one_answer = groups_with_one_answer(answered, limits, objective, forced_by)
     classifier = answering(fresh.model, result.selection, limits)
@@ -740,7 +732,7 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         bounds=tuple(with_deferral(bounds, answered)),
         confidence=calibration.confidence,
         n_rows=len(fresh),
-        notes=tuple(notes),
+        notes=tuple(_notes(result, answered, calibration)),
         model=copy.copy(classifier),  # without a certificate: neither may hold itself
         rows=fingerprints,
         attempts=attempts,
@@ -754,6 +746,21 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         forced_by=forced_by,
     )
     return classifier
+
+
+def _notes(result: Certified, answered: FreshRows, calibration: Calibration) -> list[str]:
+    """Return the notes of a certificate: what is certified, how, and what the rows do not tell.
+
+    ``answered`` are the fresh rows with the answers of the certified rule.
+    """
+    attempts = calibration.attempts
+    return [
+        f"The limits are certified, and nothing tighter. {result.made}",
+        f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed "
+        "error probability. All attempts in the model's ledger together keep the confidence.",
+        *answered.notes,  # of the certified rule, which may defer other rows than the given one
+        *unlisted(calibration.fresh, [limit.rate.by for limit in calibration.limits]),
+    ]
 
 
 def _bounds_at_limits(

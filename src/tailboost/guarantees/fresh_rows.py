@@ -697,31 +697,49 @@ def listed_groups(
         The groups of the rows by column.
     """
     groups_by_column = by_column(groups_of_fit(final) if callers_list is None else callers_list)
-    columns_of_fit = list(groups_by_column)
-    if len(groups_by_column) == len(columns) == 1 and None in {*groups_by_column, *columns}:
+    has_unnamed = None in {*groups_by_column, *columns}
+    if has_unnamed and len(groups_by_column) == len(columns) == 1:
         # A single column needs no name to be the same one.
         groups_by_column = dict(zip(columns, groups_by_column.values(), strict=True))
     if callers_list is not None:
         listed_by_caller = {"group", *(("group", column) for column in columns)}
         return ListedGroups(groups_by_column, listed_by_caller, combinations=None)
 
+    return _listed_by_fit(final, groups_by_column, columns)
+
+
+def _listed_by_fit(
+    final: Model, groups_by_column: dict[Any, list[Any]], columns: Mapping[Any, Labels]
+) -> ListedGroups:
+    """Return the groups of the population as the fit knows them.
+
+    Parameters
+    ----------
+    final : classifier
+        The fitted classifier.
+    groups_by_column : dict
+        The groups of the fit by column.
+    columns : dict
+        The groups of the rows by column.
+    """
     occurring = {
         name: groups_by_column[name]
         for name in columns
         if not set(groups_by_column.get(name, ())).isdisjoint(columns[name].tolist())
     }
-    listed: set[Any] = {("group", column) for column in occurring}
+    kinds: set[Any] = {("group", column) for column in occurring}
     if not columns or list(occurring) != list(columns):
-        return ListedGroups(occurring, listed, combinations=())
-    listed.add("group")
+        return ListedGroups(occurring, kinds, combinations=())
+    kinds.add("group")
     if len(columns) == 1:
-        return ListedGroups(occurring, listed, combinations=None)
+        return ListedGroups(occurring, kinds, combinations=None)
+    columns_of_fit = list(groups_by_column)
     numbers = [columns_of_fit.index(column) for column in columns]
     combinations = {
         tuple(combination[j] for j in numbers)
         for combination in judged(final).group_combinations
     }
-    return ListedGroups(occurring, listed, tuple(sorted(combinations, key=repr)))
+    return ListedGroups(occurring, kinds, tuple(sorted(combinations, key=repr)))
 
 
 # -- rows --------------------------------------------------------------------------------------------------
@@ -904,6 +922,9 @@ def _counted(
     if errors and "group" not in listed_kinds:
         groups_by_column = {}  # a "worst" error seen is about the groups among these rows
 
+    costs = None
+    if any(rate.needs_costs for rate in rates):
+        costs = given.costs
     labels = classes[:0] if given.labels is None else given.labels
     positions(labels, classes, "y")
     n_unlabeled = len(answers) - len(labels)
@@ -915,7 +936,7 @@ def _counted(
         answers,
         groups=_groups_of_all(given),
         deferred=deferred,
-        costs=given.costs if any(rate.needs_costs for rate in rates) else None,
+        costs=costs,
         labels=classes,
         known=groups_by_column,
     )

@@ -16,6 +16,7 @@ from tailboost.core.array_types import (
     Groups,
     Hashes,
     Labels,
+    Mask,
     Model,
     Stated,
     Table,
@@ -364,17 +365,13 @@ class Monitor:
 
         is_tested = labels > 0
         waiting = {key: rows for key, rows in self.waiting.items() if key != name}
-        n_waiting = 0
         if not is_tested.all() or not is_first_look:
             content = row_hashes(model, X).whole
             rows = RowWords.from_columns(content, labels, ids=ids, **by_row)
-            if is_first_look:
-                rows_after = rows.and_rows()
-            else:
-                is_tested, rows_after = self.waiting[name].later(rows, name, classes.tolist())
-            n_waiting = rows_after.n_waiting
-            if n_waiting:
+            is_tested, rows_after = self._with_labels_so_far(name, rows, is_tested, classes)
+            if rows_after.n_waiting:
                 waiting[name] = rows_after
+        n_waiting = waiting[name].n_waiting if name in waiting else 0
 
         given = self.given
         if is_first_look:
@@ -400,6 +397,17 @@ class Monitor:
             given=given,
             model=model,
         )
+
+    def _with_labels_so_far(
+        self, name: str, rows: RowWords, has_label: Mask, classes: Labels
+    ) -> tuple[Mask, RowWords]:
+        """Return which rows of a look at a batch are tested now, and the batch with all labels so far.
+
+        In the first look these are the rows with a label, and later those with a new label.
+        """
+        if name not in self.waiting:
+            return has_label, rows.and_rows()
+        return self.waiting[name].later(rows, name, classes.tolist())
 
     def _rule_and_rows(self, model: Any, X: Any, y: Column) -> tuple[Any, Any, Any]:
         """Return rule, rows and labels of ``add(rule, X, y)``, or of ``add(X, y)`` with the kept rule.

@@ -77,17 +77,16 @@ class TableLinear(Refitted):
         """Fit the model to rows of at least two classes."""
         table = opened.table
         self.table_ = opened.reader
-        number_columns = list[int]()
+        columns_of_numbers = []
         self.levels_ = list[tuple[int, int]]()  # columns of categories, with their number
-        n_entries = 0  # of a row
         for j, categories in enumerate(self.table_.categories_):
             if categories is None:
-                number_columns.append(j)
-                n_entries += 1
+                columns_of_numbers.append(j)
             elif 0 < len(categories) <= CATEGORIES_OF_COLUMN:
                 self.levels_.append((j, len(categories)))
-                n_entries += len(categories)
-        self.columns_ = np.array(number_columns, dtype=np.intp)
+        self.columns_ = np.array(columns_of_numbers, dtype=np.intp)
+        # Entries of a row as the linear model reads it: an indicator for each category.
+        n_entries = len(self.columns_) + sum(n_categories for _, n_categories in self.levels_)
         if sp.issparse(table):
             n_entries = table.nnz // table.shape[0]
         max_rows = MOST_ENTRIES // max(n_entries, self.landmarks, 1)

@@ -137,11 +137,7 @@ class Strata:
         mean_costs = None
         cost_range = (0.0, 1.0)
         if costs is not None:
-            sums_by_action = [
-                np.bincount(stratum, share * column, n_strata) for column in costs.T
-            ]
-            sums = np.stack(sums_by_action, axis=1)  # shape (S, A)
-            mean_costs = sums / np.where(mass > 0, mass, 1.0)[:, None]  # 0 without rows
+            mean_costs = _mean_costs(costs, share, stratum, mass)
             cost_range = (float(costs.min()), float(costs.max()))
         strata = cls(
             classes=labels,
@@ -371,6 +367,16 @@ def _mass_and_size(stratum: Ints, share: Floats, n_strata: int) -> tuple[Floats,
     return mass, mass**2 / np.where(squares > 0, squares, 1.0)  # 0 without rows
 
 
+def _mean_costs(costs: Floats, share: Floats, stratum: Ints, mass: Floats) -> Floats:
+    """Return the mean cost of each action in each stratum, shape (S, A); 0 in a stratum without rows.
+
+    ``costs`` of shape (n, A), ``share`` and ``stratum`` are those of the rows; ``mass`` that of the strata.
+    """
+    sums_by_action = [np.bincount(stratum, share * column, len(mass)) for column in costs.T]
+    sums: Floats = np.stack(sums_by_action, axis=1)
+    return sums / np.where(mass > 0, mass, 1.0)[:, None]
+
+
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     """Return the distinct rows of a table (n, c) in order, and each row's number among them, shape (n,).
 
@@ -554,18 +560,12 @@ class Answered:
         numbered = NumberedGroups()
         if groups is not None:
             numbered = NumberedGroups.of(groups, used, known or {})
-        if deferred is not None:
-            is_deferred = check_deferred(deferred, n)
-            if actions.ndim == 2:
-                raise ValueError(
-                    "deferred: a randomised rule has probabilities of deferral, not deferred "
-                    "rows"
-                )
-            actions = np.where(is_deferred, len(classes), actions)
         used_costs = check_costs(costs, n, classes, np.flatnonzero(used))
-        if used_costs is not None and deferred is not None:
-            no_costs = np.zeros(len(used_costs))  # of deferral
-            used_costs = np.column_stack([used_costs, no_costs])
+        if deferred is not None:
+            actions = _with_deferred(actions, deferred, len(classes))
+            if used_costs is not None:
+                costs_of_deferral = np.zeros(len(used_costs))
+                used_costs = np.column_stack([used_costs, costs_of_deferral])
         share = weight[used] / weight[used].sum()
         strata, stratum = Strata.of(
             y[used],
@@ -614,6 +614,19 @@ class Answered:
         mass, size = _mass_and_size(stratum, self.share, (K + 1) * n_combinations)
         strata = replace(self.strata, mass=mass, size=size, has_unlabeled=True)
         return replace(self, strata=strata, stratum=stratum)
+
+
+def _with_deferred(answers: Any, deferred: Column, n_classes: int) -> Ints:
+    """Return the numbers of the answers, shape (n,), with K for deferred rows.
+
+    Raise ValueError for probabilities of answers: these have a column for deferral.
+    """
+    is_deferred = check_deferred(deferred, len(answers))
+    if answers.ndim == 2:
+        raise ValueError(
+            "deferred: a randomised rule has probabilities of deferral, not deferred rows"
+        )
+    return np.where(is_deferred, n_classes, answers)
 
 
 def _numbered_answers(truth: Labels, answers: Any, labels: Any) -> tuple[Labels, Any]:
