@@ -128,9 +128,9 @@ def best_by_search(
     pool: Pool,
     program: Program,
     *,
-    randomized: bool,
-    budgeted: bool,
-    starts: int,
+    randomized: bool = False,
+    budgeted: bool = False,
+    starts: int = STARTS,
 ) -> Best:
     """Return the selection within limits, and add candidates to the pool if they can help.
 
