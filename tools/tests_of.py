@@ -48,6 +48,5 @@ def mentioning(module: Path, checkout: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    for module in sys.argv[1:]:
-        for path in mentioning(Path(module).resolve(), HERE):
-            print(path.relative_to(HERE))
+    files = [path for name in sys.argv[1:] for path in mentioning(Path(name).resolve(), HERE)]
+    print("\n".join(str(path.relative_to(HERE)) for path in dict.fromkeys(files)))

@@ -9,6 +9,7 @@ from scipy.special import rel_entr
 from scipy.stats import beta, ksone
 
 import tailboost as tb
+from tailboost.guarantees.rate_bounds import OF_NUMBERS
 from tailboost.rates.bounds import (
     band_cvar,
     band_shift,
@@ -65,7 +66,7 @@ def test_tails_follow_from_the_mean_and_a_band():
     losses = np.repeat([0.0, 0.2, 1.0], [150, 40, 10])
     certificate = tb.certify_losses(losses, alphas=[0.5], shifts=[0.1])
     mean = certificate.bound("mean")
-    assert mean.upper == betting_upper(losses, 0.05 / 2)
+    assert mean.upper == OF_NUMBERS.upper(losses, 0.05 / 2)
     band = tail_band(losses, 0.05 / 2)
     tail = certificate.bound("cvar", 0.5)
     assert tail.estimate == pytest.approx(cvar(losses, 0.5))
@@ -194,9 +195,9 @@ def test_the_type_of_losses_selects_the_bound_and_their_values_do_not(type_of_lo
     is_float = type_of_losses is float
     assert ("losses of type bool have tighter bounds" in found.assumptions) == is_float
     methods = {bound.method for bound in found.bounds if bound.kind in ("mean", "group")}
-    assert methods == {"betting" if is_float else "Clopper–Pearson"}
+    assert methods == {OF_NUMBERS.name if is_float else "Clopper–Pearson"}
     parts = 4 if is_float else 3  # of the level; a band for the tail is needed for other losses than 0 and 1
-    upper = betting_upper(wrong, 0.05 / 4) if is_float else beta.ppf(1 - 0.05 / parts, 21, 180)
+    upper = OF_NUMBERS.upper(wrong, 0.05 / 4) if is_float else beta.ppf(1 - 0.05 / parts, 21, 180)
     assert found.bound("mean").upper == pytest.approx(upper)
     if is_float:
         one_half = tb.certify_losses(np.where(np.arange(200) == 199, 0.5, wrong), **asked)

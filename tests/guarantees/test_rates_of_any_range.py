@@ -13,10 +13,9 @@ from scipy.stats import beta, binomtest
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.rate_bounds import MEAN_BOUNDS, RateFamily, _variance, limit_bounds
+from tailboost.guarantees.rate_bounds import MEAN_BOUNDS, OF_NUMBERS, RateFamily, _variance, limit_bounds
 from tailboost.guarantees.recheck import Bets, Claim
 from tailboost.rates import ABOVE, BELOW, Answered, Sample
-from tailboost.rates.bounds import betting_upper
 
 RANGES = [(-1.0, 1.0), (2.0, 5.0), (-10.0, -4.0), (-0.25, 0.25), (0.0, 1.0)]
 # Wrong and right answers cost so much.
@@ -156,7 +155,9 @@ def test_a_comparison_without_a_test_of_pairs_halves_the_level(form, tie):
     )
     *of_groups, bound = limit_bounds([tested], 0.04)
     (low, _), (_, high) = (
-        ends(each, 0.02) if exact else (1.0 - betting_upper(1.0 - each, 0.02), betting_upper(each, 0.02))
+        ends(each, 0.02)
+        if exact
+        else (1.0 - OF_NUMBERS.upper(1.0 - each, 0.02), OF_NUMBERS.upper(each, 0.02))
         for each in shares
     )
     assert (of_groups[0].lower, of_groups[1].upper) == pytest.approx((low, high))

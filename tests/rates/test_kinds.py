@@ -255,6 +255,10 @@ def test_shares_of_an_answer_follow_from_rows(limit):
         zero, one = ROW[kind](y, 0, 1), ROW[kind](y, 1, 1)
         inside = zero[1] > 0 or one[1] > 0
         found |= {(*map(float, zero), *map(float, one))} if inside else set()
+        if (
+            inside and kind in ACROSS and by is not None
+        ):  # rows of other subgroups are only in the denominator
+            found |= {(0.0, float(zero[1]), 0.0, float(one[1]))}
     answer = {((1.0, 1.0, 0.0, 1.0),): 0, ((0.0, 1.0, 1.0, 1.0),): 1}.get(tuple(found))
     assert counted_answer(limit.rate, strata) == answer
     samples = limit.rate.samples(strata, stratum, np.zeros(50, dtype=int))
@@ -423,13 +427,23 @@ def test_what_a_kind_says_of_itself_is_true_of_its_table(kind, K, defers):
     assert (bottom <= 1).all()
     if kind != "answered_error" or defers:
         assert entry.ratio == (bottom != bottom[:, :1]).any()
-    assert entry.weighted == (kind == "f_score")
-    assert entry.counts_errors == (kind in ("error", "miss", "fnr", "false_alarm", "fpr", "answered_error"))
+    if kind == "cost":  # its numerator is a matrix of its own
+        return
+    pairs = [(y, a) for y in range(K) for a in (*range(K), DEFERRED)]
+    assert entry.weighted == any(term not in (0, 1) for pair in pairs for term in ROW[kind](*pair, 1))
+    assert entry.counts_errors == all(a not in (y, DEFERRED) for y, a in pairs if ROW[kind](y, a, 1)[0])
 
 
 def test_an_unknown_kind_makes_no_rate():
     with pytest.raises(ValueError, match=r"kind 'precisoin' is unknown.*did you mean 'precision'"):
         rates.Rate("precisoin", 1)
+
+
+def tells_deferral_alone(kind, part):
+    """Return whether a term of `ROW` is the same for all labels as answers, and another for deferred rows."""
+    answered = {(y, ROW[kind](y, a, 1)[part]) for y in (0, 1) for a in (0, 1)}
+    deferred = {(y, ROW[kind](y, DEFERRED, 1)[part]) for y in (0, 1)}
+    return len(answered) == 2 and answered != deferred
 
 
 def test_what_counts_deferred_rows_is_told_by_the_table(monkeypatch):
@@ -444,9 +458,10 @@ def test_what_counts_deferred_rows_is_told_by_the_table(monkeypatch):
             tb.certify(LABELS, None, LABELS, rates=[rate])
     rule = tb.tune(tb.Scores(0, 1), TABLE, LABELS, objective="error", limits=[rates.Rate("coverage") >= 0.8])
     assert 0 < rule.defers(TABLE).mean() <= 0.2
-    for kind in set(KINDS) - {"coverage", "seen"}:
-        assert rate_of(kind).counts_deferral == (kind in ("deferred", "answered_error"))
-        assert rate_of(kind).needs_deferral == (kind == "deferred")
+    for kind in set(KINDS) - {"cost", "coverage", "seen"}:
+        numerator, denominator = (tells_deferral_alone(kind, part) for part in (0, 1))
+        assert rate_of(kind).needs_deferral == numerator
+        assert rate_of(kind).counts_deferral == (numerator or denominator)
 
 
 def represented(a, g, name):

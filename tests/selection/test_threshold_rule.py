@@ -406,6 +406,8 @@ BY_HAND = ThresholdRule(
     "probability",
 )
 FORMS = ["predict", "json", "file", "python", "sql"]
+#: Forms in which a row without score has None, not NaN.
+WITH_NONE = ["python", "sql"]
 
 
 def answers_in(form, rule, scores, groups, tmp_path):
@@ -467,7 +469,7 @@ def test_each_group_has_its_own_ranges(form, tmp_path):
 def test_a_row_without_score_has_the_stated_one(form, tmp_path):
     """At .7, just below the last threshold, every group answers otherwise than at a score of 0 or 1."""
     rule = replace(BY_HAND, missing=0.7)
-    lacking = None if form in ("python", "sql") else np.nan
+    lacking = None if form in WITH_NONE else np.nan
     expected = ["yes", "human review", "yes", "no"]
     scores, groups = [lacking, lacking, lacking, 0.2], ["a", "b", "c", "a"]
     assert answers_in(form, rule, scores, groups, tmp_path) == expected
@@ -475,7 +477,7 @@ def test_a_row_without_score_has_the_stated_one(form, tmp_path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_stated_score_may_be_in_any_range(form, tmp_path):
-    lacking = None if form in ("python", "sql") else np.nan
+    lacking = None if form in WITH_NONE else np.nan
     for missing, expected in (
         (0.0, ["no", "no", "yes"]),
         (THIRD, ["yes", "human review", "yes"]),
@@ -501,7 +503,7 @@ def test_python_and_sql_give_a_nan_and_a_null_the_stated_score():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_without_a_stated_one_a_row_without_score_is_refused(form, tmp_path):
-    lacking = None if form in ("python", "sql") else np.nan
+    lacking = None if form in WITH_NONE else np.nan
     if form == "sql":
         rows = [lacking, -0.1, 1.1, 0.9], ["a", "b", "c", "x"]
         assert answers_in(form, BY_HAND, *rows, tmp_path) == [None] * 4

@@ -856,7 +856,7 @@ class Limit(Expression):
                     "instead"
                 )
             if rate.is_across:
-                # Intervals take the rates of subgroups as independent. Of 400 true gaps of such a rate 11 %
+                # Intervals take the rates of subgroups as independent. Of 400 true gaps of such a rate 10 %
                 # were outside of their 95 % interval, of gaps of selection rates 3 %.
                 raise ValueError(
                     f"{form}({rate!r}): the rows of all subgroups are in the denominator of "
