@@ -32,10 +32,10 @@ from tailboost.core.checks import (
     check_labels,
     check_length,
     check_number,
-    distinct,
     distinct_and_places,
     group_columns,
     label_column,
+    labels_and_places,
     n_rows_of,
     numbered,
     sorted_names,
@@ -396,8 +396,9 @@ def selected_on_part(
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
     place = batch.random_places(seed)
 
+    places_of_groups = [place_of_row for _, place_of_row in needed_groups.values()]
     while True:
-        selects = drawn_part(place, share, needed=[batch.labels, *needed_groups.values()])
+        selects = drawn_part(place, share, needed=[batch.labels, *places_of_groups])
         batch.refuse_one_sided(selects, needed_groups)
         try:
             classifier = batch.tuned(selects, limits=target_limits, **params)
@@ -552,11 +553,11 @@ class Batch:
 
     def needed_groups(
         self, limits: Sequence[Limit], read_by_rule: bool | str, *, all_columns: bool
-    ) -> dict[Any, Labels]:
+    ) -> dict[Any, tuple[Labels, Ints]]:
         """Return the columns of groups of which each group needs rows in both parts, by name.
 
-        These are the columns in limits, and the column ``read_by_rule``. A limit by "group" or "cell", and
-        ``all_columns``, need every column.
+        Each has its groups, and the place of each row's group among them. These are the columns in limits,
+        and the column ``read_by_rule``. A limit by "group" or "cell", and ``all_columns``, need every column.
         """
         groups = self.arguments.groups
         if groups is None:
@@ -570,8 +571,8 @@ class Batch:
         needed = {}
         for name, column in group_columns(groups, "groups").items():
             if all_columns or name in needed_names:
-                needed[name] = label_column(column, "groups")
-                refuse_many_numbers(name, distinct(needed[name]), len(self.labels))
+                needed[name] = labels_and_places(column, "groups")
+                refuse_many_numbers(name, needed[name][0], len(self.labels))
         return needed
 
     def random_places(self, seed: int) -> Ints:
@@ -582,11 +583,15 @@ class Batch:
         ties = contents_of_groups(self.contents, self.arguments.groups)
         return random_places(self.contents, seed, clusters, ties)
 
-    def refuse_one_sided(self, selects: Mask, needed_groups: dict[Any, Labels]) -> None:
+    def refuse_one_sided(
+        self, selects: Mask, needed_groups: dict[Any, tuple[Labels, Ints]]
+    ) -> None:
         """Raise ValueError if a label or needed group has rows in one part alone, or labels fit no score."""
-        _refuse_one_sided(as_typed("y_cal", "labels"), self.labels, selects)
+        _refuse_one_sided(
+            as_typed("y_cal", "labels"), *distinct_and_places(self.labels), selects
+        )
         for column in needed_groups.values():
-            _refuse_one_sided("groups", column, selects)
+            _refuse_one_sided("groups", *column, selects)
         for score in self.scores:
             score.refuse_other_label(take(self.arguments.X, selects), self.labels[selects])
 
@@ -623,20 +628,19 @@ class Batch:
         return replace(arguments, **certifying)
 
 
-def _refuse_one_sided(name: str, column: Labels, selects: Mask) -> None:
+def _refuse_one_sided(name: str, names: Labels, place: Ints, selects: Mask) -> None:
     """Raise ValueError if a label or group has rows in one part alone.
 
-    ``column`` has the labels or groups of all n rows. ``selects`` is a mask of the selecting rows, shape
-    (n,).
+    ``names`` has all labels or groups, ``place`` those of the n rows as places among them. ``selects`` is a
+    mask of the selecting rows, shape (n,).
     """
-    names, place = distinct_and_places(column)
     parts = ((selects, "select", "larger"), (~selects, "certify", "smaller"))
     for rows, purpose, cure in parts:
         is_absent = np.bincount(place[rows], minlength=len(names)) == 0
         absent = names[is_absent].tolist()
         if absent:
             value = min(absent, key=repr)
-            n = int((column == value).sum())
+            n = int((names[place] == value).sum())
             cures = "Bring more rows, or leave these out"
             if n > 1:
                 option = as_typed("selection_share=", "--selection-share")
@@ -694,7 +698,7 @@ def contents_of_groups(contents: Hashes, groups: Groups) -> Hashes:
     if groups is None:
         return hashes
     for column in group_columns(groups, "groups").values():
-        names, group = distinct_and_places(label_column(column, "groups"))
+        names, group = labels_and_places(column, "groups")
         content_of_group = np.zeros(len(names), dtype=np.uint64)
         np.add.at(content_of_group, group, contents)
         hashes += hashes_of_pairs(content_of_group, content_of_group)[group]

@@ -27,7 +27,7 @@ from tailboost.core.checks import (
     relative_weights,
 )
 from tailboost.core.spelling import as_typed, did_you_mean, meant, warn_alike
-from tailboost.rows.subgroups import HUMAN_REVIEW, checked_columns
+from tailboost.rows.subgroups import HUMAN_REVIEW, coded_columns
 
 # Values of `by` other than names of columns of `groups`.
 EVERYTHING = None
@@ -663,17 +663,17 @@ class NumberedGroups(NamedTuple):
     @classmethod
     def of(cls, groups: Groups, used: Mask, known: Mapping[Any, Sequence[Any]]) -> Self:
         """Return the groups of the used rows; ``known`` has existing groups by column, also without rows."""
-        columns = checked_columns(groups, "groups", len(used), "y_true")
+        columns = coded_columns(groups, "groups", len(used), "y_true", used=used)
         orders = category_orders(groups)
         names = tuple(columns)
         if names == (None,):
             names = (column_name(groups),)
         values = []
         numbers = []
-        for name, column in columns.items():
-            groups_of_column = _groups_of(column[used], known.get(name), orders.get(name))
+        for name, (given, place) in columns.items():
+            groups_of_column = _groups_of(given, known.get(name), orders.get(name))
             values.append(groups_of_column)
-            numbers.append(positions(column[used], groups_of_column, "groups"))
+            numbers.append(positions(given, groups_of_column, "groups")[place])
         return cls(names, tuple(values), np.column_stack(numbers))
 
 

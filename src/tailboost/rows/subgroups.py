@@ -17,6 +17,7 @@ from tailboost.core.checks import (
     column_name,
     distinct,
     distinct_and_places,
+    factorized,
     group_columns,
     in_category_order,
     is_missing,
@@ -268,14 +269,12 @@ class GroupNames:
     @classmethod
     def from_groups(cls, groups: Groups, n: int, used: Mask | None = None) -> Self:
         """Return the names of the groups of n rows, or of the used ones among them."""
-        columns = checked_columns(groups, "groups", n, read=_as_given)
-        if used is not None:
-            columns = {title: column[used] for title, column in columns.items()}
+        columns = coded_columns(groups, "groups", n, used=used, read=_as_given)
         orders = category_orders(groups)
         try:
             values = tuple(
-                in_category_order(distinct(column), orders.get(title))
-                for title, column in columns.items()
+                in_category_order(distinct(values_given), orders.get(title))
+                for title, (values_given, _) in columns.items()
             )
         except TypeError as error:
             raise ValueError(
@@ -288,8 +287,10 @@ class GroupNames:
             return cls(values, title=column_name(groups))
         if len(columns) == 1:
             return cls(values, tuple(columns))
-        pairs = zip(columns.values(), values, strict=True)
-        numbers = [positions(column, names, "groups") for column, names in pairs]
+        numbers = [
+            positions(values_given, names, "groups")[place]
+            for (values_given, place), names in zip(columns.values(), values, strict=True)
+        ]
         combinations = np.unique(np.column_stack(numbers), axis=0)  # one in each row
         crossed = []  # names of the combinations, column by column
         for names, numbers_in_column in zip(values, combinations.T, strict=True):
@@ -345,24 +346,24 @@ class GroupNames:
         """
         numbers = []
         first_number = 0  # of the groups of a column
-        columns = self._columns_of_fit(groups, name, n)
-        for (title, column), values in zip(columns.items(), self.values, strict=True):
+        columns = self._columns_of_fit(groups, name, n, used)
+        for (title, (given, place)), values in zip(columns.items(), self.values, strict=True):
             words = name
             if title is not None:
                 words = f"{name} column {title!r}"
-            if used is not None:
-                column = column[used]
             cure = "give these rows a known group, or leave them out"
-            place = positions(column, values, words, "groups not seen in fit", cure)
-            numbers.append(first_number + place)
+            number = positions(given, values, words, "groups not seen in fit", cure)
+            numbers.append((first_number + number)[place])
             first_number += len(values)
         if len(numbers) == 1:
             return numbers[0]
         return np.column_stack(numbers)
 
-    def _columns_of_fit(self, groups: Groups, name: str, n: int) -> dict[Any, Any]:
-        """Return the columns of groups by the names that they had in fit, in the order of fit."""
-        columns = checked_columns(groups, name, n, read=_as_given)
+    def _columns_of_fit(
+        self, groups: Groups, name: str, n: int, used: Mask | None
+    ) -> dict[Any, tuple[Labels, Ints]]:
+        """Return the `coded_columns` by the names that they had in fit, in the order of fit."""
+        columns = coded_columns(groups, name, n, used=used, read=_as_given)
         if list(columns) == [None]:
             columns = {column_name(groups): columns[None]}
         fitted = self.columns or (None,)
@@ -454,27 +455,46 @@ def _describe_columns(columns: tuple[Any, ...]) -> str:
     return f"the columns {list(columns)}"
 
 
-def checked_columns(
+def checked_columns(groups: Groups, argument: str, n: int, of: str = "X") -> dict[Any, Labels]:
+    """Return the columns of groups of the n rows of ``of``, checked; none without groups.
+
+    A single column without a name has the name None.
+    """
+    columns = coded_columns(groups, argument, n, of)
+    return {name: values[place] for name, (values, place) in columns.items()}
+
+
+def coded_columns(
     groups: Groups,
     argument: str,
     n: int,
     of: str = "X",
-    read: Callable[..., Labels] = label_column,
-) -> dict[Any, Labels]:
-    """Return the columns of groups of the n rows of ``of``, checked; none without groups.
+    *,
+    used: Mask | None = None,
+    read: Callable[[Any, str], Labels] = label_column,
+) -> dict[Any, tuple[Labels, Ints]]:
+    """Return the `checked_columns` as values, and the place of each row's group among the values.
 
-    A single column without a name has the name None. ``read(values, words)`` returns a column as an array.
+    The values of pandas' categories or text are different. Other columns have a value for each row. With a
+    mask, the values and places are those of the used rows. ``read(values, words)`` returns an array.
     """
-    columns: dict[Any, Labels] = {}
+    columns: dict[Any, tuple[Labels, Ints]] = {}
     if groups is None:
         return columns
-    for name, values in group_columns(groups, argument).items():
+    for name, column in group_columns(groups, argument).items():
         words = argument
         if name is not None:
             words = f"{argument} column {name!r}"
-        refuse_missing(values, words, GROUP_OF_MISSING)
-        columns[name] = read(values, words)
-        check_length(columns[name], words, n, of)
+        names, place = factorized(column) or (column, None)
+        refuse_missing(names, words, GROUP_OF_MISSING)
+        values = read(names, words)
+        if place is None:
+            place = np.arange(len(values))
+        check_length(place, words, n, of)
+        if used is not None:
+            occurring, place = distinct_and_places(place[used])
+            values = values[occurring]
+        columns[name] = values, place
     return columns
 
 
