@@ -214,25 +214,28 @@ class StratumProbabilities:
         as with the frequencies of the groups. Without any model the result has the frequencies.
         """
         n = len(y)
+        self.group_models = [
+            GroupModel.fit(X, y, group, weight, self.n_classes, len(values))
+            for group, values in zip(groups.T, strata.values, strict=True)
+        ]
+        if not self.estimates_groups:
+            return self.groups_of(X)
         stratum = strata.number(y, strata.find(groups))
         if not hasattr(X, "shape"):
             X = np.asarray(X)
         fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
 
         by_column = []  # p(group | x, y) of each column, shape (K, groups of the column, n)
-        self.group_models = []
-        for group, values in zip(groups.T, strata.values, strict=True):
-            model = GroupModel.fit(X, y, group, weight, self.n_classes, len(values))
+        for column, group in enumerate(groups.T):
+            model = self.group_models[column]
             if model.model is not None:
                 out_of_fold = model.out_of_fold(X, y, group, weight, fold)
                 of_true_group = np.maximum(out_of_fold[y, group, np.arange(n)], LEAST_JUDGED)
                 if weight @ np.log(of_true_group / model.prior[y, group]) > 0.0:
                     by_column.append(out_of_fold)
-                else:
-                    model = replace(model, model=None)
-            if model.model is None:
-                by_column.append(model.predict(X))
-            self.group_models.append(model)
+                    continue
+                self.group_models[column] = replace(model, model=None)
+            by_column.append(self.group_models[column].predict(X))
         if not self.estimates_groups:
             return self.groups_of(X)
         return self._joined(by_column)
