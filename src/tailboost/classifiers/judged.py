@@ -35,7 +35,7 @@ from tailboost.rows.fingerprints import RowHashes, digest, digest_of_rule
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import Recorded, columns_of, judged
 from tailboost.rows.ledger import Records
-from tailboost.selection.candidates import can_defer, scores_in, shares
+from tailboost.selection.candidates import can_defer, class_numbers, scores_in
 from tailboost.selection.candidates import deferred as deferred_rows
 from tailboost.selection.curve import Curve, fractions_of, tail_curve
 from tailboost.selection.hypotheses import rule_of
@@ -370,7 +370,7 @@ class JudgedModels(JudgedSelection):
             is_deferred = None
             if can_defer(ensemble):
                 is_deferred = deferred_rows(ensemble, table)
-            labels = classifier.classes_[shares(ensemble, table).argmax(axis=1)]
+            labels = classifier.classes_[class_numbers(ensemble, table)]
             answers.append((labels, is_deferred))
         return answers
 

@@ -74,8 +74,8 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged, labels_or_mark
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import warn_of_other_groups
+from tailboost.selection.candidates import class_numbers, shares
 from tailboost.selection.candidates import deferred as deferred_rows
-from tailboost.selection.candidates import shares
 from tailboost.selection.outputs import averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
 from tailboost.selection.rule import Rule
@@ -563,7 +563,7 @@ class RobustMixtureClassifier(
         labels = []
         is_deferred = []
         for table in tables:
-            labels.append(self.classes_[shares(self.ensemble_, table).argmax(axis=1)])
+            labels.append(self.classes_[class_numbers(self.ensemble_, table)])
             is_deferred.append(deferred_rows(self.ensemble_, table))
         warn_of_other_groups(judged(self).groups_named, X, groups)
         return labels_or_mark(

@@ -185,6 +185,16 @@ def shares(ensemble: MixtureEnsemble, table: LogProbabilities) -> Floats:
     return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
 
 
+def class_numbers(ensemble: MixtureEnsemble, table: LogProbabilities) -> Ints:
+    """Return the class number with the largest share of each row, shape (n,), ties settled."""
+    used = np.flatnonzero(ensemble.weights > 0)
+    if len(used) == 1:
+        answers = np.asarray(ensemble.base_models[used[0]].predict_table(table))
+        if answers.ndim == 1:  # no label distribution: there is nothing to mix
+            return answers
+    return shares(ensemble, table).argmax(axis=1)
+
+
 def can_defer(ensemble: MixtureEnsemble) -> bool:
     """Whether a rule may defer rows."""
     return any(getattr(member, "defers", False) for member in ensemble.base_models)
