@@ -678,16 +678,17 @@ def test_a_threshold_at_a_rank_passes_the_exact_test_of_its_rows(by_group):
     assert edges >= certified // 3
 
 
-def test_rows_of_a_threshold_ascend_with_their_losses():
+def test_the_loss_curve_of_a_place_sums_the_losses_of_its_rows():
     rng = np.random.default_rng(0)
     scores, place = np.round(rng.normal(size=50), 1), rng.integers(2, size=50)
     rows = ScoredRows(scores, place, rng.random((50, 2)))
-    ascending = rows.ascending(1)
-    assert ascending.scores.tolist() == np.sort(scores[place == 1]).tolist()
-    assert (ascending.place == 1).all()
-    pairs = zip(ascending.scores, ascending.losses.sum(axis=1), strict=True)
-    known_pairs = zip(scores[place == 1], rows.losses[place == 1].sum(axis=1), strict=True)
-    assert sorted(pairs) == sorted(known_pairs)
+    thresholds, losses = rows.loss_curve(1)
+    different = np.unique(scores[place == 1])
+    assert thresholds[1:-1] == pytest.approx((different[1:] + different[:-1]) / 2)
+    for threshold, loss in zip(thresholds, losses, strict=True):
+        answers = (scores > threshold).astype(int)
+        of_answers = rows.losses[np.arange(50), answers]
+        assert loss == pytest.approx(of_answers[place == 1].sum())
 
 
 def two_columns(seed, n, shift):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from tailboost.core.checks import (
     check_probabilities,
     check_same_kind,
     column_name,
+    distinct,
     in_class_order,
     label_column,
     n_rows_of,
@@ -147,6 +148,7 @@ class FreshRows:
     cases: Mask | None = None
     # The training rows of the model, as the caller names them; None if the caller names none.
     training_rows: Fingerprint | None = None
+    _samples: dict[Rate, list[Sample]] = field(init=False, default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
@@ -284,11 +286,16 @@ class FreshRows:
         return replace(self, answered=replace(self.answered, strata=strata, actions=actions))
 
     def samples(self, rate: Rate) -> list[Sample]:
-        """Return the rows of each subgroup of a rate with their values; each cluster has one vote there."""
-        samples = rate.samples_of(self.answered)
-        if self.clusters is None:
-            return samples
-        return [one_vote(sample, self.clusters, self.draws) for sample in samples]
+        """Return the rows of each subgroup of a rate with their values; each cluster has one vote there.
+
+        They are counted once for each rate.
+        """
+        if rate not in self._samples:
+            samples = rate.samples_of(self.answered)
+            if self.clusters is not None:
+                samples = [one_vote(sample, self.clusters, self.draws) for sample in samples]
+            self._samples[rate] = samples
+        return self._samples[rate]
 
     def voters(self, rows: Ints) -> Ints:
         """Return one random row of each cluster among some rows, in their order; else all rows."""
@@ -725,7 +732,7 @@ def _listed_by_fit(
     occurring = {
         name: groups_by_column[name]
         for name in columns
-        if not set(groups_by_column.get(name, ())).isdisjoint(columns[name].tolist())
+        if not set(groups_by_column.get(name, ())).isdisjoint(distinct(columns[name]).tolist())
     }
     kinds: set[Any] = {("group", column) for column in occurring}
     if not columns or list(occurring) != list(columns):

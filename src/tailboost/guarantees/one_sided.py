@@ -45,14 +45,7 @@ from tailboost.guarantees.shares import (
 )
 from tailboost.guarantees.thresholds import limited_rates
 from tailboost.rates import Limit
-from tailboost.selection.data import (
-    BEYOND,
-    ScoredRows,
-    SelectionData,
-    ThresholdFamily,
-    possible_thresholds,
-    sums_below_and_above,
-)
+from tailboost.selection.data import BEYOND, ScoredRows, SelectionData, ThresholdFamily
 
 # Part of the level for limits with room, and for limits along a line without this condition (`needs_room`).
 PART = 0.1
@@ -123,8 +116,7 @@ def with_least_loss_between(
     n_thresholds = len(lowest)
     thresholds = np.empty(n_thresholds)
     for place in range(n_thresholds):
-        rows_of_place = rows.ascending(place)
-        possible, n_above = possible_thresholds(rows_of_place.scores)
+        possible, losses = rows.loss_curve(place)
         is_within = (possible > lowest[place]) & (possible < highest[place])
         # At both ends all rows have one answer. A limit on the other answer is kept by construction,
         # without a test.
@@ -132,9 +124,7 @@ def with_least_loss_between(
         is_within[-1] = highest[place] == np.inf
         if not is_within.any():
             return None
-        n_below = len(rows_of_place.scores) - n_above
-        loss = sums_below_and_above(rows_of_place.losses, n_below)
-        loss += others.loss(place, possible)
+        loss = losses + others.loss(place, possible)
         thresholds[place] = possible[is_within][int(loss[is_within].argmin())]
     return thresholds
 

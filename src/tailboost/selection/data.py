@@ -696,17 +696,20 @@ class ScoredRows:
     scores: Floats  # shape (n,)
     place: Ints  # shape (n,): number of the row's threshold
     losses: Floats  # shape (n, 2): loss of the first and of the second answer
-    _ascending: dict[int, ScoredRows] = field(init=False, default_factory=dict)
+    _curves: dict[int, tuple[Floats, Floats]] = field(init=False, default_factory=dict)
 
-    def ascending(self, place: int) -> ScoredRows:
-        """Return the rows of a threshold by ascending score, sorted once."""
-        if place not in self._ascending:
+    def loss_curve(self, place: int) -> tuple[Floats, Floats]:
+        """Return the `possible_thresholds` of one place, and the summed loss of its rows at each.
+
+        Both have the shape (m,). The rows are sorted once for all limits.
+        """
+        if place not in self._curves:
             rows = np.flatnonzero(self.part(place))
             rows = rows[np.argsort(self.scores[rows], kind="stable")]
-            self._ascending[place] = ScoredRows(
-                self.scores[rows], self.place[rows], self.losses[rows]
-            )
-        return self._ascending[place]
+            thresholds, n_above = possible_thresholds(self.scores[rows])
+            losses = sums_below_and_above(self.losses[rows], len(rows) - n_above)
+            self._curves[place] = thresholds, losses
+        return self._curves[place]
 
     def part(self, place: int) -> Mask:
         """Return the rows of a threshold."""
