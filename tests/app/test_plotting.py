@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -429,6 +430,32 @@ def test_a_long_name_of_a_bound_is_cut_within_the_figure_and_the_bound_is_not():
     assert cut.get_text().endswith("the largest rate")  # names with the same beginning stay distinct
     assert bound.get_text() == "bound ≥ 0.8"
     assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in (cut, bound))
+
+
+@pytest.mark.parametrize(
+    ("further", "is_cut", "smallest", "largest"), [([], False, 0.8, 0.999), ([90 * "x"], True, 0.8, 0.8)]
+)
+def test_titles_of_limits_are_smaller_on_a_phone_and_cut_only_if_this_does_not_do(
+    further, is_cut, smallest, largest
+):
+    """The text of a page is 12 points, its figure on a phone 360 wide. All lines have one size."""
+    matplotlib = pytest.importorskip("matplotlib")
+    titles = ["Tuned XGBoost + forest", "Tuned forest, class weights", "Tuned forest", *further]
+    lines = [
+        LimitLine("not significant", None, f"instead of {title}", "", "−1 points", -0.01, -0.051, 0.031)
+        for title in titles
+    ]
+    with matplotlib.rc_context({"font.size": 12}):
+        figure = matplotlib.figure.Figure(figsize=(5, 4), dpi=72, layout="constrained")
+        display = LimitsDisplay(lines).plot(figure.subplots())
+        figure.draw_without_rendering()
+    texts = display.ax_.texts
+    assert any("…" in text.get_text() for text in texts) == is_cut
+    assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in texts)
+    (size,) = {text.get_size() for text in texts}
+    assert smallest <= round(size / 12, 6) <= largest
+    numbers = [tick.get_window_extent() for tick in display.ax_.get_xticklabels() if tick.get_text()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(numbers))
 
 
 def test_drawings_have_percent_where_the_limits_have():

@@ -16,6 +16,7 @@ from tailboost.app.plotting.style import (
     Display,
     finish_bars,
     fitted_text,
+    fitting_size,
     in_percent,
     styled,
     text_colour,
@@ -197,8 +198,11 @@ class LimitsDisplay(Display):
         ax.errorbar(rate, bars, xerr=np.abs(ends - rate), fmt="none", **whiskers)
         top, bottom = BOUND_ENDS
         ax.vlines(bound, band_top + top, band_top + bottom, color=text_colour(), linewidth=3.5)
-        for k, line in enumerate(self.shown_):
-            self._write(ax, k, line)
+        titles = list(map(_title, self.shown_))
+        size = fitting_size(ax, titles, "bold")
+        for k, (title, line) in enumerate(zip(titles, self.shown_, strict=True)):
+            fitted_text(ax, k + NAME_TOP, title, size=size, weight="bold")
+            fitted_text(ax, k + NUMBERS_TOP, _numbers_in_words(line), size=size)
         ax.set_ylim(len(self.shown_) - 0.05, -0.1)
         # One scale for all limits, also those not drawn.
         finite_numbers = np.nan_to_num(_numbers(self.lines))
@@ -216,20 +220,24 @@ class LimitsDisplay(Display):
         if all("%" in line.limit for line in self.lines):
             ax.xaxis.set_major_formatter(in_percent)
 
-    def _write(self, ax: Axes, k: int, line: LimitLine) -> None:
-        """Write verdict and name, and below them the numbers, in the band of limit number k from the top."""
-        title = line.name
-        if line.verdict:
-            _, mark = VERDICTS[line.good]
-            verdict, _, _ = line.verdict.partition(":")  # without its reason, which tables have
-            title = f"{mark} {verdict}: {line.name}"
-        numbers = line.numbers
-        if line.deferred:
-            numbers += f"; {line.deferred} deferred"  # short enough for a phone
-        if line.limit:
-            numbers += f"; limit {line.limit}"
-        fitted_text(ax, k + NAME_TOP, title, weight="bold")
-        fitted_text(ax, k + NUMBERS_TOP, numbers)
+
+def _title(line: LimitLine) -> str:
+    """Return the verdict on a limit, without the reason that tables have, and its name."""
+    if not line.verdict:
+        return line.name
+    _, mark = VERDICTS[line.good]
+    verdict, _, _ = line.verdict.partition(":")
+    return f"{mark} {verdict}: {line.name}"
+
+
+def _numbers_in_words(line: LimitLine) -> str:
+    """Return the numbers of a limit, short enough for a phone."""
+    numbers = line.numbers
+    if line.deferred:
+        numbers += f"; {line.deferred} deferred"
+    if line.limit:
+        numbers += f"; limit {line.limit}"
+    return numbers
 
 
 def _numbers(lines: Sequence[LimitLine]) -> Floats:
