@@ -433,7 +433,7 @@ def test_a_long_name_of_a_bound_is_cut_within_the_figure_and_the_bound_is_not():
 
 
 @pytest.mark.parametrize(
-    ("further", "is_cut", "smallest", "largest"), [([], False, 0.8, 0.999), ([90 * "x"], True, 0.8, 0.8)]
+    ("further", "is_cut", "smallest", "largest"), [([], False, 0.75, 0.999), ([90 * "x"], True, 0.75, 0.75)]
 )
 def test_titles_of_limits_are_smaller_on_a_phone_and_cut_only_if_this_does_not_do(
     further, is_cut, smallest, largest

@@ -537,7 +537,8 @@ class Recheck:
     def title(self) -> str:
         """The result, in a sentence."""
         n_contradicted = sum(rechecked.contradicted for rechecked in self.bounds)
-        return f"New rows contradict {n_contradicted or 'none'} of the {len(self.tested)} tested bounds."
+        tested = how_many(len(self.tested), "tested bound")
+        return f"New rows contradict {n_contradicted or 'none'} of {tested}."
 
     def cells(
         self,

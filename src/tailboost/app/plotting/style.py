@@ -15,8 +15,8 @@ from tailboost.core.array_types import Axes, Floats
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#83888F"
 MARGIN = 24.0  # in points: of text in the width of a figure
-# The smallest text that is not cut, as a part of the usual size: 9.6 of 12 pixels on a phone of 360.
-SMALLEST_TEXT = 0.8
+# The smallest text that is not cut, as a part of the usual size: 9 of 12 pixels on a phone of 360.
+SMALLEST_TEXT = 0.75
 STYLES = [
     (colour, line)
     for line, colour in product(("-", "--", "-.", ":"), (BLUE, VERMILLION, GREEN, PURPLE))
@@ -111,9 +111,13 @@ def fitting_size(ax: Axes, lines: Sequence[str], weight: str) -> float:
     from matplotlib.font_manager import FontProperties
 
     usual = FontProperties().get_size_in_points()
-    longest = max(_width(line, usual, weight) for line in lines)
-    share = min(1.0, _room(ax, MARGIN) / longest) if longest else 1.0
-    return float(usual * max(share, SMALLEST_TEXT))
+    for share in np.linspace(
+        1.0, SMALLEST_TEXT, 21
+    ).tolist():  # widths are not linear in the size
+        size = float(usual * share)
+        if all(_width(line, size, weight) <= _room(ax, MARGIN) for line in lines):
+            break
+    return size
 
 
 def _room(ax: Axes, margin: float) -> float:
