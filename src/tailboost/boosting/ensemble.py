@@ -190,8 +190,16 @@ def label_distribution(
 ) -> Floats:
     """Return ``P(k) = Σ_t λ_t 1[h_t(x) = k]`` for each row, shape (n, K), for the positive λ.
 
-    Predictions are class numbers (n,), or label distributions (n, K) of random base models. The sum runs
-    model by model, so a row's result does not depend on its batch.
+    The sum runs model by model, so a row's result does not depend on its batch.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (T,)
+        The positive weights λ of base models h.
+    predictions : iterable of T arrays
+        Class numbers, shape (n,); or label distributions, shape (n, K), of a base model that draws.
+    n_rows, n_classes : int
+        n and K.
     """
     # By class: comparisons of the classes of a row are then ten times as fast.
     by_class = np.zeros((n_classes, n_rows))

@@ -347,7 +347,23 @@ def model_after_stages(
     *,
     grow: bool = True,
 ) -> Any:
-    """Return the base model after this number of stages, or after the last stage if there are fewer."""
+    """Return the base model after this number of stages, or after the last stage if there are fewer.
+
+    Parameters
+    ----------
+    session : Session
+        Session of the base learner on the training rows.
+    n_stages : int
+        The number of stages, from 1.
+    weight : ndarray of shape (n,)
+        Weights of the fit.
+    seed : int
+        Seed of the fit.
+    rows : mask of shape (n,), optional
+        The fitted rows; all by default.
+    grow : bool, default=True
+        Whether the model grows in stages; otherwise the whole fit is one stage.
+    """
     model = None
     with closing(stages(session, weight, seed, rows, grow=grow)) as staged_models:
         # A learner may change its model in place, so only the last one is whole.
@@ -365,8 +381,19 @@ def nearest_stage(
     """Return the number, from 1, and the candidate of the last stage of growth in a round.
 
     This is the first stage within the demand. Without one, the nearest stage counts, and the first of equally
-    near ones. Without ``keeps_models`` a later stage changes the model of earlier ones, and an earlier
-    candidate has no model.
+    near ones. A later stage may change the model of earlier ones: then an earlier candidate has no
+    model.
+
+    Parameters
+    ----------
+    staged_models : generator
+        The base model after each stage of its growth.
+    measure : callable
+        Returns the candidate of a base model: its answers and losses.
+    request : Request
+        What the round asks for: the demand, and the weighted loss compared with it.
+    keeps_models : bool
+        Whether a model stays as it is while the learner grows.
     """
     least_distance = np.inf
     with closing(staged_models):

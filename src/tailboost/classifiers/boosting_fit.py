@@ -166,7 +166,20 @@ class BoostingFit:
     ) -> Whole | CrossFit:
         """Return the base learner with its rows, see `open_learner`.
 
-        ``cv`` may also be splits, as scikit-learn's splitters make them.
+        Parameters
+        ----------
+        training : TrainingSet
+            The training rows.
+        cv : "auto", "train", int, float, splitter or iterable of splits
+            Which rows select, as in the classifiers.
+        refit : bool, default=True
+            Whether models are fitted again on all rows if a fraction is held out.
+        five_up_to : float, default=inf
+            The most distinct rows for which "auto" makes five folds.
+        together : bool, default=False
+            Whether the models of several rounds may answer together.
+        known_classes : bool, default=False
+            Whether a row counts only if a model evaluated on it knows its class.
         """
         clf = self.classifier
         session = open_session(

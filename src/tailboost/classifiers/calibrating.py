@@ -373,8 +373,19 @@ def selected_on_part(
 ) -> tuple[RobustMixtureClassifier, Given]:
     """Return a model with a rule selected on a part of the rows, and the certifying rows.
 
-    The certifying rows are the other rows of the batch, and further rows without labels. Parameters are as in
-    `calibrate`. The attempt will be recorded in the ledger of the classifier.
+    The certifying rows are the other rows of the batch, and further rows without labels. The attempt will be
+    recorded in the ledger of the classifier.
+
+    Parameters
+    ----------
+    model : classifier or other model for `tune`
+        The model without a selected rule.
+    arguments : Given
+        The arguments of `calibrate` with rows.
+    max_error, limits : as in `calibrate`
+        What is to be certified.
+    selection_share : float in (0, 1), optional
+        The least fraction of the rows that select.
 
     Raises
     ------

@@ -132,6 +132,19 @@ def _held_out(
 ) -> tuple[Split, Rows]:
     """Return the held-out parts of the training rows, none if nothing is fitted, and the selection data.
 
+    Parameters
+    ----------
+    training : TrainingSet
+        The training rows, with a validation set if one was given.
+    cv : "auto", int, float, splitter or iterable of splits
+        As in `RobustMixtureClassifier`.
+    seed : int
+        Seed of the folds.
+    all_frozen : bool
+        Whether nothing is fitted here.
+    scores : bool
+        Whether all models are columns of scores.
+
     Raises
     ------
     ValueError
@@ -191,6 +204,19 @@ def _selection_logs(
     """Return the log-probabilities of the selection data by the last one of ``models``, shape (n, K).
 
     The models of its folds predict the rows held out; a frozen model predicts all rows.
+
+    Parameters
+    ----------
+    models : Models
+        The models so far; the result is about the last one.
+    final : (classifier, ndarray of int)
+        Its final fit, and the class number of each column of its probabilities.
+    fold_fits : list of such pairs
+        Its fits without each held-out part; empty for a frozen model.
+    split : Split
+        The parts of the rows that are held out.
+    training : TrainingSet
+        The training rows, with a validation set if one was given.
     """
     last = len(models.names) - 1
     is_held_out = split.fold >= 0
@@ -223,6 +249,23 @@ def _fits(
     """Return the `Fit`s of each estimator: one for each part, and the final model; none of a frozen one.
 
     An estimator without all its fits at Ctrl-C is left out, with a warning.
+
+    Parameters
+    ----------
+    estimators : list of (str, classifier)
+        All estimators with their names.
+    frozen : list of bool
+        Which of them are fitted already, and get no fit here.
+    training : TrainingSet
+        The training rows, with the weights of the fits.
+    split : Split
+        The parts of the rows that are held out, one after the other.
+    weighted : bool
+        Whether ``fit`` of an estimator gets the weights of the rows.
+    seed : int
+        Seed of the estimators without a seed of their own.
+    n_jobs : int or None
+        Number of parallel fits.
 
     Raises
     ------
@@ -278,7 +321,23 @@ def _table_fits(
     report_fit: Steps,
     n_jobs: int | None,
 ) -> Iterator[tuple[int, list[Fit]]]:
-    """Yield the number of each learner of tailboost, with all its fits on one prepared table."""
+    """Yield the number of each learner of tailboost, with all its fits on one prepared table.
+
+    Parameters
+    ----------
+    jobs : dict of int to (str, learner)
+        The learners with their names, by their numbers among the estimators.
+    training : TrainingSet
+        The training rows.
+    split : Split
+        The parts of the rows that are held out.
+    seed : int
+        Seed of the fits.
+    report_fit : callable
+        Called after each fit.
+    n_jobs : int or None
+        Number of learners that are fitted in parallel.
+    """
     if not jobs:
         return
     opened = OpenTable(training.X)
@@ -291,7 +350,21 @@ def _table_fits(
 def _single_fits(
     jobs: Jobs, training: TrainingSet, split: Split, weighted: bool, n_jobs: int | None
 ) -> Iterator[tuple[int, Fit]]:
-    """Yield the number of an estimator with each of its fits, estimator by estimator."""
+    """Yield the number of an estimator with each of its fits, estimator by estimator.
+
+    Parameters
+    ----------
+    jobs : dict of int to (str, classifier)
+        The estimators with their names, by their numbers.
+    training : TrainingSet
+        The training rows.
+    split : Split
+        The parts of the rows that are held out.
+    weighted : bool
+        Whether ``fit`` gets the weights of the rows.
+    n_jobs : int or None
+        Number of parallel fits.
+    """
     if not jobs:
         return
     all_rows = np.ones(len(training.y), dtype=bool)
@@ -353,9 +426,25 @@ def _fits_on_table(
 ) -> list[Fit]:
     """Return the fits of a learner of tailboost for all parts, and the final one, on a prepared table.
 
-    ``report_fit`` is called after each fit. The final one is the mean of the models of the parts if the
-    learner averages and refits nothing. Otherwise it is a fit on all rows. Messages call the learner
-    ``name``.
+    The final one is the mean of the models of the parts if the
+    learner averages and refits nothing. Otherwise it is a fit on all rows.
+
+    Parameters
+    ----------
+    training : TrainingSet
+        The training rows.
+    split : Split
+        The parts of the rows that are held out.
+    seed : int
+        Seed of the fits.
+    report_fit : callable
+        Called after each fit.
+    opened : OpenTable
+        The features of the training rows, prepared once for all learners.
+    name : str
+        Name of the learner in messages.
+    learner : TableLearner
+        The learner of tailboost.
     """
     weight = training.weight
     try:

@@ -204,6 +204,15 @@ def learned_table(
     """Return the checked table of a fit, its labels, and the schema of its columns, None for an array.
 
     scikit-learn's attributes of the classifier are set.
+
+    Parameters
+    ----------
+    classifier : classifier
+        Gets scikit-learn's attributes of a fit.
+    learner : estimator
+        The model that reads the table.
+    X, y : table of n rows, array-like of shape (n,)
+        The rows of the fit as given.
     """
     y = unboxed(y)
     X = _opened_table(classifier, X, in_fit=True)

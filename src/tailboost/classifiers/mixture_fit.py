@@ -207,6 +207,15 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
 
     Without stated estimators, the defaults for such a table are taken. Raise ValueError if all rows are in
     one cluster, or a frozen estimator has other labels.
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The classifier that is fitted.
+    arguments : Given
+        The arguments of its fit.
+    weighted : bool
+        Whether ``fit`` of the models gets weights of the rows.
     """
     has_default_estimators = mix.estimators is None or isinstance(mix.estimators, str)
     estimators: Named = []
@@ -237,6 +246,15 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
 
 def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
     """Return the given estimators by name, with models in other forms as frozen classifiers.
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The classifier that is fitted.
+    X, y : table of n rows, array-like of shape (n,)
+        The rows of the fit as given.
+    weighted : bool
+        Whether ``fit`` of the models gets weights of the rows.
 
     Raises
     ------
@@ -323,6 +341,17 @@ def _fit(
     """Fit the models; return their outputs on the selection data and on the rows without labels.
 
     The classifier gets ``validation_`` and ``probe_rows_``.
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The classifier that is fitted.
+    estimators : list of (str, classifier)
+        Its models with their names.
+    training : TrainingSet
+        The training rows.
+    weighted : bool
+        Whether ``fit`` of the models gets the weights of the rows.
     """
     seed = int(check_random_state(mix.random_state).randint(2**31 - 1))
     factors = class_factors(mix.class_weight, mix.classes_, training.y, training.weight)
@@ -389,6 +418,19 @@ def _records(
     """Return the records of all rows that the models and the selection read.
 
     Rows of scores are recorded as whole tables only, because equal scores are different rows.
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The classifier that is fitted.
+    estimators : list of (str, classifier)
+        Its models with their names.
+    training : TrainingSet
+        The training rows.
+    outputs : ModelOutputs
+        The log-probabilities of the models on the selection data.
+    X_selecting : table
+        Features of the selection data.
     """
     frozen = _all_frozen(estimators)
     is_named = training.named is not None

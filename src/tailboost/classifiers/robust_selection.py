@@ -209,8 +209,20 @@ def kinds_of(
 ) -> Kinds:
     """Return the kinds of rules for the selection: thresholds, or with an estimate of the group.
 
-    The estimate reads the features ``X`` of the selection data. ``costs`` has the cost of each answer in each
-    row, shape (n, K).
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The classifier, with its parameters and labels.
+    problem : Problem
+        The objective within limits.
+    outputs : ModelOutputs
+        The log-probabilities of the models on the selection data.
+    X : table of n rows, optional
+        Features of the selection data, from which a group may be estimated.
+    costs : ndarray of shape (n, K), optional
+        Cost of each answer in each row.
+    X_unlabeled : table of m rows, optional
+        Features of the rows without labels.
     """
     infer_groups = mix.infer_groups
     if only_scores(outputs.models.fitted) and not outputs.models.are_given:
@@ -426,6 +438,15 @@ def models_and_rows(mix: Any, X: Table, groups: Groups) -> tuple[Models, Any, In
     """Return the models for the rows of a call, the checked table, and the rows' `group_numbers`.
 
     The numbers are None for a group-blind rule.
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        A fitted classifier.
+    X : table of n rows
+        The rows of the call as given.
+    groups : array-like of shape (n,), table or name of a column, or None
+        Their groups as given.
     """
     groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
@@ -461,7 +482,16 @@ def _log_probability_batches(
 ) -> Iterator[LogProbabilities]:
     """Yield the log-probabilities of each batch, and report the number of finished rows.
 
-    ``groups`` has the number of each row's group, None for a group-blind rule.
+    Parameters
+    ----------
+    models : Models
+        The models that answer.
+    X : checked table of n rows
+        The rows.
+    groups : ndarray of int, shape (n,), or None
+        Number of each row's group; None for a group-blind rule.
+    verbose : int or bool
+        Whether progress is printed.
     """
     progress: Any = nullcontext()
     if verbose:

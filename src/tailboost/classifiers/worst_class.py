@@ -764,7 +764,21 @@ def mixture_before_rounds(
     learner: Whole | CrossFit,
     entropy: int,
 ) -> Mixture:
-    """Return the mixture with its problem, and with the candidates that no round makes: none in a vote."""
+    """Return the mixture with its problem, and with the candidates that no round makes: none in a vote.
+
+    Parameters
+    ----------
+    clf : WorstClassBoostClassifier
+        The classifier, with its subgroups and their allowed errors.
+    terms : Terms
+        The terms of its game.
+    training : TrainingSet
+        The training rows.
+    learner : Whole or CrossFit
+        The base learner with its rows.
+    entropy : int
+        Seed of the fits.
+    """
     pool = Pool(learner.judged, training.n_classes)
     if not terms.votes:
         pool = unboosted(pool, learner, training, entropy)
@@ -778,9 +792,20 @@ def mixture_before_rounds(
 def target_stakes(
     clf: WorstClassBoostClassifier, training: TrainingSet, judged: Rows, *, indicator: bool
 ) -> TargetStakes:
-    """Return the subgroups of the game with their allowed errors, measured on the selection data ``judged``.
+    """Return the subgroups of the game with their allowed errors, measured on the selection data.
 
     Means are shrunk unless losses are indicators.
+
+    Parameters
+    ----------
+    clf : WorstClassBoostClassifier
+        The classifier, with its subgroups and their allowed errors.
+    training : TrainingSet
+        The training rows, which the player weighs by subgroup.
+    judged : Rows
+        The selection data, on which the losses are measured.
+    indicator : bool
+        Whether the loss of a subgroup is 0 or 1.
     """
     assert training.groups is not None
     assert judged.groups is not None

@@ -539,6 +539,17 @@ def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any
     """Return the predicted labels, shape (n,), or the label distribution of a randomised rule, (n, K).
 
     Predicted labels of models outside of tailboost are checked. A single column of them becomes a vector.
+
+    Parameters
+    ----------
+    model : classifier
+        Any fitted classifier, also a pipeline.
+    X : table of n rows
+        Features of the rows.
+    rule : {"predict", "randomised"}
+        The rule that answers.
+    groups : array-like of shape (n,) or table, optional
+        Groups of the rows, for a model that reads them.
     """
     # Pipelines and searches pass groups on only on request.
     group_argument = group_arguments(last_step(model), groups)
@@ -841,7 +852,20 @@ def _answered_by_model(
 ) -> FreshRows:
     """Return checked rows with the answers of a classifier, compared with the rows of its fit.
 
-    Parameters are as in `fresh_rows`.
+    Parameters
+    ----------
+    model : classifier
+        Any fitted classifier, also a pipeline.
+    given : Given
+        The checked rows.
+    rates : sequence of Rate
+        The rates to count.
+    rule : {"predict", "randomised"} or None
+        The rule that answers; None for the one of the model.
+    errors : bool
+        Whether errors of all kinds are counted.
+    opens : bool
+        Whether the models answer once, for all rules.
     """
     final = last_step(model)
     classes = _classes_of(model, given)
@@ -1028,6 +1052,21 @@ def _compared_with_fit(
     """Return `Judged.cases` of all rows, and the counts of rows known to the records of a model.
 
     The cases are None if each row is a case. The counts are None for a model without records.
+
+    Parameters
+    ----------
+    model : classifier
+        The model that answers.
+    given : Given
+        The checked rows.
+    hashes : sequence of RowHashes
+        Hashes of the rows with labels, and of those without.
+    classes : ndarray of shape (K,)
+        The labels that the model knows.
+    training_rows : Fingerprint or None
+        Training rows that the caller names.
+    equal_rows : str
+        What equal rows are, as in `certify`.
 
     Raises
     ------

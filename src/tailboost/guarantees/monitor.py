@@ -442,6 +442,19 @@ class Monitor:
 
         Contents are fingerprinted only if equal rows are different rows. Otherwise `Certificate.recheck`
         refuses equal rows.
+
+        Parameters
+        ----------
+        name : str
+            Name of the batch.
+        model : classifier
+            The monitored rule.
+        X : table of n rows
+            Features of the rows.
+        ids : ndarray of shape (n,) or None
+            Hashes of the rows' ids.
+        equal_rows : str or None
+            What equal rows are, as stated.
         """
         hashes = None
         if reason_of_equal_rows(judged(model), equal_rows) == "natural":
@@ -456,9 +469,18 @@ class Monitor:
     def _recheck_with(
         self, name: str, X: Table, y: Labels, model: Model, options: Mapping[str, Any]
     ) -> Recheck:
-        """Return the evidence after rows with new labels, of the batch ``name``.
+        """Return the evidence after rows with new labels.
 
-        ``options`` are further arguments of `Certificate.recheck`.
+        Parameters
+        ----------
+        name : str
+            Name of the batch.
+        X, y : table of m rows, ndarray of shape (m,)
+            The rows with new labels.
+        model : classifier
+            The monitored rule.
+        options : dict
+            Further arguments of `Certificate.recheck`.
         """
         # Rows of an earlier look at this batch are no repeated rows: each row is tested once.
         names_of_looks = [look.name for look in self.batches if look.labelled]

@@ -61,8 +61,19 @@ def windows(
 ) -> tuple[Floats, Floats]:
     """Return the lowest and the highest value of each threshold within all limits, shape (m,) each.
 
-    A threshold strictly between the two keeps all limits. They are infinite without a limit. ``ranks`` are
-    from `ranks_of`. With a rank of −1 no value keeps the limit.
+    A threshold strictly between the two keeps all limits. They are infinite without a limit.
+
+    Parameters
+    ----------
+    shares : sequence of Share
+        The limited shares with their rows.
+    rows : ScoredRows
+        The rows with their scores and the numbers of their thresholds.
+    n_thresholds : int
+        Number of thresholds m.
+    ranks : sequence of int
+        How many rows of each share may have the counted answer, from `ranks_of`; −1 if no value keeps the
+        limit.
     """
     lowest = np.full(n_thresholds, -np.inf)
     highest = np.full(n_thresholds, np.inf)

@@ -343,7 +343,22 @@ def open_session(
 ) -> Session:
     """Return the learner's session on these rows, or a session for any scikit-learn estimator.
 
-    ``seed`` is the seed of draws before the first fit.
+    Parameters
+    ----------
+    estimator : estimator
+        The base learner as given.
+    X : table of n rows
+        Features of the rows.
+    y : ndarray of int, shape (n,)
+        Class numbers.
+    n_classes : int
+        Number of classes, also of those without a row.
+    sample_weight : ndarray of shape (n,)
+        Weights of the rows before any round.
+    fit_params : dict
+        Further arguments of ``fit``.
+    seed : int, default=0
+        Seed of draws before the first fit.
     """
     if isinstance(estimator, Learner) and not fit_params:
         estimator = clone(estimator)

@@ -263,7 +263,16 @@ class ForestSession:
     ) -> list[Any]:
         """Return a forest of random cuts and one of best cuts, grown on the rows with these numbers.
 
-        ``number`` is the fold and the batch, which are a part of the seed.
+        Parameters
+        ----------
+        index : ndarray of int, shape (m,)
+            Numbers of the rows.
+        weight : ndarray of shape (m,)
+            Their weights.
+        n_trees : int
+            Number of trees of both forests together.
+        number : (int, int)
+            The fold and the batch, which are a part of the seed.
         """
         template = self.template
         seeds = [int(template.random_state or 0), *number]

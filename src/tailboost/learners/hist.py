@@ -88,6 +88,15 @@ def cut_table(
     """Return a reference table for XGBoost, which uses its values as thresholds of the bins.
 
     The shape is (largest number of bins of a column, d).
+
+    Parameters
+    ----------
+    opened : OpenTable
+        The training table, with the hashes of its rows.
+    max_bins : int
+        The most bins of a column.
+    feature_types : list of str
+        The kind of each column: "c" for categories.
     """
     table = opened.table
     thresholds = bin_cuts(opened.table, max_bins, opened.hashes)

@@ -74,7 +74,17 @@ class TableLinear(Refitted):
 
     @one_blas_thread
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
-        """Fit the model to rows of at least two classes."""
+        """Fit the model to rows of at least two classes.
+
+        Parameters
+        ----------
+        opened : OpenTable
+            The training table, with its reader and the hashes of its rows.
+        y : ndarray of int, shape (n,)
+            Class numbers.
+        weight : ndarray of shape (n,)
+            Weights; rows of weight 0 are left out.
+        """
         table = opened.table
         self.table_ = opened.reader
         columns_of_numbers = []
@@ -267,6 +277,17 @@ def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Fl
     """Return the coefficients of logistic regression and the intercepts, shapes (K, p) and (K,).
 
     They minimise ``Σ_i w_i log loss_i + |coef|²/(2C)``.
+
+    Parameters
+    ----------
+    Z : array or sparse matrix of shape (n, p)
+        Columns of the linear model.
+    y : ndarray of int, shape (n,)
+        Class numbers.
+    weight : ndarray of shape (n,)
+        Positive weights w.
+    C : float
+        Inverse strength of the penalty.
     """
     is_binary = y.max() == 1
     if is_binary:

@@ -540,8 +540,24 @@ class Answered:
     ) -> Answered:
         """Return the rows of positive weight, checked.
 
-        The parameters are the same as in `measure`. Answers may also be probabilities of the labels, shape
-        (n, K). ``known`` contains existing groups by column, also without rows.
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            True labels.
+        answers : array-like of shape (n,) or (n, K)
+            Answers, or the probability of each answer of a randomised rule.
+        groups : array-like of shape (n,) or table, optional
+            Groups of the rows.
+        deferred : array-like of bool, shape (n,), optional
+            Which rows are deferred; None if no row may be.
+        costs : table of shape (n, K), optional
+            Cost of each answer in each row.
+        sample_weight : array-like of shape (n,), optional
+            Weights; rows of weight 0 are left out.
+        labels : array-like of shape (K,), optional
+            All labels; by default those of the rows and answers.
+        known : dict, optional
+            Existing groups by column, also without rows.
         """
         check_indexes(
             y_true=y_true,

@@ -418,7 +418,19 @@ def _row_mask(rows: Any, position: Ints, split: int) -> Mask:
 def _default_size(
     rows: Rows, hashes: Hashes, n_distinct: int, five_up_to: float
 ) -> int | float:
-    """Return the number of folds, or the fraction to hold out, for "auto", see `Split.from_training_set`."""
+    """Return the number of folds, or the fraction to hold out, for "auto", see `Split.from_training_set`.
+
+    Parameters
+    ----------
+    rows : Rows
+        The training rows, or their clusters.
+    hashes : ndarray of int, shape (n,)
+        Hashes that are equal for rows of equal content.
+    n_distinct : int
+        Number of distinct rows.
+    five_up_to : float
+        The most distinct rows for five folds; more have three.
+    """
     if n_distinct > CROSS_FIT_UP_TO:
         _, first_of_content = np.unique(hashes, return_index=True)
         is_first = np.isin(np.arange(len(rows)), first_of_content)

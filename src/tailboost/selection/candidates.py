@@ -301,7 +301,21 @@ class ScoreRule(ProbabilityRule):
         groups: Sequence[Any] | None,
         known: KnownScores,
     ) -> ScoreRule:
-        """Return the thresholds of a candidate on a `Scores`, from its answers to known scores."""
+        """Return the thresholds of a candidate on a `Scores`, from its answers to known scores.
+
+        Parameters
+        ----------
+        member : ProbabilityRule
+            The candidate as a member of an ensemble.
+        score : Scores
+            The only model: a column of scores.
+        classes : sequence
+            The labels.
+        groups : sequence or None
+            The groups with thresholds of their own; None for one threshold.
+        known : KnownScores
+            Known scores with their groups and stratum probabilities.
+        """
         K = len(classes)
         n_actions = member.candidate.action_costs.shape[1]
         rules = {}  # by the number of actions that are compared

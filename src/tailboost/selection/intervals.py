@@ -325,6 +325,17 @@ def _simulated_excesses(
     """Return the violation of each limit in each draw, shape (DRAWS,); negative for a limit with room.
 
     The confusion counts are drawn as in `limits_probability`.
+
+    Parameters
+    ----------
+    limits : sequence of Limit
+        The limits.
+    strata : Strata
+        The strata of the counted rows.
+    counts : ndarray of shape (W, A)
+        Confusion counts of the rule.
+    spread : float
+        Noise of a refit, see `limits_probability`.
     """
     n_strata = len(strata.mass)
     # Of rates and counts only the cells (stratum, action) where rows can be are used.

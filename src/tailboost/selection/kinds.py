@@ -226,8 +226,28 @@ class Kinds:
         """Return the kinds for a problem on selection data.
 
         With ``infer_groups="auto"``, and if groups can be estimated, there are two kinds for a comparison:
-        rules without and with an estimate. Otherwise there is one kind. Parameters are as in
-        `ProbabilityEngine.from_outputs`.
+        rules without and with an estimate. Otherwise there is one kind.
+
+        Parameters
+        ----------
+        problem : Problem
+            The objective within limits.
+        outputs : ModelOutputs
+            The log-probabilities of the models on the selection data.
+        X : table of n rows
+            Features of the selection data, from which groups may be estimated.
+        classes : ndarray of shape (K,)
+            The labels.
+        names : GroupNames or None
+            Names of the groups; None for rows without groups.
+        rule_column : int or None
+            Number of the group column that the rule reads; None for group-blind rules.
+        infer_groups : "auto" or bool, default="auto"
+            Whether rules may estimate the group of a row.
+        costs : ndarray of shape (n, K), optional
+            Cost of each answer in each row.
+        X_unlabeled : table of m rows, optional
+            Features of the rows without labels.
         """
         engine = partial(
             ProbabilityEngine.from_outputs,

@@ -561,6 +561,21 @@ def combination_of_unlabeled(
 ) -> Ints:
     """Return the number of the combination of groups of each row without a label, shape (m,).
 
+    Parameters
+    ----------
+    problem : Problem
+        The objective within limits.
+    strata : Strata
+        The strata of the rows with labels.
+    groups : ndarray of int, shape (m, c), or None
+        Numbers of the groups of the rows without labels.
+    names : GroupNames or None
+        Names of the groups.
+    n_rows : int
+        Number m of rows without labels.
+    rule_column : int or None
+        Number of the group column that the rule reads.
+
     Raises
     ------
     ValueError

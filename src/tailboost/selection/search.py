@@ -183,6 +183,17 @@ def _best_by_sample(pool: Pool, program: Program, sample: Pool, starts: int) -> 
 
     If this candidate breaks limits or has a larger objective than on the sample, the search is repeated.
     Then the limits on the sample are moved by the difference between the rates on the sample and on all rows.
+
+    Parameters
+    ----------
+    pool : Pool
+        The candidates counted on all rows, which gets further ones.
+    program : Program
+        The objective and the limits over all rows.
+    sample : Pool
+        The same candidates, counted on a sample of the rows.
+    starts : int
+        Number of candidates at the start of a search.
     """
     on_sample = program.over(sample.data.strata)
     best = _extend(sample, on_sample, starts, randomized=False)
@@ -232,8 +243,19 @@ def _with_limits_moved(
 def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) -> Best:
     """Return the selection after adding candidates by column generation and, for a single rule, by search.
 
-    ``n_starts`` is the number of candidates at the start of the search. The search is left out if the best
+    The search is left out if the best
     candidate is nearly as good as the best mixture, or if no mixture keeps the limits.
+
+    Parameters
+    ----------
+    pool : Pool
+        The candidates so far, which gets further ones.
+    program : Program
+        The objective and the limits over the rows of the pool.
+    n_starts : int
+        Number of candidates at the start of the search.
+    randomized : bool
+        Whether the rule may draw among several candidates.
     """
     solution = grow(pool, program)
     if randomized:
@@ -508,6 +530,15 @@ def descend(pool: Pool, program: Program, solution: Solution) -> None:
 
     Column generation takes the rule of least expected cost. With wrong stratum probabilities, as for a score
     on another scale, another rule has the least counted cost.
+
+    Parameters
+    ----------
+    pool : Pool
+        The candidates, which gets further ones.
+    program : Program
+        The objective and the limits.
+    solution : Solution
+        The best mixture so far, with its shadow prices.
     """
     data = pool.data.in_memory
     lines = _lines_by_combination(data)
@@ -574,7 +605,18 @@ def _moved_along(
 ) -> Candidate:
     """Return a candidate after the best move of each action on each line in turn.
 
-    ``cost_of_counts`` maps confusion counts, shape (T, W, A), to the numbers to be minimised, shape (T,).
+    Parameters
+    ----------
+    data : SelectionData
+        The rows in memory.
+    candidate : Candidate
+        The candidate at the start.
+    lines : sequence of Line
+        The changes of action costs that are tried.
+    cost_of_counts : callable
+        Maps confusion counts, shape (T, W, A), to the numbers to be minimised, shape (T,).
+    max_thresholds : int
+        About the largest number of moves on each line.
     """
     costs = contrasts(candidate.action_costs).copy()
     expected = expected_costs(data.probabilities, candidate.action_costs)

@@ -573,9 +573,22 @@ def mixture_summary(
 ) -> Summary:
     """Return the summary of a mixture of candidates.
 
-    Without a ``game``, ``names`` are the names of the candidates, and the reference is the one with the
-    smallest mean loss. ``mixture`` has the mixture weight of each candidate. ``gap`` is the largest
-    optimality gap of any solve.
+    Parameters
+    ----------
+    game : Played or None
+        The game that made the candidates; None for given models.
+    selected : Mixture
+        The candidates, their problem and their confusion counts.
+    mixture : ndarray of shape (T,)
+        Mixture weight of each candidate.
+    gap : float
+        The largest optimality gap of any solve.
+    bounds : (tuple of Bound, tuple of Bound)
+        The promised and the observed bounds of the game.
+    classes : sequence
+        The labels.
+    names : sequence of str, optional
+        Names of the candidates without a game; the reference is then the one with the smallest mean loss.
     """
     pool = selected.pool
     reference_number, candidate_names = _reference(game, selected, names)

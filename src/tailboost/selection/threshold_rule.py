@@ -107,8 +107,17 @@ class ThresholdRule(StoredRule):
     ) -> Self:
         """Return the rule of ranges of a `Scores`.
 
-        ``ranges`` has for each group the lower ends of its ranges, ascending from −∞, with the numbers of
-        their actions. Empty ranges are left out.
+        Parameters
+        ----------
+        scores : Scores
+            The column of scores.
+        classes : sequence
+            The labels.
+        groups : sequence or None
+            The groups with ranges of their own; None for one list of ranges.
+        ranges : sequence of list of (float, int)
+            For each group the lower ends of its ranges, ascending from −∞, with the numbers of their actions.
+            Empty ranges are left out.
         """
         actions = [*classes, HUMAN_REVIEW]
         bands = []

@@ -84,7 +84,17 @@ class TailGame:
 
     @classmethod
     def build(cls, losses: Losses, alpha: float, base: npt.ArrayLike | None) -> Self:
-        """Validate the arguments and return the reduced problem; raise ValueError for invalid arguments."""
+        """Validate the arguments and return the reduced problem; raise ValueError for invalid arguments.
+
+        Parameters
+        ----------
+        losses : array-like of shape (T, n) or BitLosses
+            Loss of each candidate on each unit.
+        alpha : float in (0, 1]
+            Tail mass.
+        base : array-like of shape (n,) or None
+            Weights of the units; None for equal ones.
+        """
         full = as_losses(losses)
         alpha = check_alpha(alpha)
         n_units = full.shape[1]
