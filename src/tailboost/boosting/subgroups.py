@@ -188,7 +188,18 @@ def pooled_subgroups(
 ) -> tuple[NamedSubgroups, Pools]:
     """Return the subgroups of a training set and their pools; they become the groups of the training set.
 
-    Subgroups with fewer than ``min_rows`` effective rows share a pool.
+    Parameters
+    ----------
+    kind : {"class", "group", "cell"}
+        Kind of the subgroups.
+    training : TrainingSet
+        The training rows, with a validation set if one was given.
+    classes : ndarray of shape (K,)
+        The labels.
+    groups : GroupNames or None
+        Names of the groups.
+    min_rows : int
+        Subgroups with fewer effective rows share a pool.
     """
     subgroups = NamedSubgroups.of(kind, training.rows, classes, groups)
     tables = [training.rows]
@@ -204,7 +215,14 @@ def pooled_subgroups(
 def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:
     """Return the target of each subgroup, shape (m,); NaN for ``max_error="auto"``.
 
-    ``max_error`` is as given to the classifier; the names of cells are pairs (class, group).
+    Parameters
+    ----------
+    max_error : "auto", float or dict
+        As given to the classifier.
+    units : sequence
+        Names of the m subgroups; the name of a cell is a pair (class, group).
+    kind : {"class", "group", "cell"}
+        Kind of the subgroups.
 
     Raises
     ------

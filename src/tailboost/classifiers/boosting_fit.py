@@ -43,6 +43,13 @@ Cautions = list[tuple[str, type[Warning]]]
 def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of `fit` for the learner, by scikit-learn's routing.
 
+    Parameters
+    ----------
+    classifier : classifier
+        The classifier that is fitted.
+    fit_params : dict
+        Further arguments of its ``fit``.
+
     Raises
     ------
     TypeError

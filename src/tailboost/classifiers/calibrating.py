@@ -335,6 +335,17 @@ def _certified_or_advised(
     """Return the certified classifier of a batch, see `certified_on_rest`.
 
     If the model has no ledger, the error of a failed attempt advises to give this error in the next call.
+
+    Parameters
+    ----------
+    classifier : RobustMixtureClassifier
+        The classifier with the selected rule.
+    certifying : Given
+        The rows that certify.
+    max_error : as in `calibrate`
+        What is to be certified, beside the limits of the classifier.
+    options : dict
+        Further arguments of `calibrate`.
     """
     try:
         return certified_on_rest(classifier, certifying, max_error, **options)
@@ -666,7 +677,14 @@ def _refuse_one_sided(name: str, names: Labels, place: Ints, selects: Mask) -> N
 def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | str) -> float:
     """Return the fraction of the selecting rows: more for tests than for ranks, see `calibrate`.
 
-    ``by_group`` is True or the name of the group column for a group-aware rule, otherwise False.
+    Parameters
+    ----------
+    limits : sequence of Limit
+        What is to be certified.
+    strata : Strata
+        The strata of all rows.
+    by_group : bool or str
+        True or the name of the group column for a group-aware rule.
     """
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
@@ -689,6 +707,13 @@ def contents_of(X: Table, labels: Labels) -> Hashes:
     """Return a hash of each row with its label, shape (n,), for `random_places`.
 
     The hash of a row depends neither on the order of the rows nor on the order of the columns.
+
+    Parameters
+    ----------
+    X : table of n rows
+        Features, or scores.
+    labels : ndarray of shape (n,)
+        Labels of the rows.
     """
     X = as_table(X)
     if len(X.shape) == 1:  # refused later, by `tune`

@@ -172,10 +172,19 @@ def _held_out(
 def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
     """Return a fitted classifier, and the class number of each of its ``classes_``.
 
+    Parameters
+    ----------
+    name : str
+        Name of the classifier in messages.
+    estimator : fitted classifier
+        The classifier.
+    classes : ndarray of shape (K,)
+        The labels of y.
+
     Raises
     ------
     ValueError
-        If it has a class that is not among ``classes``, the labels of y.
+        If it has a class that is not among the labels of y.
     """
     title = f"classes_ of {name!r}"
     model_classes = label_column(estimator.classes_, title)
@@ -484,6 +493,13 @@ def _seeded(estimator: Model, seed: int) -> Any:
 
 def check_estimators(estimators: Estimators, weighted: bool) -> None:
     """Raise if an estimator cannot be used.
+
+    Parameters
+    ----------
+    estimators : list of (str, classifier)
+        The models with their names.
+    weighted : bool
+        Whether ``fit`` will get weights of the rows.
 
     Raises
     ------

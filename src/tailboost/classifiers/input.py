@@ -176,7 +176,14 @@ def refuse_learner(estimator: Model, learner: Model, *, regressors_allowed: bool
 def checked_table(classifier: Model, learner: Model, X: Table) -> Any:
     """Return a table in the form of the fit, of which it must have the columns.
 
-    The tags of ``learner`` allow sparse matrices, missing values and images.
+    Parameters
+    ----------
+    classifier : classifier
+        The fitted classifier.
+    learner : estimator
+        Its tags allow sparse matrices, missing values and images.
+    X : table of n rows
+        The rows.
     """
     X = _opened_table(classifier, X, in_fit=False)
     names = getattr(classifier, "feature_names_in_", None)
@@ -278,10 +285,21 @@ def labels_of(y: Column, name: str = "y") -> NDArray[Any]:
 
 
 def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Floats) -> Floats:
-    """Return the factor of each class by the parameter ``class_weight``, shape (K,).
+    """Return the factor of each class, shape (K,).
 
     "balanced" divides the total of the sample weights by K times the total of each class: a row of weight 2
     counts as two rows.
+
+    Parameters
+    ----------
+    class_weight : None, "balanced" or dict of label to float
+        The parameter of a classifier.
+    classes : ndarray of shape (K,)
+        The labels.
+    y : ndarray of int, shape (n,)
+        Class numbers.
+    weight : ndarray of shape (n,)
+        Sample weights.
     """
     if class_weight is None:
         return np.ones(len(classes))
@@ -453,7 +471,17 @@ def marked_if_seen(
 
 
 def marked_if_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
-    """Return selection data; if they contain rows of frozen models, warn and mark them as fitted."""
+    """Return selection data; if they contain rows of frozen models, warn and mark them as fitted.
+
+    Parameters
+    ----------
+    estimator : classifier, or list of them
+        The models, some of them with records of their fits.
+    X : table of n rows
+        Features of the selection data.
+    rows : Rows
+        The selection data.
+    """
     shares = []
     for n_seen, n_compared in counts_within(estimator, X).tolist():
         if too_many(n_seen, n_compared):
@@ -472,7 +500,18 @@ def marked_if_fitted(
 ) -> Rows:
     """Return selection data, marked as fitted if a model was fitted on them or on the rows without labels.
 
-    Rows of frozen ``models`` are recognised by the records of these models, others by ``training_rows``.
+    Parameters
+    ----------
+    rows : Rows
+        The selection data.
+    features : table
+        Their features.
+    models : list of classifiers
+        Models whose records are asked for these rows.
+    X_unlabeled : table or None
+        The rows without labels.
+    training_rows : Fingerprint or None
+        Training rows that the caller names.
     """
     if models:
         rows = marked_if_frozen(models, features, rows)

@@ -97,6 +97,17 @@ def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records
     """Select on the rows of the records: only this step makes a fitted classifier.
 
     An error for contradicting limits keeps the kinds of rules, and so the fitted models.
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The classifier that is fitted, with its models.
+    kinds : Kinds
+        The kinds of rules on the selection data.
+    problem : Problem
+        The objective within limits.
+    records : Records
+        What the models and the selection have read.
     """
     mix.records_ = records
     try:
@@ -146,7 +157,15 @@ def check_pairs(estimators: Any) -> None:
 
 
 def _checked_problem(mix: Model, arguments: Given, validation: Given) -> Problem:
-    """Return the problem of a classifier; raise if arguments of a fit exclude each other."""
+    """Return the problem of a classifier; raise if arguments of a fit exclude each other.
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The classifier that is fitted.
+    arguments, validation : Given
+        The rows of the fit, and the validation set.
+    """
     arguments.check_indexes()
     validation.check_indexes("_val")
     problem = problem_of(mix)
@@ -172,7 +191,16 @@ def _read_further_rows(
 ) -> None:
     """Give a training set its costs, the validation set, rows without labels, and named training rows.
 
-    ``frozen`` tells whether no estimator is fitted here.
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The classifier that is fitted.
+    training : TrainingSet
+        The training rows, which get the further ones.
+    arguments, validation : Given
+        The rows of the fit, and the validation set, as given.
+    frozen : bool
+        Whether no estimator is fitted here.
 
     Raises
     ------
@@ -283,6 +311,15 @@ def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
 
 def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
     """Raise if groups, labels or costs of the problem are missing; warn of limits below their noise.
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The classifier that is fitted.
+    problem : Problem
+        The objective within limits.
+    training : TrainingSet
+        The training rows, with a validation set and rows without labels if these were given.
 
     Raises
     ------

@@ -361,7 +361,15 @@ def models_and_table(mix: Any, X: Table) -> tuple[Models, Any]:
 
 
 def checked_rows(mix: Any, X: Table) -> Any:
-    """Return a table in the form of the fit, or given probabilities as an array, shape (n, M, K)."""
+    """Return a table in the form of the fit, or given probabilities as an array, shape (n, M, K).
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        A fitted classifier.
+    X : table of n rows, or dict of arrays
+        The rows, or the probabilities of each model by its name.
+    """
     models = mix.selection_.engine.outputs.models
     if has_named_columns(X):
         return stacked(X, models.names, mix.classes_)

@@ -148,7 +148,15 @@ class Terms:
         return Demand(max(0.0, allowed - regret))
 
     def schedule(self, clf: WorstClassBoostClassifier, stakes: TargetStakes) -> Schedule:
-        """Return when the game ends: by rounds, or an objective that no longer falls."""
+        """Return when the game ends: by rounds, or an objective that no longer falls.
+
+        Parameters
+        ----------
+        clf : WorstClassBoostClassifier
+            Its parameters say when to stop.
+        stakes : TargetStakes
+            The subgroups with their allowed errors.
+        """
         patience: Any = clf.n_iter_no_change
         if patience == "auto":
             patience = IDLE_ROUNDS_ALLOWED

@@ -349,13 +349,7 @@ class Monitor:
         n = n_rows_of(X)
         if not n:
             raise ValueError("X has no rows")
-        earlier_names = {batch.name for batch in self.batches}
-        name = str(len(earlier_names) + 1 if name is None else name)
-        is_first_look = name not in earlier_names
-        if not is_first_look and name not in self.waiting:
-            raise ValueError(
-                f"batch {name!r} was given before, and none of its rows waits for its label"
-            )
+        name, is_first_look = self._named(name)
 
         classes = np.asarray(model.classes_)
         labels = label_numbers(y, classes, n)
@@ -397,6 +391,20 @@ class Monitor:
             given=given,
             model=model,
         )
+
+    def _named(self, name: str | None) -> tuple[str, bool]:
+        """Return the name of a batch, by default its number, and whether this is its first look.
+
+        Raise ValueError for an earlier batch without a row that waits for its label.
+        """
+        earlier_names = {batch.name for batch in self.batches}
+        name = str(len(earlier_names) + 1 if name is None else name)
+        is_first_look = name not in earlier_names
+        if not is_first_look and name not in self.waiting:
+            raise ValueError(
+                f"batch {name!r} was given before, and none of its rows waits for its label"
+            )
+        return name, is_first_look
 
     def _with_labels_so_far(
         self, name: str, rows: RowWords, has_label: Mask, classes: Labels

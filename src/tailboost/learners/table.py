@@ -286,6 +286,15 @@ def bin_cuts(
     Columns with at most ``max_bins`` distinct values have thresholds at all midpoints between neighbours, as
     in scikit-learn's trees. Other columns have midpoints at evenly spaced quantiles of the distinct rows. A
     row goes left of a threshold if its value is smaller. NaN and absent entries of a csr matrix are ignored.
+
+    Parameters
+    ----------
+    table : ndarray or csr matrix of float32, shape (n, d)
+        The rows.
+    max_bins : int
+        The most bins of a column.
+    hashes : ndarray of int, shape (n,), optional
+        Hashes that are equal for equal rows, if they are known.
     """
     if hashes is None:
         hashes = hash_rows(table)

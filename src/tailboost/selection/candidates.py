@@ -256,9 +256,20 @@ def ranges_of_actions(
 ) -> list[tuple[float, int]]:
     """Return the lower ends of the ranges of one group, from −∞, each with the number of its action.
 
-    The first ``n_actions`` actions are compared, for the rows of group ``place``. Expected costs are linear
+    Expected costs are linear
     in the probability of the second label, a monotone function of the score. So each action has one range.
     A search by intervals finds its ends with the costs of few rows.
+
+    Parameters
+    ----------
+    known : KnownScores
+        Scores with their groups and stratum probabilities.
+    candidate : Candidate
+        Its action costs give the answers.
+    place : int
+        Number of the group.
+    n_actions : int
+        How many of the first actions are compared.
     """
     rows = known.ascending[place]
     values = known.values[rows]

@@ -401,6 +401,13 @@ def expected_costs(probabilities: Singles, action_costs: Floats) -> Floats:
     """Return Σ_s p(s | x) Q[s, a] for each action, shape (A, n); for two actions their difference, (1, n).
 
     The sum runs stratum by stratum, so rounding in a row does not depend on the other rows.
+
+    Parameters
+    ----------
+    probabilities : ndarray of float32, shape (S, n)
+        Probability p(s | x) of each stratum in each row.
+    action_costs : ndarray of shape (S, A)
+        Cost Q of each action in each stratum.
     """
     costs = contrasts(action_costs)
     n = probabilities.shape[1]

@@ -695,6 +695,15 @@ def within_budget(pool: Pool, program: Program, error_budget: float | None) -> P
 
     The budget is the largest increase of the overall error above the error of the most accurate candidate. If
     rows may be deferred, only candidates within the limits on deferral count.
+
+    Parameters
+    ----------
+    pool : Pool
+        The candidates.
+    program : Program
+        The objective and the limits.
+    error_budget : float or None
+        Allowed increase of the overall error; None for no budget.
     """
     if error_budget is None:
         return program

@@ -77,6 +77,13 @@ def add_by_hedge(pool: Pool, program: Program) -> None:
 
     Hedge gives more weight to subgroups with larger rates. The overall error is a fixed share of the action
     costs, for each share of `ERROR_SHARES`.
+
+    Parameters
+    ----------
+    pool : Pool
+        The candidates, which gets these.
+    program : Program
+        Its objective is a largest rate.
     """
     data = pool.data.in_memory
     rows = program.matrix[program.limit_of_row == -1]
@@ -101,6 +108,13 @@ def first_candidates(data: AnySelectionData, program: Program) -> Pool:
     the subgroup weights of Hedge, with more weight for subgroups with larger rates (`add_by_hedge`).
 
     Candidates for more than `ROWS` rows are made on a sample. The undominated ones are counted on all rows.
+
+    Parameters
+    ----------
+    data : selection data
+        The rows in memory, or on the workers of a cluster.
+    program : Program
+        The objective, with limits on deferral if there are any.
     """
     sample = data.in_memory.thinned(ROWS)
     on_sample = program
@@ -132,12 +146,23 @@ def best_by_search(
     budgeted: bool = False,
     starts: int = STARTS,
 ) -> Best:
-    """Return the selection within limits, and add candidates to the pool if they can help.
+    """Return the selection within limits.
 
     First the best candidate without limits is tested: the rule of least expected cost or, for a largest rate,
     the best of the pool within the error budget. If it satisfies all limits, it is selected without a search.
-    The last limit is an error budget if ``budgeted``. ``starts`` is the number of candidates at the start of
-    a search.
+
+    Parameters
+    ----------
+    pool : Pool
+        The candidates so far, which gets further ones if they can help.
+    program : Program
+        The objective and the limits.
+    randomized : bool, default=False
+        Whether the rule may draw among several candidates.
+    budgeted : bool, default=False
+        Whether the last limit is an error budget.
+    starts : int
+        Number of candidates at the start of a search.
     """
     # The best rule for a ratio depends on the reached level. Only the growth finds this level.
     is_ratio = program.objective.rate.is_ratio and not program.objective.worst
@@ -165,7 +190,17 @@ def best_by_search(
 
 
 def _best_without_limits(pool: Pool, program: Program, *, budgeted: bool) -> int:
-    """Return the number of the best candidate within the limits on deferral and the error budget alone."""
+    """Return the number of the best candidate within the limits on deferral and the error budget alone.
+
+    Parameters
+    ----------
+    pool : Pool
+        The candidates, which gets further ones.
+    program : Program
+        The objective and the limits.
+    budgeted : bool
+        Whether the last limit is an error budget.
+    """
     kept_limits = [limit for limit in program.limits if limit.rate.needs_deferral]
     if budgeted:
         kept_limits.append(program.limits[-1])
@@ -315,6 +350,15 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
 
     Rows with the largest gain are deferred first. Answers to shadow prices defer too many or too few rows if
     a small change of a price moves many rows. Without a limit on deferral the candidate is unchanged.
+
+    Parameters
+    ----------
+    pool : Pool
+        Candidates on the rows that are counted.
+    program : Program
+        Its limits on deferral say how many rows may be deferred.
+    candidate : Candidate
+        The candidate whose cost of deferral changes.
     """
     if not program.caps_deferral:
         return candidate
@@ -508,6 +552,13 @@ def sweep(pool: Pool, program: Program) -> None:
     """Add the best threshold on each line from the first candidate towards a constant.
 
     For two classes without groups these lines contain all thresholds on the score.
+
+    Parameters
+    ----------
+    pool : Pool
+        The candidates, which gets further ones.
+    program : Program
+        The objective and the limits.
     """
     data = pool.data.in_memory
     action_costs = pool.candidates[0].action_costs
@@ -562,9 +613,20 @@ def descend(pool: Pool, program: Program, solution: Solution) -> None:
 def polish(pool: Pool, program: Program, number: int, charge: float) -> None:
     """Add a candidate with better thresholds, moved in one combination of groups after the other.
 
-    ``number`` is the candidate at the start. A violation of 1 costs ``charge``. For group-aware rules of two
+    For group-aware rules of two
     labels without limits on joined groups, no other thresholds keep the limits with a smaller objective.
     Nothing is added for more than `MOST_ANSWERS` actions.
+
+    Parameters
+    ----------
+    pool : Pool
+        The candidates, which gets further ones.
+    program : Program
+        The objective and the limits.
+    number : int
+        Number of the candidate at the start.
+    charge : float
+        Cost of a violation of 1.
     """
     data = pool.data.in_memory
     if data.strata.n_actions > MOST_ANSWERS:
@@ -689,6 +751,13 @@ class LineSearch:
 
         They are the rule with the least objective within the limits, and the one with the least charged
         objective.
+
+        Parameters
+        ----------
+        costs : ndarray
+            Action costs of the rule, as `contrasts`.
+        least_charged : float
+            The least objective so far, with a charge for violations.
         """
         data = self.pool.data.in_memory
         expected = expected_costs(data.probabilities, from_contrasts(costs))
@@ -733,7 +802,19 @@ class LineSearch:
 def _direction(
     costs: Floats, target_costs: Sequence[Floats], action: int, rng: np.random.Generator
 ) -> Floats:
-    """Return the change of an action's costs along a line, shape (S,): random, or towards target costs."""
+    """Return the change of an action's costs along a line, shape (S,): random, or towards target costs.
+
+    Parameters
+    ----------
+    costs : ndarray of shape (S, A')
+        Action costs of the rule at the start, as `contrasts`.
+    target_costs : sequence of such arrays
+        Action costs of other rules; none for random changes alone.
+    action : int
+        The action whose costs change.
+    rng : Generator
+        Draws the change.
+    """
     if target_costs and rng.random() < TOWARDS:
         return target_costs[int(rng.integers(len(target_costs)))][:, action] - costs[:, action]
     scale = np.abs(costs[:, action])

@@ -813,6 +813,13 @@ def why_useless(program: Program, selection: Best) -> str | None:
     A rule within limits is useless if more than 95 % of the rows get the same action. It is also useless if
     its objective is no better than the best random guess within the same limits and with no more deferral.
     Without limits a rule is useless if the objective, about one label, gives every row one answer.
+
+    Parameters
+    ----------
+    program : Program
+        The objective and the limits.
+    selection : Best
+        The selected candidates with their confusion counts.
     """
     strata = program.strata
     shares = selection.counts[: len(strata.mass)].sum(axis=0)

@@ -147,7 +147,17 @@ def mixture_path(
 def _solve(
     problem: TailGame, start: Floats | None, canonical: bool
 ) -> tuple[MixtureSolution, Floats]:
-    """Return the solution of the full problem, and its mixture in the reduced problem."""
+    """Return the solution of the full problem, and its mixture in the reduced problem.
+
+    Parameters
+    ----------
+    problem : TailGame
+        The reduced problem.
+    start : ndarray of shape (T,) or None
+        A mixture near the optimum, for speed.
+    canonical : bool
+        Whether the optimum with the least mean loss is wanted.
+    """
     optimum = _single_candidate(problem)
     if optimum is None or not optimum.closed:
         optimum = _first_closed(problem, start)
@@ -475,10 +485,7 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
     means = losses.expectations(problem.p)[candidates]
     preference = ((problem.candidates[candidates] + 1.0) / problem.full.shape[0]) ** 2
     costs = [np.append(means, 0.0), np.append(preference, 0.0)]  # η costs nothing
-    # Neighbouring units have similar losses, so the first conditions are spread over all units.
-    tied = np.flatnonzero(optimum.tied)
-    n_first = min(2 * candidates.size, tied.size)
-    units = tied[np.arange(n_first) * tied.size // max(n_first, 1)]
+    units = _spread_over(np.flatnonzero(optimum.tied), 2 * candidates.size)
     best: Floats | None = None
     for _ in range(50):
         matrix = _with_threshold(losses.columns(units)[:, candidates])
@@ -505,6 +512,12 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
             break
         units = np.append(units, violated[: 2 * candidates.size + 20])
     return best
+
+
+def _spread_over(units: Ints, n_most: int) -> Ints:
+    """Return at most so many units, evenly spread: neighbours have similar losses, and so conditions."""
+    n = min(n_most, units.size)
+    return units[np.arange(n) * units.size // max(n, 1)]
 
 
 def _most_violated(excess: Floats, lower: Floats, upper: Floats, units: Ints) -> Ints:

@@ -150,10 +150,20 @@ class TailGame:
         method: str,
         combined: Floats | None = None,
     ) -> Optimum:
-        """Return the optimum with the mixture λ, shape (T,), and the weights w, shape (n,).
+        """Return the optimum with a mixture and weights.
 
-        If None, ``w`` has the weights of the worst tail, and the losses ``combined`` of the mixture, shape
-        (n,), are computed. Complementary slackness marks the tied units and the candidates of other optima.
+        Complementary slackness marks the tied units and the candidates of other optima.
+
+        Parameters
+        ----------
+        lam : ndarray of shape (T,)
+            The mixture λ.
+        w : ndarray of shape (n,) or None
+            The weights of the units; None for those of the worst tail.
+        method : str
+            Name of the method in the result.
+        combined : ndarray of shape (n,), optional
+            The losses of the mixture, if they are known.
         """
         if combined is None:
             combined = self.losses.combine(lam)
