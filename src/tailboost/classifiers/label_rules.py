@@ -804,9 +804,8 @@ class LabelSelection:
             # The limits on rows are the last ones.
             pair_rates = np.array(rates_of_limits[len(rates_of_limits) - len(row_limits) :])
             row_rates = np.array([line.value for line in rules.lines if line.subgroup == ANY])
-            holds_rows_back = (pair_bounds < row_bounds) & ~(
-                pair_rates < pair_bounds * (1 - CLOSE)
-            )
+            is_used = ~(pair_rates < pair_bounds * (1 - CLOSE))  # also NaN, without a pair
+            holds_rows_back = (pair_bounds < row_bounds) & is_used
             has_room = row_rates < row_bounds * (1 - CLOSE)
             if excess == 0.0 and not (holds_rows_back & has_room).any():
                 break

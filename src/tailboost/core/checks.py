@@ -969,18 +969,33 @@ def positions(
         is_unknown = place < 0
     if np.any(is_unknown):
         unknown_values = sorted(set(values[is_unknown].tolist()), key=str)
-        listing = f"known are {known.tolist()[:NAMES_SHOWN]}"
-        if len(known) > NAMES_SHOWN:
-            listing += f" and {len(known) - NAMES_SHOWN} more"
-        pairs = _equal_as_text(unknown_values, known.tolist())
-        if pairs:
-            cure = f"they are of another type: map them, as in pd.Series(values).map({pairs})"
-        if len(unknown_values) == 1:
-            listing = did_you_mean(str(unknown_values[0]), map(str, known.tolist())) + listing
-        hints = [listing, alike([*unknown_values, *known.tolist()]), cure]
         sentence = f"{name} holds {fault}: {unknown_values[:5]}"
-        raise ValueError("; ".join([sentence, *filter(None, hints)]))
+        hints = _hints_on_unknown(unknown_values, known.tolist(), cure)
+        raise ValueError("; ".join([sentence, *hints]))
     return place.astype(np.intp, copy=False)
+
+
+def _hints_on_unknown(unknown: list[Any], known: list[Any], cure: str) -> list[str]:
+    """Return what helps to correct unknown labels or groups, for a message.
+
+    Parameters
+    ----------
+    unknown : list
+        The unknown values, sorted.
+    known : list
+        The known ones.
+    cure : str
+        The advice of the caller, "" for none; values of another type have their own.
+    """
+    listing = f"known are {known[:NAMES_SHOWN]}"
+    if len(known) > NAMES_SHOWN:
+        listing += f" and {len(known) - NAMES_SHOWN} more"
+    if len(unknown) == 1:
+        listing = did_you_mean(str(unknown[0]), map(str, known)) + listing
+    pairs = _equal_as_text(unknown, known)
+    if pairs:
+        cure = f"they are of another type: map them, as in pd.Series(values).map({pairs})"
+    return [hint for hint in (listing, alike([*unknown, *known]), cure) if hint]
 
 
 def _equal_as_text(unknown: list[Any], known: list[Any]) -> dict[Any, Any]:

@@ -435,12 +435,11 @@ class BoostSession(HistSession):
         held_out = fold >= 0
         if not held_out.any():
             return []
-        folds = []
-        for j in range(int(fold.max()) + 1):
-            fitted_rows = fold != j
-            if rows is not None:
-                fitted_rows &= rows
-            folds.append(self._growing_fold(fold == j, fitted_rows, weight, seed))
+        allowed = np.ones(len(fold), dtype=bool) if rows is None else rows
+        folds = [
+            self._growing_fold(fold == j, (fold != j) & allowed, weight, seed)
+            for j in range(int(fold.max()) + 1)
+        ]
         loss_weight = weight[held_out]
         if not loss_weight.any():  # the player weighs other rows alone
             loss_weight = np.ones(len(loss_weight))

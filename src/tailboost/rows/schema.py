@@ -627,27 +627,48 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
     columns = []
     converted = {}
     for j, name in enumerate(frame.columns):
-        column = frame.iloc[:, j]
-        schema = ColumnSchema(str(name), "number", str(column.dtype))
-        kind = dtype_kind(column.dtype)
-        if kind == "categories":
-            categories = list(column.dtype.categories)
-            n_present = int(column.count())
-            _warn_of_numbers(categories, n_present, name)
-            schema = _schema_of_text(schema, categories, n_present)
-        elif kind == "text":
-            present = column.dropna()
-            numbers = _numbers(present, name)
-            if numbers is None:
-                schema = _schema_of_text(schema, list(present.unique()), len(present))
-            else:
-                converted[j] = np.full(len(column), np.nan)
-                converted[j][column.notna().to_numpy()] = numbers
-                n_others = int(np.isnan(numbers).sum())
-                if n_others:
-                    schema = replace(schema, n_others=n_others, n_values=len(column))
+        schema, numbers = _learned_column(frame.iloc[:, j], name)
         columns.append(schema)
+        if numbers is not None:
+            converted[j] = numbers
     return TableSchema(tuple(columns)), _replaced(frame, converted)
+
+
+def _learned_column(column: Any, name: Any) -> tuple[ColumnSchema, Floats | None]:
+    """Return the schema of a column of a training table, and its numbers if they are spelled as text.
+
+    Parameters
+    ----------
+    column : Series of length n
+        The column.
+    name : object
+        Its name.
+
+    Returns
+    -------
+    schema : ColumnSchema
+    numbers : ndarray of shape (n,) or None
+        NaN for missing values and other texts; None if the column stays as it is.
+    """
+    schema = ColumnSchema(str(name), "number", str(column.dtype))
+    kind = dtype_kind(column.dtype)
+    if kind == "categories":
+        categories = list(column.dtype.categories)
+        n_present = int(column.count())
+        _warn_of_numbers(categories, n_present, name)
+        return _schema_of_text(schema, categories, n_present), None
+    if kind != "text":
+        return schema, None
+    present = column.dropna()
+    present_numbers = _numbers(present, name)
+    if present_numbers is None:
+        return _schema_of_text(schema, list(present.unique()), len(present)), None
+    numbers = np.full(len(column), np.nan)
+    numbers[column.notna().to_numpy()] = present_numbers
+    n_others = int(np.isnan(present_numbers).sum())
+    if n_others:
+        schema = replace(schema, n_others=n_others, n_values=len(column))
+    return schema, numbers
 
 
 def _schema_of_text(
