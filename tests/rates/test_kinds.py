@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -82,6 +83,13 @@ WITHOUT_LABELS = {"selected", "deferred", "representation", "answered 0"}
 OF_DEFERRAL = ("deferred", "told 0 or reviewed")
 #: Kinds with the rows of all subgroups in the denominator.
 ACROSS = ("representation",)
+#: Kinds with terms between 0 and 1.
+IN_PART = {
+    kind
+    for kind, terms in ROW.items()
+    for y, a in product((0, 1), (0, 1, DEFERRED))
+    if not set(terms(y, a, 1)) <= {0, 1}
+}
 BYS = [None, "class", "g", "group", "cell", ("class", "g")]
 
 
@@ -229,7 +237,7 @@ def test_errors_at_thresholds_are_what_rows_add(limit):
     strata, stratum = strata_of(rows)
     thresholds = np.array([-1.0, 2.5, 4.5, 9.0])
     kind, by = kind_of(limit.rate), "g" if limit.rate.by == "group" else limit.rate.by
-    whole = kind not in ("f_score", "cost")
+    whole = kind not in IN_PART
     for one in (limit, limit.rate >= 0.3):
         limited = limited_rates(one, strata, stratum)
         names, _ = strata.subgroups(limit.rate.by)
@@ -283,13 +291,10 @@ def as_rows(y, a, groups):
     return list(zip(y.tolist(), a.tolist(), groups["g"].tolist(), y.tolist(), np.ones(len(y)), strict=True))
 
 
-BETS = ("f_score", "cost")  # bounds by betting take seconds
-
-
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(kind, marks=[pytest.mark.slow] * (kind in BETS))
+        pytest.param(kind, marks=[pytest.mark.slow] * (kind in IN_PART))  # bounds by betting take seconds
         for kind in ROW
         if kind not in OF_DEFERRAL
     ],
@@ -312,7 +317,7 @@ def test_a_certified_rule_passes_the_test_of_its_rows(kind, by):
         top, bottom = counted(kind, by, bound.subgroup, answered)
         assert bound.estimate == pytest.approx(top / bottom)
         assert limit.keeps(bound.estimate, limit.bound)
-        if kind not in BETS:
+        if kind not in IN_PART:
             wrong, most = (top, limit.bound) if limit.from_above else (bottom - top, 1 - limit.bound)
             assert binom.cdf(wrong, bottom, most) <= 0.05
 
@@ -509,6 +514,28 @@ def test_rates_across_subgroups_are_not_compared(form, monkeypatch):
     right = ((g == "f") & (a == 1) & (y == 1)).sum()
     assert (bound.estimate, bound.n) == (pytest.approx(right / y.sum()), y.sum())
     assert binom.sf(right - 1, y.sum(), bound.lower) == pytest.approx(0.05 / 2)  # of two groups
+
+
+def test_rows_may_count_in_part_also_in_a_fixed_denominator(monkeypatch):
+    """Rows of the label count half: estimates, certificates and rechecks are ratios of sums, from 0 to 1."""
+
+    def half(y, a, k):
+        return 0.5 * (y == k and a != y), 0.5 if y == k else 1.0
+
+    table = Kind("half", lambda c: (0.5 * (c.of_class & c.wrong), 1.0 - 0.5 * c.of_class), labelled=True)
+    monkeypatch.setitem(KINDS, "half", table)
+    monkeypatch.setitem(ROW, "half", half)
+    rows = [(*row[:4], 1) for row in drawn(60, 2)]
+    y, a, groups, _ = columns(rows)
+    rate = rates.Rate("half", 1, by="class")
+    expected = {name: value("half", "class", name, rows) for name in (0, 1)}
+    assert rates.measure(rate, y, a, groups=groups)[1] == pytest.approx(expected[1])
+    certificate = tb.certify(a, None, y, rates=[rate], groups=groups)
+    for bound in certificate.bounds:
+        assert bound.estimate == pytest.approx(expected[bound.subgroup])
+        assert bound.lower <= bound.estimate <= bound.upper <= 1.0
+    again = certificate.recheck(None, y[:30], model=a[:30], groups={k: v[:30] for k, v in groups.items()})
+    assert again.bounds[1].estimate == pytest.approx(value("half", "class", 1, rows[:30]))
 
 
 @pytest.mark.slow

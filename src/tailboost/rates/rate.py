@@ -604,7 +604,9 @@ class Rate(Expression):
             return strata.cost_range
         if self.is_ratio:
             return 0.0, 1.0
-        numerator, _ = self.tables(strata)
+        numerator, denominator = self.tables(strata)
+        if _counts_in_part(denominator):
+            return 0.0, 1.0
         return float(numerator.min()), float(numerator.max())
 
     def scale(self, strata: Strata) -> float:
@@ -666,7 +668,7 @@ class Rate(Expression):
         if self.needs_costs and costs is None:
             raise ValueError(NEEDS_COSTS.format(self))
         low, high = self.range(strata)
-        rows_count_in_part = self.is_ratio and (actions.ndim == 2 or self.is_weighted)
+        is_drawn_ratio = self.is_ratio and actions.ndim == 2
         samples = []
         for name, top, bottom in zip(*self.by_subgroup(strata), strict=True):
             stratum_may_count = (bottom > 0).any(axis=1)
@@ -679,7 +681,7 @@ class Rate(Expression):
             else:
                 values = _at_actions(top, stratum[rows], actions[rows])
             sample = Sample(name, rows, values, low, high)
-            if rows_count_in_part:
+            if is_drawn_ratio or _counts_in_part(bottom):
                 sample = replace(sample, among=among[is_counted])
             samples.append(sample)
         return samples
@@ -723,6 +725,11 @@ class Rate(Expression):
         if self.complement:
             return f"1 - {call}"
         return call
+
+
+def _counts_in_part(denominators: Floats) -> bool:
+    """Return whether rows count with weights between 0 and 1: then the rate is no mean of their values."""
+    return bool(((denominators > 0.0) & (denominators < 1.0)).any())
 
 
 def _at_actions(table: Floats, line: Ints, actions: Any) -> Floats:
