@@ -225,6 +225,15 @@ class ErrorOfSteps:
         """Return the error on the selection data after the newest step.
 
         With ``best_prefix`` the rounds in use stay those of the smallest error so far.
+
+        Parameters
+        ----------
+        memory : Votes
+            The votes of the steps before.
+        pool : AdditivePool
+            The hypotheses, with the answers of the newest.
+        state : AdditiveState
+            State of the player, with the newest step.
         """
         assert pool.newest is not None
         votes = memory.votes.copy()

@@ -268,7 +268,18 @@ def play_steps(
 ) -> None:
     """Play the game of a weight player over rows, and give the classifier the weighted hypotheses.
 
-    The weights are the steps of the player, or those of the program ``refit``.
+    Parameters
+    ----------
+    fit : BoostingFit
+        The fit, with its classifier.
+    training : TrainingSet
+        The training rows.
+    learner : Whole or CrossFit
+        The base learner with its rows.
+    player : Additive
+        The weight player; its steps are the weights of the hypotheses.
+    refit : SoftMargin, optional
+        A program whose solution gives the weights instead.
     """
     clf = fit.classifier
     patience = clf.n_iter_no_change

@@ -116,6 +116,15 @@ def mixture_on_rows(clf: Any, arguments: Given, problem: Problem) -> Mixture:
 
     With a new objective, the classifier gets the names of the groups of the call. Training rows of the
     hypotheses bring a warning.
+
+    Parameters
+    ----------
+    clf : boosting classifier
+        The copy that will answer.
+    arguments : Given
+        The rows of the call.
+    problem : Problem
+        The objective within limits.
     """
     arguments.refuse("boosting")
     has_new_objective = problem.objective is not clf.selection_.problem.objective
@@ -167,7 +176,17 @@ def mixture_by_groups(clf: Any, groups: Groups, problem: Problem) -> Mixture:
 
 
 def reselect(clf: Any, arguments: Given, restated: Restated) -> None:
-    """Select the mixture anew in a copy of a classifier, for a call of `reweight`."""
+    """Select the mixture anew in a copy of a classifier, for a call of `reweight`.
+
+    Parameters
+    ----------
+    clf : boosting classifier
+        The copy that will answer.
+    arguments : Given
+        The rows of the call.
+    restated : Restated
+        What the call states anew.
+    """
     refuse("boosting", confidence=restated.confidence)
     problem = restated_problem(clf, arguments, restated)
     mixture = clf.selection_

@@ -439,9 +439,18 @@ def selected_on_part(
 def certified_on_rest(
     classifier: RobustMixtureClassifier, rows: Given, max_error: Stated = None, **options: Any
 ) -> Any:
-    """Return the certified classifier from `selected_on_part`; options as in `calibrate`.
+    """Return the certified classifier of a batch; further options as in `calibrate`.
 
     The classifier's records have the selecting and the certifying rows.
+
+    Parameters
+    ----------
+    classifier : RobustMixtureClassifier
+        The classifier from `selected_on_part`, with its limits.
+    rows : Given
+        The rows that certify.
+    max_error : as in `calibrate`, optional
+        What is to be certified, beside the limits of the classifier.
     """
     # Rows of one batch are different rows, also if a row of each part has the same content. So the
     # records of the selection are left out while the other rows certify.

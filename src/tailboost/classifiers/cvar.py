@@ -335,7 +335,21 @@ def play_for_vote(
     learner: Whole | CrossFit,
     game: Game,
 ) -> None:
-    """Play a game over rows; the classifier gets the even mixture of all rounds."""
+    """Play a game over rows; the classifier gets the even mixture of all rounds.
+
+    Parameters
+    ----------
+    clf : CVaRBoostClassifier or OCOBoostClassifier
+        The classifier that is fitted.
+    fit : BoostingFit
+        Its fit.
+    training : TrainingSet
+        The training rows.
+    learner : Whole or CrossFit
+        The base learner with its rows.
+    game : Game
+        The game.
+    """
     pool = Pool(learner.judged, training.n_classes, outlier_fraction=clf.outlier_fraction)
     problem = Problem(WorstRow(), randomized=True)
     mixture = Mixture(problem, pool, counts_of(clf, pool.rows), even=True)
@@ -350,7 +364,21 @@ def _game(
     learner: Whole | CrossFit,
     patience: int | None,
 ) -> Game:
-    """Return the game over rows, which does not watch an objective."""
+    """Return the game over rows, which does not watch an objective.
+
+    Parameters
+    ----------
+    clf : CVaRBoostClassifier or OCOBoostClassifier
+        The classifier that is fitted.
+    fit : BoostingFit
+        Its fit.
+    training : TrainingSet
+        The training rows.
+    learner : Whole or CrossFit
+        The base learner with its rows.
+    patience : int or None
+        Rounds without progress after which the game ends.
+    """
     clf._named = NamedSubgroups.of("class", training.rows, clf.classes_, groups=None)
     units = Units.samples(training.weight, learner.player_rows)
     return Game(

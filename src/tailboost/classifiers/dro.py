@@ -214,6 +214,15 @@ class DROBoostClassifier(AdditiveClassifier):
         """Set the radius δ of the ball: the stated one, or by `dro_radius` from the number of parameters d.
 
         A d that is not stated is the number of leaves of the first hypothesis. A stated radius needs no d.
+
+        Parameters
+        ----------
+        training : TrainingSet
+            The training rows.
+        learner : Whole or CrossFit
+            The base learner with its rows.
+        seed : int
+            Seed of the first fit.
         """
         self.effective_dim_ = None
         if not isinstance(self.radius, str):

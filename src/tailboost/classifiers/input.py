@@ -437,7 +437,17 @@ def read_training_set(
 def _labelled_table(
     classifier: Model, learner: Model, rows: Given
 ) -> tuple[Table, Labels, Any]:
-    """Return the table of a fit and its labels, both checked, and the schema of the table's columns."""
+    """Return the table of a fit and its labels, both checked, and the schema of the table's columns.
+
+    Parameters
+    ----------
+    classifier : classifier
+        Gets scikit-learn's attributes of a fit.
+    learner : estimator
+        The model that reads the table.
+    rows : Given
+        The rows of the fit as given.
+    """
     y = rows.y
     if y is None:
         raise ValueError(

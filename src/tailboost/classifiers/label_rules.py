@@ -333,6 +333,17 @@ class LabelRules:
         """Return the pairs of row and label of fresh rows, as keyword arguments of `tailboost.certify`.
 
         Rows without labels that are among those with labels are left out.
+
+        Parameters
+        ----------
+        X : table of n rows, or None
+            Rows with labels.
+        Y : table of shape (n, L)
+            Their labels as zeros and ones.
+        clusters : array-like of shape (n,) or None
+            Cluster of each row.
+        X_unlabeled : table of m rows, or None
+            Rows without labels.
         """
         if X is None and X_unlabeled is None:
             raise ValueError("X or X_unlabeled is needed: there is no row")
@@ -733,6 +744,15 @@ def _warn_of_missed_limits(rules: LabelRules) -> None:
 
 def _further_rows(column_names: Sequence[Any], X: Table, X_unlabeled: Table) -> Any:
     """Return the rows without labels that are no copies of rows with labels, by the columns of scores.
+
+    Parameters
+    ----------
+    column_names : sequence
+        Names of the columns of scores.
+    X : table of n rows
+        Rows with labels.
+    X_unlabeled : table of m rows
+        Rows without labels.
 
     Raises
     ------

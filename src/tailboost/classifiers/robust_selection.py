@@ -419,7 +419,21 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
 def predict_with_default(
     mix: Any, X: Table, groups: Groups, deferred: Any, default: Any
 ) -> Labels:
-    """Return the answers of a rule, the default to rows of an unknown group or none; see `predict`."""
+    """Return the answers of a rule, the default to rows of an unknown group or none; see `predict`.
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        A fitted classifier.
+    X : table of n rows
+        Features.
+    groups : array-like, table or name of a column
+        Groups of the rows.
+    deferred : label or None
+        Value for deferred rows, as in `predict`.
+    default : label, "human review" or None
+        Answer to rows of an unknown group.
+    """
     column = column_read(mix)
     if column is None:
         return mix.predict(X, groups=groups, deferred=deferred)

@@ -899,6 +899,15 @@ def errors_by_stage(stakes: TargetStakes, learner: Whole | CrossFit, seed: int) 
     """Return the errors of the subgroups at each stage of growth of the balanced model, shape (stages, m).
 
     The error is 0 in subgroups without rows to measure it.
+
+    Parameters
+    ----------
+    stakes : TargetStakes
+        The subgroups with the rows that measure them.
+    learner : Whole or CrossFit
+        The base learner with its rows.
+    seed : int
+        Seed of the fit.
     """
     errors = []
 

@@ -178,6 +178,17 @@ def _answered(model: Model, X: Table, y: Column, groups: Groups) -> Part | None:
     """Return what a certificate needs of a partition: see `Part`; None without rows.
 
     Features and hashes stay with the worker.
+
+    Parameters
+    ----------
+    model : classifier
+        The certified classifier.
+    X : table of n rows
+        Features of the partition.
+    y : array-like of shape (n,)
+        Its labels.
+    groups : array-like or None
+        Its groups.
     """
     check_indexes(X=X, y=y, groups=groups)
     n = n_rows_of(X)

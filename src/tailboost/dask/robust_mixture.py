@@ -241,7 +241,17 @@ def _answers(
 
 
 def _select(reader: _RemoteReader, blocks: list[tuple[Any, ...]], records: Records) -> None:
-    """Make candidates on a sample, and let the classifier select by their confusion counts on all rows."""
+    """Make candidates on a sample, and let the classifier select by their confusion counts on all rows.
+
+    Parameters
+    ----------
+    reader : _RemoteReader
+        The classifier with its problem, which reads partitions.
+    blocks : list of tuple
+        The partitions: probabilities, labels and further columns.
+    records : Records
+        What the models and the selection have read.
+    """
     mix = reader.mix
     sample: RowSample | None = _folded(blocks, partial(_sampled, reader), RowSample.merged)
     if sample is None:

@@ -411,7 +411,21 @@ def _unknown_row_words(
 def _changed_label_words(
     earlier: RowWords, look: RowWords, row: int, batch: str, classes: Sequence[Any]
 ) -> str:
-    """Return the error about used labels or costs of rows equal to row ``row``, which the look lacks."""
+    """Return the error about used labels or costs of rows equal to one row, which the look lacks.
+
+    Parameters
+    ----------
+    earlier : RowWords
+        The batch after its earlier looks.
+    look : RowWords
+        The rows of this look.
+    row : int
+        Number of the row in the look.
+    batch : str
+        Name of the batch.
+    classes : sequence
+        The labels.
+    """
     key = look.keys[row]
     used_labels = earlier.label_counts(key)
     del used_labels[0]  # waiting rows

@@ -951,7 +951,14 @@ def check_unlabeled(
 ) -> None:
     """Raise if the other arguments of a call exclude ``X_unlabeled``, its rows without labels.
 
-    Without ``expressions`` the call bounds errors, which need labels.
+    Parameters
+    ----------
+    model : classifier or array
+        What is certified, or an array of answers.
+    expressions : sequence of rates and limits
+        What is bounded; none for errors of all kinds, which need labels.
+    clusters, sample_weight : array-like or None
+        The arguments of the call.
     """
     facts = ["fresh", "X_unlabeled"]
     if not expressions:

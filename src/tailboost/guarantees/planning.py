@@ -415,10 +415,23 @@ def _rows_together(
     power: float,
     shares: Any,
 ) -> int | None:
-    """Return the rows with which all limits are certified together with probability ``power``.
+    """Return the rows with which all limits are certified together.
 
-    None for several limits without ``shares``: their rows are of different kinds. The probability of
+    None for several limits without shares: their rows are of different kinds. The probability of
     any failing certificate is at most the sum of the probabilities of the limits (union bound).
+
+    Parameters
+    ----------
+    plans : sequence of PlannedLimit
+        The limits with their expected rates.
+    procedures : sequence of (str, callable)
+        For each limit the name of its procedure, and the powers at numbers of rows.
+    by_limit : sequence of RowsForLimit
+        The rows that each limit needs alone.
+    power : float in (0, 1)
+        The wanted probability.
+    shares : as in `rows_needed`
+        Fractions of the rows in each subgroup; None if they are not stated.
     """
     if len(plans) == 1:
         return by_limit[0].total

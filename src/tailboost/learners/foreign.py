@@ -127,7 +127,18 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
     """Yield the same classifier after each stage of its growth.
 
     In a pipeline the last step grows, and the other steps are fitted once. Without `growth_parameter` there
-    is one stage. ``weights`` contains the sample weights under their name in ``fit``, or nothing.
+    is one stage.
+
+    Parameters
+    ----------
+    model : estimator
+        The learner, which is fitted in place.
+    X : table of n rows
+        Features.
+    y : ndarray of shape (n,)
+        Labels.
+    weights : dict
+        The sample weights under their name in ``fit``, or nothing.
     """
     if isinstance(model, Pipeline):
         name, final_step = model.steps[-1]
@@ -225,9 +236,20 @@ class SklearnSession:
     def _fitted(
         self, weight: Floats, seed: int, rows: Mask | None, grow_model: Any
     ) -> Iterator[Any]:
-        """Yield a clone after each stage of ``grow_model``, which is `grow` or `fit_whole`.
+        """Yield a clone after each stage of its growth.
 
         A learner without weights is fitted on a resample. Rows of one class give a constant.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n,)
+            Weights of the fit.
+        seed : int
+            Seed of the fit.
+        rows : mask of shape (n,) or None
+            The fitted rows; None for all.
+        grow_model : callable
+            `grow` or `fit_whole`.
         """
         index = rows_of_mask(np.arange(len(self.y)), rows)  # numbers of the fitted rows
         params: dict[str, Any] = {}
@@ -392,6 +414,15 @@ def model_probabilities(models: Iterable[Any], X: Table, n_classes: int) -> Iter
     """Yield the class probabilities of each base model, shape (n, K).
 
     Without `predict_proba` the predicted class has probability 1. Real values h give softmax(2h).
+
+    Parameters
+    ----------
+    models : iterable of base models
+        Their fitted classes are numbers.
+    X : table of n rows
+        Features.
+    n_classes : int
+        Number of classes K.
     """
     tables: dict[Any, Any] = {}
     for model in models:

@@ -202,7 +202,17 @@ class TableBayes(Refitted):
     """
 
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
-        """Fit the model to rows of at least two classes."""
+        """Fit the model to rows of at least two classes.
+
+        Parameters
+        ----------
+        opened : OpenTable
+            The training table, with its reader.
+        y : ndarray of int, shape (n,)
+            Class numbers.
+        weight : ndarray of shape (n,)
+            Weights; rows of weight 0 are left out.
+        """
         self.table_ = opened.reader
         used_rows = np.flatnonzero(weight)
         counts = _counts(opened.table[used_rows])

@@ -77,6 +77,15 @@ def between_classes(table: Table, y: Ints, weight: Floats) -> Floats:
 
     The fraction is a monotone function of the F statistic; 0 for constant columns. Missing values count as
     the mean.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n, d)
+        Numbers; NaN is missing.
+    y : ndarray of int, shape (n,)
+        Class numbers.
+    weight : ndarray of shape (n,)
+        Weights of the rows.
     """
     tiny = np.finfo(np.float64).tiny  # lower bound for sums, which may be 0
     is_missing = np.isnan(table)

@@ -174,7 +174,17 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
 
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
-        """Fit the classifier to weighted rows."""
+        """Fit the classifier to weighted rows.
+
+        Parameters
+        ----------
+        X : table of n rows
+            Features, also of text and with missing values.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights; 1 by default.
+        """
         classes, index = np.unique(y, return_inverse=True)
         if sample_weight is None:
             weight = np.ones(len(index))

@@ -430,7 +430,19 @@ class ErrorScorer(BaseEstimator):
     def score(
         self, estimator: Model, X: Table, y: Column, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the negative error: greater is better."""
+        """Return the negative error: greater is better.
+
+        Parameters
+        ----------
+        estimator : classifier
+            The fitted classifier.
+        X : table of n rows
+            Features.
+        y : array-like of shape (n,)
+            True labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        """
         if self.alpha is None and not self.expected:
             return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
         distribution = answer_shares(estimator, X)

@@ -259,7 +259,18 @@ def _withheld(
 ) -> dict[str, Mask]:
     """Return the reasons for which subgroups have no interval, each with a mask of them, shape (m,).
 
-    ``rows`` are the effective rows; the other parameters are as in `CountedRate.from_counts`.
+    Parameters
+    ----------
+    rate : Rate
+        The rate of m subgroups.
+    strata : Strata
+        The strata of the counted rows.
+    counts : ndarray of shape (W, A)
+        Confusion counts of the rule.
+    rows : ndarray of shape (m,)
+        Effective rows behind each rate.
+    refit_share : float
+        Standard deviation under a refit, as a share of the range; NaN if it is unknown.
     """
     m = len(rows)
     return {

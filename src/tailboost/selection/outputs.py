@@ -382,6 +382,15 @@ class Models:
         """Return models of which only the probabilities are known, an array of shape (n, M, K).
 
         This array takes the place of X, see `stacked`.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the M models.
+        classes : ndarray of shape (K,)
+            The labels.
+        average : Average, optional
+            Weights of the models; equal ones by default.
         """
         models = [
             FrozenEstimator(GivenProbabilities(name, i, classes))

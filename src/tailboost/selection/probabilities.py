@@ -56,7 +56,21 @@ class GroupModel:
     def fit(
         cls, X: Table, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int
     ) -> GroupModel:
-        """Return the model fitted on rows of classes ``y`` and groups ``group``, with positive weights."""
+        """Return the model fitted on some rows.
+
+        Parameters
+        ----------
+        X : table of n rows
+            Features.
+        y : ndarray of int, shape (n,)
+            Class numbers.
+        group : ndarray of int, shape (n,)
+            Group numbers.
+        weight : ndarray of shape (n,)
+            Positive weights.
+        n_classes, n_values : int
+            Numbers of classes and of groups, also of those without a row.
+        """
         present, index = distinct_and_places(group)
         model = None
         numeric = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
@@ -77,7 +91,18 @@ class GroupModel:
     def out_of_fold(self, X: Table, y: Ints, group: Ints, weight: Floats, fold: Ints) -> Floats:
         """Return p(g | x, y) of the rows of the fit, each by a model of other folds, as `predict`.
 
-        ``fold`` has the number of each row's fold. If all rows are in one fold, this model serves.
+        Parameters
+        ----------
+        X : table of n rows
+            Features of the rows of the fit.
+        y : ndarray of int, shape (n,)
+            Class numbers.
+        group : ndarray of int, shape (n,)
+            Group numbers.
+        weight : ndarray of shape (n,)
+            Positive weights.
+        fold : ndarray of int, shape (n,)
+            Number of each row's fold. If all rows are in one fold, this model serves.
         """
         probabilities = np.empty((self.n_classes, self.n_values, len(y)))
         for number in np.unique(fold):
@@ -108,6 +133,15 @@ def with_class(X: Table, y: Ints, n_classes: int) -> Any:
 
     A data frame stays a data frame, with new names, and a sparse matrix stays sparse. Other arrays become
     matrices.
+
+    Parameters
+    ----------
+    X : table of n rows
+        Features.
+    y : ndarray of int, shape (n,)
+        Class numbers.
+    n_classes : int
+        Number of classes K.
     """
     classes = np.arange(n_classes)
     if n_classes == 2:

@@ -578,7 +578,17 @@ class Rule(StoredRule):
     def _sql_of_costs(
         self, part: RulePart, g: int, probability: Mapping[str, Sequence[str]]
     ) -> list[str]:
-        """Return the expected cost of each action as an SQL expression without terms of cost 0."""
+        """Return the expected cost of each action as an SQL expression without terms of cost 0.
+
+        Parameters
+        ----------
+        part : RulePart
+            The part of the rule.
+        g : int
+            Number of the group.
+        probability : dict of str to list of str
+            SQL expressions of the probabilities by model.
+        """
         assert part.action_costs is not None
         action_costs = np.asarray(part.action_costs[g])
         if not part.weights:
@@ -597,7 +607,17 @@ class Rule(StoredRule):
     def _sql_of_mass(
         self, part: RulePart, k: int, probability: Mapping[str, Sequence[str]]
     ) -> str:
-        """Return the SQL expression of exp(z_k), without a logarithm for one model of weight 1."""
+        """Return the SQL expression of exp(z_k), without a logarithm for one model of weight 1.
+
+        Parameters
+        ----------
+        part : RulePart
+            The part of the rule.
+        k : int
+            Number of the class.
+        probability : dict of str to list of str
+            SQL expressions of the probabilities by model.
+        """
         if list(part.weights.values()) != [1.0]:
             return f"exp({self._sql_of_log(part, k, probability)})"
         (model,) = part.weights

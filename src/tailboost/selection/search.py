@@ -724,7 +724,15 @@ class LineSearch:
     best_inside: float = np.inf
 
     def starts(self, first: Sequence[int], n_starts: int) -> list[int]:
-        """Return the numbers of the first candidates, and of the best by objective and violations."""
+        """Return the numbers of the first candidates, and of the best by objective and violations.
+
+        Parameters
+        ----------
+        first : sequence of int
+            Numbers of candidates that come first.
+        n_starts : int
+            The most numbers.
+        """
         values, violations = self.program.evaluate(self.pool.all_counts)
         charged = values + self.charge * violations
         ranked = np.argsort(charged, kind="stable")[:n_starts].tolist()

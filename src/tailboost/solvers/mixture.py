@@ -585,10 +585,19 @@ def lexicographic_vertex(
 ) -> Floats | None:
     """Return a vertex of {x: lower ≤ matrix x ≤ upper} with the least cost, for each cost in turn.
 
-    ``matrix`` has shape (m, N), the bounds (m,), x and each cost (N,). All entries of x except the last are
-    non-negative. After each cost, columns and rows with a non-zero dual are fixed. The next cost then moves
-    along the optimal face exactly, without a tolerance on the objective. Return None if the first program has
-    no optimum, as for an empty set; if a later one has none, return the vertex before.
+    All entries of x, shape (N,), except the last are non-negative. After each cost, columns and rows with a
+    non-zero dual are fixed. The next cost then moves along the optimal face exactly, without a tolerance on
+    the objective. Return None if the first program has no optimum, as for an empty set; if a later one has
+    none, return the vertex before.
+
+    Parameters
+    ----------
+    costs : sequence of ndarray of shape (N,)
+        The costs, the first one first.
+    matrix : ndarray of shape (m, N)
+        Coefficients of the constraints.
+    lower, upper : ndarray of shape (m,)
+        Bounds of the constraints.
     """
     n_columns = matrix.shape[1]
     lower = lower.copy()

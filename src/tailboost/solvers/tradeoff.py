@@ -301,7 +301,17 @@ def _below_chord(point: _CurvePoint, left: _CurvePoint, slope: float) -> float:
 def _chain(
     frontier: _Frontier, tolerance: float, max_points: int
 ) -> tuple[list[_CurvePoint], float]:
-    """Return points of the curve in order, and the largest distance of the curve below their chords."""
+    """Return points of the curve in order, and the largest distance of the curve below their chords.
+
+    Parameters
+    ----------
+    frontier : _Frontier
+        Finds the points of the curve that touch a line.
+    tolerance : float
+        Largest distance of the curve below its chords at which refinement ends.
+    max_points : int
+        The most points.
+    """
     least_cvar, _ = frontier.touching(0.0)
     chain = [frontier.start(), least_cvar]
     # Between two neighbours the curve lies at most ``slack`` below their chord; 0 marks a finished part.

@@ -128,7 +128,21 @@ def worst_case_weights(
 def _worst_case(
     values: Floats, p: Floats, uncertainty: Uncertainty, radius: float, smoothing: float
 ) -> WorstCaseSolution:
-    """Return the weights of `worst_case_weights` for checked losses and a positive base measure."""
+    """Return the weights of `worst_case_weights` for checked losses and a positive base measure.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Loss of each row.
+    p : ndarray of shape (n,)
+        Positive base measure, of sum 1.
+    uncertainty : str
+        Name of the ball, a key of `BALLS`.
+    radius : float
+        Its radius.
+    smoothing : float
+        Temperature σ of the smoothing; 0 for none.
+    """
     ball = BALLS[uncertainty]
     top = float(values.max())
     scale = top - float(values.min())
@@ -355,6 +369,19 @@ def _smoothed(
 
     Without a ball, the maximiser is p tilted at temperature σ. If this tilt is outside of the KL ball, the
     ball decides the temperature. If the tilt exceeds some caps, w_i = min(p_i/α, κ p_i e^(ℓ_i/σ)).
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Loss of each row.
+    p : ndarray of shape (n,)
+        Positive base measure, of sum 1.
+    uncertainty : str
+        Name of the ball.
+    radius : float
+        Its radius.
+    smoothing : float
+        Temperature σ, above 0.
     """
     top = float(values.max())
     losses = values - top
