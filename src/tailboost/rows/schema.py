@@ -256,27 +256,15 @@ class TableSchema:
         UserWarning
             If a table of at least 20 rows has columns with only missing values.
         """
-        pandas = import_pandas("TableSchema")
         refuse_arrays(frame)
         if not all(isinstance(name, str) for name in frame.columns):
             frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        changes = []
         self._refuse_missing_columns(frame)
-        # Number columns are converted together: one by one the conversion takes longer than most models.
-        dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
-        number_names = []
-        for column in self.columns:
-            if column.kind == "number" and is_plain(dtypes[column.name], "number"):
-                number_names.append(column.name)
-        number_columns = frame
-        if number_names != frame.columns.tolist():
-            number_columns = frame[number_names]
-        numbers = number_columns.to_numpy(dtype=np.float64)
-        for j in np.flatnonzero(np.isinf(numbers).any(axis=0)).tolist():
-            _refuse_infinite(numbers[:, j], number_names[j])
-        table = pandas.DataFrame(numbers, columns=number_names, index=frame.index)
+        table = self._plain_numbers(frame)
+        names_of_numbers = set(table.columns)
+        changes = []
         for j, column in enumerate(self.columns):
-            if column.name in number_names:
+            if column.name in names_of_numbers:
                 continue
             read_column: Callable[[Column, ColumnSchema], tuple[Any, str]] = _numbers_of
             if column.kind == "text":
@@ -288,6 +276,27 @@ class TableSchema:
         _warn_of_changes(changes)
         warn_of_empty_columns(table)
         return table
+
+    def _plain_numbers(self, frame: Any) -> Any:
+        """Return the columns of numbers that the frame has as numbers, as a data frame of float64.
+
+        They are converted together: one by one the conversion takes longer than most models. Raise ValueError
+        for infinite numbers.
+        """
+        pandas = import_pandas("TableSchema")
+        dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
+        names = [
+            column.name
+            for column in self.columns
+            if column.kind == "number" and is_plain(dtypes[column.name], "number")
+        ]
+        number_columns = frame
+        if names != frame.columns.tolist():
+            number_columns = frame[names]
+        numbers = number_columns.to_numpy(dtype=np.float64)
+        for j in np.flatnonzero(np.isinf(numbers).any(axis=0)).tolist():
+            _refuse_infinite(numbers[:, j], names[j])
+        return pandas.DataFrame(numbers, columns=names, index=frame.index)
 
     def _refuse_missing_columns(self, frame: Any) -> None:
         """Raise ValueError if the columns of a later table lack a feature."""

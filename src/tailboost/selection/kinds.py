@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Stated, Table
+from tailboost.core.array_types import Floats, Hashes, Ints, Stated, Table
 from tailboost.core.checks import take
 from tailboost.rates import InfeasibleLimitsError
 from tailboost.rows.fingerprints import hash_rows, stratified_places
@@ -99,21 +99,16 @@ class CrossFit:
         if costs is not None:
             costs = costs[compared]
         stratum = labelled.stratum[compared]
-
-        is_second = (
-            stratified_places(hash_rows(contents), stratum, outputs.rows.weight) % 2 == 1
-        )
-        first_half = np.flatnonzero(~is_second)
-        second_half = np.flatnonzero(is_second)
-        n_in_halves = len(np.unique(np.column_stack([stratum, is_second]), axis=0))
-        if n_in_halves < 2 * len(np.unique(stratum)):
+        rows_of_halves = _halves(hash_rows(contents), stratum, outputs.rows.weight)
+        if rows_of_halves is None:
             return None
 
+        one, other = rows_of_halves
         half_of = partial(_half, problem, outputs=outputs, X=X, costs=costs)
         halves = []
         for engine in engines:
-            first = half_of(engine, selects=first_half, held_out=second_half)
-            second = half_of(engine, selects=second_half, held_out=first_half)
+            first = half_of(engine, selects=one, held_out=other)
+            second = half_of(engine, selects=other, held_out=one)
             halves.append((first, second))
 
         base = outputs.rows.base
@@ -148,6 +143,25 @@ class CrossFit:
         pool = Pool(self.data)
         number = pool.enter(KnownActions(actions), actions)
         return Comparison(pool, program, Best.alone(program, number, pool.counts[number]))
+
+
+def _halves(hashes: Hashes, stratum: Ints, weight: Floats) -> tuple[Ints, Ints] | None:
+    """Return the numbers of the rows of two halves; None if a half has no row of some stratum.
+
+    Parameters
+    ----------
+    hashes : ndarray of int, shape (n,)
+        Hashes of the rows: rows of equal content are in the same half.
+    stratum : ndarray of int, shape (n,)
+        Stratum of each row.
+    weight : ndarray of shape (n,)
+        Weights of the rows.
+    """
+    is_second = stratified_places(hashes, stratum, weight) % 2 == 1
+    n_in_halves = len(np.unique(np.column_stack([stratum, is_second]), axis=0))
+    if n_in_halves < 2 * len(np.unique(stratum)):
+        return None
+    return np.flatnonzero(~is_second), np.flatnonzero(is_second)
 
 
 def _half(
