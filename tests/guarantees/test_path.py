@@ -213,6 +213,20 @@ def test_limits_out_of_reach_of_the_selecting_rows_spend_no_attempt():
     assert str(certified.certificate_) == str(alone.certificate_)
 
 
+def test_few_right_answers_of_a_group_are_no_precision_kept_by_construction():
+    """Even without an error no test of 92 % passes with 35 rows: .92^35 = .054, and a group has about 2."""
+    rng = np.random.default_rng(0)
+    g = rng.choice(list("abcde"), 6_000, p=[0.5, 0.2, 0.15, 0.1, 0.05])
+    z = rng.normal(size=6_000)
+    y = (rng.random(6_000) < 1 / (1 + np.exp(2.0 - 2.0 * z))).astype(int)
+    noise = np.select([g == "d", g == "e"], [2.2, 1.6], 0.9) * rng.normal(size=6_000)
+    score = 1 / (1 + np.exp(2.0 - 2.0 * z - noise))
+    limits = ["precision(1, by=g) >= 92%"]
+    with pytest.raises(tb.NotCertifiedError, match="no attempt is spent") as refused:
+        tb.calibrate(tb.Scores("p", 1), pd.DataFrame({"p": score}), y, groups={"g": g}, limits=limits)
+    assert refused.value.attempts == ()
+
+
 def test_a_batch_with_limits_out_of_reach_names_the_rows_that_selected():
     table, y, g = drawn_scores(8_000, 0)
     with pytest.raises(

@@ -204,13 +204,13 @@ class TighterRules:
     def least_power(self, selection: Any) -> float:
         """Return the smallest predicted probability of a certificate of one rate, at most 1.
 
-        Rates without a counted row are passed over: they may be kept by construction.
+        Rates of which no row may count against the limit are passed over: they may be kept by construction.
         """
         powers = (power for power, is_counted in self.powers(selection) if is_counted)
         return min(powers, default=1.0)
 
     def powers(self, selection: Any) -> Iterator[tuple[float, bool]]:
-        """Yield the predicted probability of certifying of each rate, and whether a row counts against it."""
+        """Yield the predicted probability of certifying each rate, and whether a row may count against it."""
         lines = {(line.rate, line.subgroup, line.sense): line for line in selection.estimates}
         for limit, ratio in zip(self.limits, self.ratios, strict=True):
             for stated in self.plain.estimates:
@@ -237,7 +237,12 @@ def _any_may_differ(rate_lines: Sequence[Any]) -> bool:
 
 
 def _counts_against(line: Any, limit: Limit) -> bool:
-    """Return whether a row counts against a limit; False for a rate without rows."""
+    """Return whether a row counts against a limit, or may count; False for a rate without rows.
+
+    Of a precision each row with the answer may count: 3 right answers of 3 are luck, and no construction.
+    """
+    if limit.rate.is_share and limit.rate.is_ratio:
+        return bool(line.rows > 0)
     if limit.rate.is_share:
         return bool(limit.against(line.value) > 0.0)
     return bool(line.high > line.low)
