@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.certifiable import certifiable_limit
+from tailboost.guarantees.certifiable import GROWTHS, certifiable_limits, least_growth, level_of_more_rows
 from tailboost.guarantees.limited_rates import power_of_shares
 from tailboost.guarantees.thresholds import ThresholdPath, ThresholdTests, limited_rates
 from tailboost.rates import checked_limits
@@ -141,21 +141,59 @@ def test_a_threshold_without_rows_does_not_pass_and_ends_the_sequence():
     assert tests.n_passed(path, [rate], 0.05) == 0
 
 
-def test_groups_divide_the_level_of_their_sequences():
-    """No row errs with the answer 1: .7^9 = .0404 and .7^10 = .0282 are above half of .05."""
-    n_fresh = {9: False, 10: False, 11: True}  # .7^11 = .0198
-    for n, passes in n_fresh.items():
-        rows = np.zeros(300), np.repeat([0, 1], 150), np.ones(300, dtype=int)
-        fresh = np.zeros(2 * n), np.repeat([0, 1], n), np.ones(2 * n, dtype=int)
-        limits = [rates.error(by="g") <= 0.3]
-        certified, _ = procedure(limits, rows, fresh).thresholds(0.05)
-        assert (certified is not None) == passes
-
-
 def without_error(sizes):
     """Return scores, groups and labels of two groups with so many rows, all with label 1."""
     n = sum(sizes)
     return np.zeros(n), np.repeat([0, 1], sizes), np.ones(n, dtype=int)
+
+
+def test_groups_divide_the_level_of_their_sequences():
+    """No row errs with the answer 1: .7^10 = .0282 is above half of .05, and .7^11 = .0198 below."""
+    for n, passes in {10: False, 11: True}.items():
+        tests = procedure(PRECISION, without_error((150, 150)), without_error((n, n)))
+        certified, _ = tests.thresholds(0.05)
+        assert (certified is not None) == passes
+
+
+def test_groups_that_must_pass_have_the_whole_level_each():
+    """No row errs with the answer 1: .7^8 = .0576 is above .05, and .7^9 = .0404 below."""
+    for n, passes in {8: False, 9: True}.items():
+        limits = [rates.error(by="g") <= 0.3]
+        certified, _ = procedure(limits, without_error((150, 150)), without_error((n, n))).thresholds(0.05)
+        assert (certified is not None) == passes
+
+
+@pytest.mark.parametrize("passing", [0, 1, 2])
+def test_groups_that_must_pass_certify_no_broken_limit_at_the_boundary(passing):
+    """In other groups than the passing ones every threshold errs in half of the rows, just above the limit."""
+    rng, draws, false = np.random.default_rng(passing), 250, 0
+    for _ in range(draws):
+        rows = []
+        for n in (150, 450):
+            g, y = rng.integers(3, size=n), rng.integers(2, size=n)
+            s = np.where(g < passing, 10.0 * y, rng.integers(0, 20, n))
+            rows.append((s, g, y))
+        tests = procedure([rates.error(by="g") <= 0.4999], *rows, groups=3)
+        false += tests.thresholds(0.05)[0] is not None
+    assert binom.sf(false - 1, draws, 0.05) >= 0.001
+
+
+def test_if_all_groups_that_must_pass_do_each_goes_on_at_its_own_level(monkeypatch):
+    """Numbers of thresholds that pass at the whole level and at half of it, in both groups."""
+    rows = draw(600, np.random.default_rng(0), share=(0.5, 0.5))
+    tests = procedure([rates.error(by="g") <= 0.45], rows, rows)
+    paths, levels = tests.paths_and_levels(0.05)
+    assert levels.tolist() == [0.025, 0.025]
+    for numbers in product(range(3), repeat=4):
+        passed = dict(zip(product((0.025, 0.05), range(2)), numbers, strict=True))
+        monkeypatch.setattr(
+            ThresholdTests, "n_passed", lambda self, path, rates, level: passed[level, path.place]
+        )
+        certified, _ = tests.thresholds(0.05)
+        assert (certified is None) == (min(numbers[2:]) == 0)
+        if certified is not None:
+            for path, n, threshold in zip(paths, numbers, certified, strict=False):
+                assert threshold in path.thresholds[: max(1, n)]
 
 
 def test_a_group_with_too_few_rows_leaves_its_level_to_the_others():
@@ -342,32 +380,53 @@ def test_sequences_start_where_a_certificate_is_likely_with_few_selection_rows()
     assert certified >= 10
 
 
-def test_a_refused_precision_names_the_level_that_such_rows_could_certify():
-    """Two declared attempts have the same level, so the same rows tell whether the sentence is true."""
-    s, _, y = draw(1200, np.random.default_rng(0))
-    score = tb.Scores(0, label=1, kind="logit")
-    tuned = tb.tune(score, s[:400, None], y[:400], limits=["precision(1) >= 70%"])
+def test_new_rows_pass_with_the_limit_that_a_refusal_names():
+    """The advice has a probability of about .8; 5 of 8 is below it with a probability of .02."""
+    n_passed = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        s, _, y = draw(1200, rng)
+        score = tb.Scores(0, label=1, kind="logit")
+        with pytest.raises(tb.NotCertifiedError) as caught:
+            tb.calibrate(score, s[:, None], y, limits=["precision(1) >= 99%"])
+        (named,) = re.findall(r"as many with limits=\[.precision\(1\) >= ([\d.]+)%.\]", str(caught.value))
+        assert 60 < float(named) < 99
+        s, _, y = draw(1200, rng)
+        limits = [f"precision(1) >= {named}%"]
+        try:
+            tb.calibrate(score, s[:, None], y, limits=limits, previous=caught.value)
+        except tb.NotCertifiedError:
+            continue
+        n_passed += 1
+    assert n_passed >= 5
 
-    def calibrated(bound):
-        new = copy.deepcopy(tuned)
-        limits = [f"precision(1) >= {bound}%"]
-        return tb.calibrate(new, s[400:, None], y[400:], limits=limits, attempts=2)
 
-    with pytest.raises(tb.NotCertifiedError) as caught:
-        calibrated(99)
-    (named,) = re.findall(r"could certify about precision\(1\) >= ([\d.]+)%: an estimate", str(caught.value))
-    assert 60 < float(named) < 99
-    assert calibrated(named).certificate_.certified
-    with pytest.raises(tb.NotCertifiedError):
-        calibrated(float(named) + 1)
+@pytest.mark.parametrize("growth", GROWTHS[::3])
+def test_if_these_rows_pass_at_the_level_new_rows_pass_with_probability_08(growth):
+    """Statistics of normal tests of one true mean, any as likely as another; those of these rows at the level."""
+    rng = np.random.default_rng(0)
+    at_level = norm.isf(level_of_more_rows(0.01, growth))
+    means = at_level + rng.normal(size=100_000)  # given the statistic of these rows
+    passes = np.sqrt(growth) * means + rng.normal(size=100_000) >= norm.isf(0.01)
+    assert passes.mean() == pytest.approx(0.8, abs=0.01)
 
 
-def test_no_level_is_named_for_one_of_several_limits():
-    """Without the refused limit the others would choose another rule."""
+def test_the_fewest_rows_that_would_do_are_named():
+    assert least_growth(lambda growth: growth >= 4.5) == 5.0
+    assert least_growth(lambda growth: True) == 1.0
+    assert least_growth(lambda growth: False) is None
+
+
+def test_each_missed_limit_has_its_tightest_certified_level_beside_the_others():
     limits = checked_limits(["precision(1) >= 90%", "deferred <= 20%"])
-    refused = SimpleNamespace(certified=False)
-    assert certifiable_limit(limits, [[refused], []], lambda _: True) is None
-    assert certifiable_limit(limits[:1], [[refused]], lambda _: True) is not None
+    missed, kept = SimpleNamespace(certified=False), SimpleNamespace(certified=True)
+
+    def is_certified(tried):
+        return tried[0].bound <= 0.8 and tried[1].bound <= 0.3
+
+    ((precision, deferral),) = certifiable_limits(limits, [[missed], [kept]], is_certified)
+    assert (precision.bound, deferral) == (0.8, limits[1])
+    assert list(certifiable_limits(limits, [[kept], [missed]], is_certified)) == []
 
 
 def test_a_refusal_of_one_threshold_names_the_call_that_certifies():

@@ -23,7 +23,12 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import as_typed, did_you_mean, limits_as_typed
-from tailboost.guarantees.certifiable import MOST_ROWS_TRIED, certifiable_limit
+from tailboost.guarantees.certifiable import (
+    MOST_ROWS_TRIED,
+    certifiable_limits,
+    least_growth,
+    level_of_more_rows,
+)
 from tailboost.guarantees.certificates import (
     OVERALL_PRICE,
     Certificate,
@@ -69,6 +74,7 @@ from tailboost.guarantees.ranks import Ranks
 from tailboost.guarantees.ranks_and_test import RanksAndTest
 from tailboost.guarantees.rate_bounds import (
     CONSTANT,
+    POWER,
     CertifiedBound,
     RateFamily,
     Shortfall,
@@ -1096,11 +1102,9 @@ def refusal(
         selected = {
             (line.rate, line.subgroup): line.value for line in result.answered.model.rates_
         }
-        shortfalls = shortfalls_of(families, result.answered, level, next_level, selected)
+        shortfalls = shortfalls_of(families, result, level, next_level, selected)
         if shortfalls:
-            bounds_by_limit = [
-                with_kept(limit_bounds([family], level), result.answered) for family in families
-            ]
+            bounds_by_limit = [tested_bounds(family, result, level) for family in families]
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration)
 
     for cure in _group_cure(calibration.limits, calibration.fresh.model):
@@ -1160,35 +1164,72 @@ def _shortfall_words(
         words += " Numbers of rows are about this rule; another rule may need fewer."
 
     words += "".join(f" {sentence}" for sentence in better_answer(bounds, answered))
-    certifiable = certifiable_limit(
-        limits,
-        bounds_by_limit,
-        lambda looser: calibration.would_certify(looser, calibration.next_level),
+    part = min(result.parts.values(), default=1.0)
+    return words + _what_would_help(bounds_by_limit, calibration, part)
+
+
+def _what_would_help(
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]], calibration: Calibration, part: float
+) -> str:
+    """Return a line on more rows, looser limits or fewer groups that new rows would certify; "" without one.
+
+    Estimates on these rows: the same procedure certifies there at a level with room for noise, see
+    `level_of_more_rows`.
+
+    Parameters
+    ----------
+    bounds_by_limit : sequence of sequence of CertifiedBound
+        The bounds of the tested rule.
+    calibration : Calibration
+        The refused attempt.
+    part : float in (0, 1]
+        The smallest part of the level for a test.
+    """
+    limits = calibration.limits
+    level = calibration.next_level
+
+    def level_on_these_rows(growth: float) -> float:
+        return level_of_more_rows(part * level, growth) / part
+
+    growth = least_growth(
+        lambda growth: calibration.would_certify(limits, level_on_these_rows(growth))
     )
-    certifiable_texts = [] if certifiable is None else [f"about {certifiable.text}"]
-    others = []
+    ways = []
+    if growth is not None and growth > 1.0:
+        n_rows = len(calibration.fresh)
+        ways.append(f"about {growth:g} times the {n_rows:,} certifying rows")
+
+    def as_many_would_do(other_limits: list[Limit]) -> bool:
+        return calibration.would_certify(other_limits, level_on_these_rows(1.0))
+
     missed = [
         (bound, limit)
         for limit, bounds_of_limit in zip(limits, bounds_by_limit, strict=True)
         for bound in bounds_of_limit
         if bound.certified is False
     ]
-    level = calibration.next_level
+    other_limits = []
     if all(has_few_rows(bound.n, bound.target, limit, level) for bound, limit in missed):
         others = limits_without({bound.title for bound, _ in missed}, limits, calibration.fresh)
-    if others and calibration.would_certify(others, level):
-        certifiable_texts.append(limits_as_typed([limit.text for limit in others]))
-    if certifiable_texts:
-        words += (
-            f"\nAs many new rows could certify {', or '.join(certifiable_texts)}: an estimate on "
-            "these rows, at the error probability of the next attempt."
-        )
-    return words
+        if others and as_many_would_do(others):
+            other_limits.append(others)
+    if not other_limits:
+        other_limits += certifiable_limits(limits, bounds_by_limit, as_many_would_do)
+    ways += [
+        f"as many with {limits_as_typed([limit.text for limit in others])}"
+        for others in other_limits
+    ]
+    if not ways:
+        return ""
+    return (
+        f"\nNew rows would pass with a probability of about {POWER:g}: {'; or '.join(ways)}. "
+        "Estimates on these rows, at the error probability of the next attempt."
+    )
 
 
 def shortfalls_of(
     families: Sequence[RateFamily],
-    answered: FreshRows,
+    result: Refused,
     level: float,
     next_level: float,
     selected: Mapping[tuple[str, Any], float],
@@ -1199,8 +1240,8 @@ def shortfalls_of(
     ----------
     families : sequence of RateFamily
         The limited rates of the tested rule.
-    answered : FreshRows
-        The rows with its answers.
+    result : Refused
+        The tested rule.
     level, next_level : float
         Of this attempt, and of the next one.
     selected : dict of (str, object) to float
@@ -1208,12 +1249,25 @@ def shortfalls_of(
     """
     shortfalls = []
     for family in families:
-        bounds = with_kept(limit_bounds([family], level), answered)
-        next_bounds = limit_bounds([family], next_level)
+        bounds = tested_bounds(family, result, level)
+        next_bounds = tested_bounds(family, result, next_level)
         for number, (bound, next_bound) in enumerate(zip(bounds, next_bounds, strict=True)):
             if bound.certified is False:
                 selected_value = selected.get((str(bound.counted), bound.subgroup))
+                level_of_rate = next_level * result.parts.get((family.rate, bound.subgroup), 1.0)
                 shortfalls.append(
-                    Shortfall.from_bound(family, number, next_bound, next_level, selected_value)
+                    Shortfall.from_bound(family, number, next_bound, level_of_rate, selected_value)
                 )
     return shortfalls
+
+
+def tested_bounds(family: RateFamily, result: Refused, level: float) -> list[CertifiedBound]:
+    """Return the bounds of a refused rule, each at its part of a level; see `Refused.parts`."""
+    if not result.parts:
+        return with_kept(limit_bounds([family], level), result.answered)
+    bounds: list[CertifiedBound] = []
+    for sample in family.samples:
+        of_subgroup = replace(family, samples=[sample])
+        part = result.parts.get((family.rate, sample.name), 1.0)
+        bounds += with_kept(limit_bounds([of_subgroup], part * level), result.answered)
+    return bounds

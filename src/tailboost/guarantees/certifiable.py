@@ -1,11 +1,14 @@
-"""The tightest level of a refused limit that as many new rows could certify: an estimate."""
+"""What would certify refused limits, estimated on the refused rows: more rows, or a looser limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from tailboost.guarantees.rate_bounds import CertifiedBound
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from tailboost.guarantees.rate_bounds import POWER, CertifiedBound
 from tailboost.rates import Limit
 from tailboost.rates.power import last_true
 
@@ -14,17 +17,49 @@ MOST_PLACES = 6
 TINY = 1e-9
 # With more fresh rows nothing is tried: nine calibrations of 20,000 rows take about four seconds.
 MOST_ROWS_TRIED = 20_000
+# Tried numbers of new rows, as multiples of the present ones. The first one is looked for that may do.
+GROWTHS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
 
 
-def certifiable_limit(
+def level_of_more_rows(level: float, growth: float) -> float:
+    """Return the level at which these rows pass a test if new rows pass it with the probability `POWER`.
+
+    The statistic of a test of a share has a normal distribution, nearly, with the standard deviation 1 and a
+    mean that grows as the root of the number of rows. Of these rows and of new ones it has noise.
+
+    Parameters
+    ----------
+    level : float
+        Level of the test on the new rows.
+    growth : float
+        Number of new rows by the number of these rows.
+    """
+    needed = ndtri(POWER) * np.sqrt(1.0 + growth) - ndtri(level)
+    return float(ndtr(-needed / np.sqrt(growth)))
+
+
+def least_growth(is_certified: Callable[[float], bool]) -> float | None:
+    """Return the least of the `GROWTHS` with which new rows would certify the limits; None without one.
+
+    ``is_certified`` tells whether so many times as many rows would certify them.
+    """
+    from_the_largest = GROWTHS[::-1]
+    index = last_true(
+        lambda index: is_certified(from_the_largest[index]), len(from_the_largest) - 1
+    )
+    if index < 0:
+        return None
+    return from_the_largest[index]
+
+
+def certifiable_limits(
     limits: Sequence[Limit],
     bounds: Sequence[Sequence[CertifiedBound]],
     is_certified: Callable[[list[Limit]], bool],
-) -> Limit | None:
-    """Return a refused limit at the tightest level that is certified; None if there is none.
+) -> Iterator[list[Limit]]:
+    """Yield the limits with a missed one at the tightest level that is certified beside the others.
 
-    None also for several limits: a looser one lets the others choose a rule that is far from it. A limit with
-    a bound for each subgroup has no single level.
+    A limit with a bound for each subgroup has no single level.
 
     Parameters
     ----------
@@ -35,14 +70,19 @@ def certifiable_limit(
     is_certified : callable
         Tells whether the same procedure certifies other limits on the same rows.
     """
-    if len(limits) != 1 or all(bound.certified is not False for bound in bounds[0]):
-        return None
-    (limit,) = limits
-    looser = [replace(limit, bound=level) for level in looser_levels(limit)]
-    index = last_true(lambda index: is_certified([looser[index]]), len(looser) - 1)
-    if index < 0:
-        return None
-    return looser[index]
+    for number, bounds_of_limit in enumerate(bounds):
+        if all(bound.certified is not False for bound in bounds_of_limit):
+            continue
+        looser = [
+            [
+                replace(limit, bound=level) if other == number else limit
+                for other, limit in enumerate(limits)
+            ]
+            for level in looser_levels(limits[number])
+        ]
+        index = last_true(lambda index: is_certified(looser[index]), len(looser) - 1)
+        if index >= 0:
+            yield looser[index]
 
 
 def looser_levels(limit: Limit) -> list[float]:

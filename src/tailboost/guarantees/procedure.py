@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Floats, Hashes, Ints, Model
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.recheck import percent
-from tailboost.rates import Limit, Objective, Strata
+from tailboost.rates import Limit, Objective, Rate, Strata
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.judged import judged
 from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
@@ -62,12 +62,15 @@ class Refused:
         The reason, if these answers miss no limit.
     tested : bool
         Whether a limit was tested, or a label was read.
+    parts : dict of (Rate, object) to float
+        Part of the level for the test of a rate in a subgroup; the whole level for rates without an entry.
     """
 
     answered: FreshRows
     rule: str
     why: str
     tested: bool = True
+    parts: Mapping[tuple[Rate, Any], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,11 @@ of one row.
 
 If one answer to all rows of a group keeps its limits by construction, this answer needs no test: a
 precision says nothing of a group in which nobody gets the answer. Such a group has this answer if none
-passes.
+passes. All other groups must pass, such as those within misses and a precision. Their first thresholds are
+one rule, so each is tested at all levels of these groups together ([3]_). If one fails, nothing is certified. If
+all pass, each group goes on with its own level. Let β be the sum of the levels. If a first threshold breaks
+a limit, its test passes with a probability of at most β. Otherwise a later one must pass, of a group with
+its level, and these have the sum β too.
 
 References
 ----------
@@ -22,6 +26,7 @@ References
    Predictive Algorithms to Achieve Risk Control", Annals of Applied Statistics 19, 2025.
 .. [2] C. R. Genovese, K. Roeder and L. Wasserman, "False discovery control with p-value weighting",
    Biometrika 93, 2006.
+.. [3] R. L. Berger, "Multiparameter hypothesis testing and acceptance sampling", Technometrics 24, 1982.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +48,7 @@ from tailboost.guarantees.procedure import (
     scored_fresh,
     scored_selection,
 )
-from tailboost.rates import Limit, Strata
+from tailboost.rates import Limit, Rate, Strata
 from tailboost.rates.bounds import each_most_reached
 from tailboost.selection.data import (
     BEYOND,
@@ -293,36 +299,41 @@ class ThresholdTests:
         The certified ones are None if no threshold passes, or if a group has neither a passing one nor an
         answer within the limits by construction. ``level`` is the allowed probability of a broken limit.
         """
-        m = self.n_thresholds
-        fresh_rates = _by_place(self.fresh_rates, self.fresh, m)
+        fresh_rates = _by_place(self.fresh_rates, self.fresh, self.n_thresholds)
+        paths, levels = self.paths_and_levels(level)
+        must_pass = np.array([path.constant is None for path in paths])
+        level_of_firsts = float(levels[must_pass].sum())
+        n_passed = []
+        firsts_pass = []  # of the groups that must pass
+        for path, rates, level_of_group in zip(paths, fresh_rates, levels.tolist(), strict=True):
+            n_passed.append(self.n_passed(path, rates, level_of_group))
+            if path.constant is None:
+                firsts_pass.append(self.n_passed(path, rates, level_of_firsts) > 0)
+
+        tested_first = np.array([path.thresholds[0] for path in paths])
+        any_passed = any(n for n, rates in zip(n_passed, fresh_rates, strict=True) if rates)
+        if not all(firsts_pass) or not (any_passed or firsts_pass):
+            return None, tested_first
+
+        certified = np.empty(self.n_thresholds)
+        for path, n in zip(paths, n_passed, strict=True):
+            if path.constant is not None and n == 0:
+                certified[path.place] = path.constant
+                continue
+            # Of the passed thresholds, the one with the least loss on all rows.
+            losses = path.losses + self.fresh.loss(path.place, path.thresholds)
+            certified[path.place] = path.thresholds[int(losses[: max(1, n)].argmin())]
+        return certified, tested_first
+
+    def paths_and_levels(self, level: float) -> tuple[list[ThresholdPath], Floats]:
+        """Return the path of each threshold, and its part of a level, shape (m,)."""
+        fresh_rates = _by_place(self.fresh_rates, self.fresh, self.n_thresholds)
         # Groups without a limit have no test, and no part of the level.
         has_limit = np.array(list(map(bool, fresh_rates)))
         paths = self.paths(fresh_rates, level / max(1, has_limit.sum()))
         weights = np.array([path.weight for path in paths]) * has_limit
-        levels = level * weights / max(weights.sum(), TINY)
-
-        certified = np.full(m, BEYOND)
-        tested_first = np.full(m, BEYOND)
-        all_are_certified = True
-        any_passed = False
-        for path, rates, level_of_group in zip(
-            paths, fresh_rates, levels.tolist(), strict=True
-        ):
-            tested_first[path.place] = path.thresholds[0]
-            n_passed = self.n_passed(path, rates, level_of_group)
-            if n_passed:
-                # Of the passed thresholds, the one with the least loss on all rows.
-                losses = path.losses + self.fresh.loss(path.place, path.thresholds)
-                certified[path.place] = path.thresholds[int(losses[:n_passed].argmin())]
-                any_passed |= bool(rates)
-            elif path.constant is not None:
-                certified[path.place] = path.constant
-            else:
-                all_are_certified = False
-
-        if all_are_certified and any_passed:
-            return certified, tested_first
-        return None, tested_first
+        levels: Floats = level * weights / max(weights.sum(), TINY)
+        return paths, levels
 
     def paths(self, fresh_rates: list[list[LimitedRate]], level: float) -> list[ThresholdPath]:
         """Return the path of each threshold for tests at a level; ``fresh_rates`` are by threshold."""
@@ -431,12 +442,28 @@ class ThresholdSequences(Procedure):
             rule = self.selection.at(self.family, certified)
             return Certified(rule, SEQUENCE, IN_SEQUENCE)
 
-        # The test of a group has a part of the level, so its limit could pass alone.
-        why = "no threshold of a group passed, because the groups divide the error probability"
-        if self.tests.n_thresholds == 1:
-            why = "no threshold of the score passed"
+        rule = "the thresholds predicted to pass most likely"
+        if self.tests.n_thresholds > 1:
+            rule += ". The groups divide the error probability, and each bound has the part of its group"
         answered = self.fresh.by(self.selection.at(self.family, tested_first))
-        return Refused(answered, "the thresholds predicted to pass most likely", why)
+        return Refused(answered, rule, "no threshold passed", parts=self.parts())
+
+    def parts(self) -> dict[tuple[Rate, Any], float]:
+        """Return the part of the level for the first test of each limited rate of a subgroup."""
+        paths, levels = self.tests.paths_and_levels(self.level)
+        must_pass = np.array([path.constant is None for path in paths])
+        part_by_place = np.where(must_pass, levels[must_pass].sum(), levels) / self.level
+        strata = self.fresh.answered.strata
+        parts = {}
+        for limit in self.limits:
+            names, _, _ = limit.rate.by_subgroup(strata)
+            is_limited = ~np.isnan(limit.bounds(names))
+            limited_names = [name for name, limited in zip(names, is_limited, strict=True) if limited]
+            rates = limited_rates(limit, strata, self.fresh.answered.stratum)
+            for name, rate in zip(limited_names, rates, strict=True):
+                for place in np.unique(self.tests.fresh.place[rate.rows]).tolist():
+                    parts[limit.rate, name] = float(part_by_place[place])
+        return parts
 
 
 def _by_place(
