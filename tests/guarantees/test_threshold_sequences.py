@@ -1,6 +1,5 @@
 """A sequence of thresholds for each group: counts, validity, and groups with one answer."""
 
-import copy
 import re
 import warnings
 from itertools import product
@@ -165,7 +164,7 @@ def test_groups_that_must_pass_have_the_whole_level_each():
 
 @pytest.mark.parametrize("passing", [0, 1, 2])
 def test_groups_that_must_pass_certify_no_broken_limit_at_the_boundary(passing):
-    """In other groups than the passing ones every threshold errs in half of the rows, just above the limit."""
+    """In all but the passing groups every threshold errs in half of the rows, just above the limit."""
     rng, draws, false = np.random.default_rng(passing), 250, 0
     for _ in range(draws):
         rows = []
@@ -186,9 +185,11 @@ def test_if_all_groups_that_must_pass_do_each_goes_on_at_its_own_level(monkeypat
     assert levels.tolist() == [0.025, 0.025]
     for numbers in product(range(3), repeat=4):
         passed = dict(zip(product((0.025, 0.05), range(2)), numbers, strict=True))
-        monkeypatch.setattr(
-            ThresholdTests, "n_passed", lambda self, path, rates, level: passed[level, path.place]
-        )
+
+        def n_passed(tests, path, rates, level, passed=passed):
+            return passed[level, path.place]
+
+        monkeypatch.setattr(ThresholdTests, "n_passed", n_passed)
         certified, _ = tests.thresholds(0.05)
         assert (certified is None) == (min(numbers[2:]) == 0)
         if certified is not None:
@@ -403,7 +404,7 @@ def test_new_rows_pass_with_the_limit_that_a_refusal_names():
 
 @pytest.mark.parametrize("growth", GROWTHS[::3])
 def test_if_these_rows_pass_at_the_level_new_rows_pass_with_probability_08(growth):
-    """Statistics of normal tests of one true mean, any as likely as another; those of these rows at the level."""
+    """Statistics of normal tests; any true mean is as likely as another."""
     rng = np.random.default_rng(0)
     at_level = norm.isf(level_of_more_rows(0.01, growth))
     means = at_level + rng.normal(size=100_000)  # given the statistic of these rows

@@ -1132,8 +1132,7 @@ def _shortfall_words(
     result: Refused,
     calibration: Calibration,
 ) -> str:
-    """Return the table of the tested bounds, the needs of missed limits, and a limit to certify."""
-    limits = calibration.limits
+    """Return the table of the tested bounds, the needs of missed limits, and what would help."""
     answered = result.answered
     # If the estimate is true and a number of rows would do, the table has this number.
     sufficient_rows = {
@@ -1254,9 +1253,13 @@ def shortfalls_of(
         for number, (bound, next_bound) in enumerate(zip(bounds, next_bounds, strict=True)):
             if bound.certified is False:
                 selected_value = selected.get((str(bound.counted), bound.subgroup))
-                level_of_rate = next_level * result.parts.get((family.rate, bound.subgroup), 1.0)
+                level_of_rate = next_level * result.parts.get(
+                    (family.rate, bound.subgroup), 1.0
+                )
                 shortfalls.append(
-                    Shortfall.from_bound(family, number, next_bound, level_of_rate, selected_value)
+                    Shortfall.from_bound(
+                        family, number, next_bound, level_of_rate, selected_value
+                    )
                 )
     return shortfalls
 

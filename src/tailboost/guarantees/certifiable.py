@@ -71,18 +71,25 @@ def certifiable_limits(
         Tells whether the same procedure certifies other limits on the same rows.
     """
     for number, bounds_of_limit in enumerate(bounds):
-        if all(bound.certified is not False for bound in bounds_of_limit):
-            continue
-        looser = [
-            [
-                replace(limit, bound=level) if other == number else limit
-                for other, limit in enumerate(limits)
-            ]
-            for level in looser_levels(limits[number])
-        ]
-        index = last_true(lambda index: is_certified(looser[index]), len(looser) - 1)
-        if index >= 0:
-            yield looser[index]
+        if any(bound.certified is False for bound in bounds_of_limit):
+            certifiable = _with_looser(limits, number, is_certified)
+            if certifiable is not None:
+                yield certifiable
+
+
+def _with_looser(
+    limits: Sequence[Limit], number: int, is_certified: Callable[[list[Limit]], bool]
+) -> list[Limit] | None:
+    """Return limits with the one of a number at the tightest certified level; None without one."""
+    tried = []
+    for level in looser_levels(limits[number]):
+        looser = list(limits)
+        looser[number] = replace(limits[number], bound=level)
+        tried.append(looser)
+    index = last_true(lambda index: is_certified(tried[index]), len(tried) - 1)
+    if index < 0:
+        return None
+    return tried[index]
 
 
 def looser_levels(limit: Limit) -> list[float]:

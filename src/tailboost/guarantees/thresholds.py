@@ -15,10 +15,10 @@ of one row.
 If one answer to all rows of a group keeps its limits by construction, this answer needs no test: a
 precision says nothing of a group in which nobody gets the answer. Such a group has this answer if none
 passes. All other groups must pass, such as those within misses and a precision. Their first thresholds are
-one rule, so each is tested at all levels of these groups together ([3]_). If one fails, nothing is certified. If
-all pass, each group goes on with its own level. Let β be the sum of the levels. If a first threshold breaks
-a limit, its test passes with a probability of at most β. Otherwise a later one must pass, of a group with
-its level, and these have the sum β too.
+one rule, so each is tested at all levels of these groups together ([3]_). If one fails, nothing is
+certified. If all pass, each group goes on with its own level. Let β be the sum of the levels. If a first
+threshold breaks a limit, its test passes with a probability of at most β. Otherwise a later one must pass, of
+a group with its level, and these have the sum β too.
 
 References
 ----------
@@ -305,7 +305,9 @@ class ThresholdTests:
         level_of_firsts = float(levels[must_pass].sum())
         n_passed = []
         firsts_pass = []  # of the groups that must pass
-        for path, rates, level_of_group in zip(paths, fresh_rates, levels.tolist(), strict=True):
+        for path, rates, level_of_group in zip(
+            paths, fresh_rates, levels.tolist(), strict=True
+        ):
             n_passed.append(self.n_passed(path, rates, level_of_group))
             if path.constant is None:
                 firsts_pass.append(self.n_passed(path, rates, level_of_firsts) > 0)
@@ -374,7 +376,9 @@ class ThresholdSequences(Procedure):
     """A sequence of thresholds for each group, or one for all rows.
 
     With a precision limited by group, the true error was lower by .044 ± .018 than with one path for all
-    groups (48 calls on eight tables).
+    groups (48 calls on eight tables). With limits on misses and a precision by group, or on the error of
+    cells, the joint test of first thresholds certified 61 instead of 36 of 111 calls (seven settings on three
+    made tables), with the same thresholds where both did.
     """
 
     title = "sequences of thresholds"
@@ -458,7 +462,9 @@ class ThresholdSequences(Procedure):
         for limit in self.limits:
             names, _, _ = limit.rate.by_subgroup(strata)
             is_limited = ~np.isnan(limit.bounds(names))
-            limited_names = [name for name, limited in zip(names, is_limited, strict=True) if limited]
+            limited_names = [
+                name for name, limited in zip(names, is_limited, strict=True) if limited
+            ]
             rates = limited_rates(limit, strata, self.fresh.answered.stratum)
             for name, rate in zip(limited_names, rates, strict=True):
                 for place in np.unique(self.tests.fresh.place[rate.rows]).tolist():
