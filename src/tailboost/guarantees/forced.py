@@ -73,7 +73,7 @@ class Forced:
     n_freed : int
         Number of limits with an estimated ``without``, from which this limit was taken.
     other_limits : tuple of str
-        All limits as texts, without this one of a subgroup with few rows for it, see
+        All limits as texts, without those of the subgroups, which have few rows for them, see
         `tailboost.rates.bounds.are_few_for`; empty for other limits.
     apart : float or None
         Overall error on the fresh rows of the same procedure's rule with thresholds by group, an estimate;
@@ -133,9 +133,8 @@ class Forced:
         """The counted rows, of a comparison with the subgroup that has them."""
         if not self.n:
             return "without a row that counts"
-        return (
-            f"with {how_many(self.n, 'row')}{f' of {self.smallest}' if self.smallest else ''}"
-        )
+        of_subgroup = f" of {self.smallest}" if self.smallest else ""
+        return f"with {how_many(self.n, 'row')}{of_subgroup}"
 
     @property
     def forces(self) -> bool:
