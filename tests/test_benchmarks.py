@@ -21,6 +21,7 @@ CALLS = {
     "deferral.py": [".", "--only", "noise", "--splits", "1"],
     "monitor.py": ["--years", "20"],
     "prediction.py": ["paired", "--only", "moons"],
+    "reused_rows.py": ["--draws", "1", "--only", "3 decimals, dense"],
     "sparse_tables.py": ["--only", "one-hot, linear", "--rows", "300"],
     "ties.py": ["--draws", "0", "--valid", "2"],
     "timing.py": ["mixture", "path", "curve", "files", "draws", "--quick", "--alone"],

@@ -102,6 +102,29 @@ def test_the_bound_on_chance_is_above_the_exact_probability(one, other):
     assert bound <= 40 * exact
 
 
+@pytest.mark.parametrize("totals", [(2, 2, 2), (4, 4), (1, 1, 3, 3), (6, 1, 1), (1, 1, 1, 2, 2, 2), (2,) * 6])
+@pytest.mark.parametrize("power", [0, 1, -2])
+@pytest.mark.thinned(3)
+def test_tables_of_two_populations_rarely_agree_more_than_their_chance_says(totals, power):
+    """All divisions; the odds of a content with t rows are a power of t, times a random number."""
+    t, content = np.array(totals), np.arange(len(totals))
+    odds = t.astype(float) ** power * np.exp(np.random.default_rng(0).normal(size=len(t)))
+    divisions = np.array(list(itertools.product(*(range(total + 1) for total in totals))))
+    ways = np.array([[math.comb(total, k) for total, k in zip(totals, a, strict=True)] for a in divisions])
+    probability = (ways * odds**divisions).prod(axis=1)
+    for n in range(1, t.sum()):
+        of_size = divisions.sum(axis=1) == n
+        weight = probability[of_size] / probability[of_size].sum()
+        chances = np.array(
+            [
+                chance_of_agreement(counts(np.repeat(content, a)), counts(np.repeat(content, t - a)))
+                for a in divisions[of_size]
+            ]
+        )
+        for chance in chances[chances < 1]:
+            assert weight[chances <= chance + 1e-9].sum() <= 1.05 * chance
+
+
 def test_equal_tables_of_different_rows_have_the_probability_of_one_division():
     n = 30
     exact = 2.0**n / math.comb(2 * n, n)
@@ -120,6 +143,56 @@ def test_independent_tables_are_not_refused(values):
 
     sizes = (20, 60, 300, 2000)
     assert not any(rows(n).shared_with(rows(m)) for n in sizes for m in sizes for _ in range(6))
+
+
+def used_scores(seed, n, shift=0.0, decimals=4, dense=0.0, repeats=1):
+    """Rows by rounded scores: with a part in one dense cluster, or each score in several rows of a person."""
+    rng = np.random.default_rng(seed)
+    p, y = rounded_scores(rng.integers(2**32), shift, n, decimals)
+    scores = np.where(rng.random(n) < dense, (0.3 + 0.01 * rng.normal(size=n)).round(decimals), p["p"])
+    rows = np.arange(n) // repeats
+    return scores[rows], y[rows]
+
+
+def as_used(scores, y):
+    return UsedRows.from_hashes(hash_rounded_rows(scores[:, None]), y)
+
+
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("decimals", [2, 3, 4])
+@pytest.mark.parametrize(
+    "changed",
+    [{"shift": -1.5}, {"shift": -0.8}, {"shift": 0.8}, {"shift": 1.5}, {"dense": 0.5}, {"repeats": 3}],
+)
+def test_independent_tables_of_two_populations_are_not_refused(decimals, changed):
+    for seed, (n, m) in enumerate([(800, 8000), (8000, 300), (60, 200), (5, 40)] * 5):
+        one = as_used(*used_scores([seed, 0], n, decimals=decimals))
+        other = as_used(*used_scores([seed, 1], m, decimals=decimals, **changed))
+        assert not other.shared_with(one)
+        assert not one.shared_with(other)
+
+
+@pytest.mark.parametrize(
+    ("decimals", "n", "m", "copied"),
+    [
+        (9, 8000, 100, 0.2),
+        (9, 100, 8000, 0.2),
+        (4, 7200, 8000, 0.2),
+        (4, 800, 8000, 1.0),
+        (4, 8000, 300, 1.0),
+        (3, 7200, 8000, 0.5),
+        (2, 7200, 8000, 1.0),
+        (2, 200, 200, 1.0),
+    ],
+)
+@pytest.mark.parametrize("shift", [0.0, -0.8])
+def test_copies_among_rows_of_another_population_are_recognised(decimals, n, m, copied, shift):
+    """A part of the smaller table, in any order, is from the other one."""
+    one = used_scores([0, n], n, decimals=decimals)
+    scores, y = used_scores([1, m], m, shift, decimals)
+    places = np.random.default_rng(2).permutation(n)[: round(copied * min(n, m))]
+    scores[: len(places)], y[: len(places)] = one[0][places], one[1][places]
+    assert as_used(scores, y).shared_with(as_used(*one))
 
 
 def test_parts_supersets_and_other_orders_of_rows_are_recognised():
@@ -268,21 +341,35 @@ def test_spent_rows_of_scores_are_refused_with_further_rows(rule):
         tb.calibrate(rule, X[:100], np.roll(y[:100], 1), limits=["miss(yes) <= .3"])
 
 
-def test_a_refusal_of_shifted_rows_with_equal_scores_names_scores_with_more_digits():
-    def drawn(seed, shift, n=8000):
-        rng = np.random.default_rng(seed)
-        s = rng.normal(size=n)
-        p = 1 / (1 + np.exp(-2.2 * (s - 1.1) - shift - rng.normal(size=n)))
-        return pd.DataFrame({"p": p}), np.where(s + 0.3 * rng.normal(size=n) > 1.1, "yes", "no")
+def rounded_scores(seed, shift=0.0, n=8000, decimals=4):
+    """Rounded probabilities of texts, few of them severe, and labels; ``shift`` moves the mean logit."""
+    rng = np.random.default_rng(seed)
+    s = rng.normal(size=n)
+    p = 1 / (1 + np.exp(-2.2 * (s - 1.1) - shift - rng.normal(size=n)))
+    return pd.DataFrame({"p": p.round(decimals)}), np.where(s + 0.3 * rng.normal(size=n) > 1.1, "yes", "no")
 
-    X, y = drawn(3, -1.5)
-    point = tb.calibrate(tb.Scores("p", "yes"), X.round(4), y, limits=["miss(yes) <= .35"])
-    X_new, y_new = drawn(5, 0)  # independent rows of another population
+
+@pytest.mark.parametrize("shift", [-0.8, 1.5])
+def test_rounded_scores_of_another_population_are_fresh(shift, tmp_path):
+    """The shift makes more of the new scores equal used ones than the used ones equal one another."""
+    rule = tb.calibrate(tb.Scores("p", "yes"), *rounded_scores(3), limits=["miss(yes) <= .35"])
+    tb.save_rule(rule, tmp_path / "rule.json")
+    X, y = rounded_scores(5, shift)
+    for known in (rule, tb.load_rule(tmp_path / "rule.json")):
+        tb.certify(known, X, y)
+        tb.Monitor.against(known).add(X, y)
+    rule.certificate_.recheck(X, y)
+
+
+def test_a_refusal_of_equal_scores_names_scores_with_more_digits():
+    X, y = rounded_scores(3)
+    rule = tb.calibrate(tb.Scores("p", "yes"), X, y, limits=["miss(yes) <= .35"])
+    X_new, y_new = rounded_scores(5, -0.8)
+    half = pd.concat([X[:4000], X_new[4000:]]), np.r_[y[:4000], y_new[4000:]]
     with pytest.raises(tb.LeakageError, match="equal one another: give scores with more digits"):
-        tb.certify(point, X_new.round(4), y_new)
-    tb.certify(point, X_new, y_new)
+        tb.certify(rule, *half)
     with pytest.raises(tb.LeakageError, match=r"Give fresh rows$"):
-        tb.certify(point, X.round(4), y)
+        tb.certify(rule, X, y)
 
 
 def test_certify_knows_selection_data_and_calibration_rows_of_scores(rule):

@@ -555,8 +555,8 @@ def _refuse_repeated_contents(batch: GivenRows, earlier: Sequence[GivenRows]) ->
     """Raise if a batch has more rows equal to rows of earlier batches than chance explains.
 
     The batch is compared with each earlier batch and with all of them together, as whole rows and as each
-    model reads them. Fresh batches are refused with a probability of at most `BATCH_LEVEL` in all
-    comparisons together.
+    model reads them. Fresh batches are refused with an estimated probability of at most `BATCH_LEVEL` in
+    all comparisons together.
     """
     comparisons = list[tuple[str, RowCounts, RowCounts]]()
     for model, counts in batch.counts.items():
@@ -573,9 +573,9 @@ def _refuse_repeated_contents(batch: GivenRows, earlier: Sequence[GivenRows]) ->
             ids = as_typed("row ids (id=)", "the column of row ids (--id)")
             raise LeakageError(
                 f"X: {np.minimum(n_here, n_before).sum():,} of {n_here.sum():,} rows have an "
-                f"equal row of their own in {name}. Fresh batches agree as much with a "
-                f"probability of at most {max(chance, SMALLEST_CHANCE):.1g}: rows were given twice. If "
-                f"these are different rows, give {ids} with each batch"
+                f"equal row of their own in {name}. Fresh batches agree as much with an "
+                f"estimated probability of at most {max(chance, SMALLEST_CHANCE):.1g}: rows were "
+                f"given twice. If these are different rows, give {ids} with each batch"
             )
 
 

@@ -731,8 +731,11 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
     classifier = answering(fresh.model, result.selection, limits)
     fingerprints = fresh.fingerprints
     assert fingerprints is not None
-    rows_of_attempts = tuple(attempt.rows for attempt in attempts)
-    records = Records(trained=None, selected=(fingerprints,), tables=rows_of_attempts)
+    records = Records(tables=tuple(attempt.rows for attempt in attempts))
+    if (
+        not fresh.only_scores
+    ):  # scores are often equal by chance: their tables tell which rows are used
+        records = replace(records, selected=(fingerprints,))
     classifier.records_ = classifier.records_.joined(records)
     classifier.certificate_ = Certificate(
         bounds=tuple(with_deferral(bounds, answered)),

@@ -22,8 +22,12 @@ from tailboost.rows.schema import distinct
 EqualRows = Literal["copies", "natural"]
 #: Purpose of rows with labels, used up by a rule.
 Use = Literal["selection data", "calibration rows"]
-# Largest probability with which two independent tables are judged to share rows: one pair in 100,000.
+# Estimated probability up to which two independent tables are judged to share rows: one pair in 100,000.
 SHARED_LEVEL = 1e-5
+# Contents with t rows in both tables: the odds of a table are proportional to a power of t up to this one,
+# and from `FREQUENT` rows on to another power. ``benchmarks/reused_rows.py`` compares values.
+STEEPEST = 3.0
+FREQUENT = 8
 # Largest number of row hashes in a fingerprint, of four bytes each.
 MOST_HASHES = 50_000
 # Largest fraction of fresh rows equal to known rows by chance.
@@ -622,13 +626,23 @@ class RowCounts:
 
 
 def chance_of_agreement(rows: RowCounts, other: RowCounts, *, tolerant: bool = False) -> float:
-    """Return an upper bound on the probability that two independent tables agree as much as these.
+    """Return about the largest probability that two independent tables agree as much as these.
 
-    If the rows of both tables are independent draws from one population, all divisions of the pooled rows
-    into tables of these sizes are equally likely. Content c has t_c pooled rows, a_c in one table and b_c in
-    the other. Copied rows make the agreement Σ a_c b_c / t_c large. Its upper tail is bounded by Chernoff's
-    method for independent binomial counts, given their sum. So the bound holds for few and for many distinct
-    contents. Chance explains no agreement if every content occurs once in each table.
+    Content c has t_c pooled rows, a_c in one table and b_c in the other. Copied rows make the agreement
+    Σ a_c b_c / t_c large. Given all t_c and Σ a_c, numbers a_c of independent rows are binomial, and the odds
+    of a content grow with the ratio of its probabilities in the two populations. Chernoff's method bounds the
+    upper tail of the agreement:
+
+    * Other odds of contents with equal t only lower the bound. The agreement a (t − a) / t is concave in a,
+      so its tilted mean is log-concave in the probability of the first table (Brändén and Huh 2020). By
+      Jensen's inequality, all contents with equal t may have their mean probability.
+    * This mean is a model: its odds are proportional to a power of t of at most `STEEPEST`, another one from
+      `FREQUENT` rows on. The powers are estimated from both tables; in one population they are 0. After a
+      shift of rounded scores, frequent values have other odds than rare ones, and rows may agree more.
+    * The probability of Σ a_c is at least a binomial one (Hoeffding 1956).
+
+    So the bound serves few and many distinct contents. Chance explains no agreement if every content occurs
+    once in each table. ``benchmarks/reused_rows.py`` simulates shifts of several kinds.
 
     If ``tolerant``, and some rows of either table have no equal row in the other, one row in twenty of the
     smaller table may be a copy, by three standard errors: without the equal rows of the rarest contents, the
@@ -665,15 +679,15 @@ def chance_of_agreement(rows: RowCounts, other: RowCounts, *, tolerant: bool = F
 def _chance_of_split(a: Ints, b: Ints) -> float:
     """Return `chance_of_agreement` from the numbers of rows of each content in two tables, shape (m,).
 
-    All contents with t rows in both tables have the same distribution: 0, …, t of them are in the first
-    table. These t + 1 outcomes are one block of the arrays; ``start`` has the first place of each block.
+    All contents with t rows in both tables are alike: 0, …, t of them are in the first table. These t + 1
+    outcomes are one block of the arrays; ``start`` has the first place of each block.
     """
     occurs = a + b > 0
     a = a[occurs]
     b = b[occurs]
     if not (np.minimum(a, b) > 0).any():  # no content is in both
         return 1.0
-    totals, n_contents = np.unique(a + b, return_counts=True)
+    totals, place, n_contents = np.unique(a + b, return_inverse=True, return_counts=True)
     n = int((a + b).sum())
     n_first = int(a.sum())
     p = n_first / n
@@ -683,28 +697,45 @@ def _chance_of_split(a: Ints, b: Ints) -> float:
     outcome = np.arange(len(block)) - start[block]
     log_probability = _log_binomial(outcome, t, p)
     agreement = outcome * (t - outcome) / t
-    observed = float((a * b / (a + b)).sum())
+    # Shape (3, blocks): a constant, log t, and its excess over the logarithm of `FREQUENT`. The last two are
+    # centred on their means over all rows.
+    terms = np.log([np.full(len(totals), np.e), totals, np.maximum(totals / FREQUENT, 1)])
+    terms[1:] -= (terms[1:] @ (n_contents * totals) / n)[:, None]
+    observed = np.r_[(a * b / (a + b)).sum(), terms[:, place] @ a]
 
     def log_bound(tilt: Floats) -> tuple[float, Floats]:
-        # The bound with its gradient. Every tilt gives a valid bound.
-        exponent = log_probability + tilt[0] * agreement + tilt[1] * outcome
+        # The bound with its gradient, for each row. Every tilt gives a valid bound.
+        slope = tilt[1:] @ terms
+        exponent = log_probability + tilt[0] * agreement + slope[block] * outcome
         largest = np.maximum.reduceat(exponent, start)
         mass = np.exp(exponent - largest[block])  # at most 1: no overflow
         sums = np.add.reduceat(mass, start)
         mean_agreement = np.add.reduceat(mass * agreement, start) / sums
         mean_outcome = np.add.reduceat(mass * outcome, start) / sums
-        value = n_contents @ (np.log(sums) + largest) - tilt[0] * observed - tilt[1] * n_first
-        gradient = [n_contents @ mean_agreement - observed, n_contents @ mean_outcome - n_first]
-        return float(value), np.array(gradient)
+        value = n_contents @ (np.log(sums) + largest) - tilt @ observed
+        means = np.r_[n_contents @ mean_agreement, terms @ (n_contents * mean_outcome)]
+        return float(value) / n, (means - observed) / n
 
     from scipy.optimize import minimize  # not needed for answers of a rule from a file
 
-    best = minimize(
-        log_bound, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(0, 1e4), (-1e4, 1e4)]
-    )
-    smallest, _ = log_bound(best.x)
+    def least(tilt: Floats, largest_tilt: float) -> Any:
+        powers = (-STEEPEST, STEEPEST)
+        return minimize(
+            log_bound,
+            tilt,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, largest_tilt), (-1e4, 1e4), powers, powers],
+            options={"ftol": 1e-14, "gtol": 1e-8},
+        )
+
+    populations = least(np.zeros(4), 0)  # the odds of the contents, by maximum likelihood
+    if populations.jac[0] >= 0:  # rows of these populations agree more
+        return 1.0
+    best = least(populations.x, 1e4)
     # Given that n_first of the n rows are in the first table.
-    return float(np.exp(min(0.0, smallest - _log_binomial(n_first, n, p))))
+    log_chance = n * (best.fun - populations.fun) - _log_binomial(n_first, n, p)
+    return float(np.exp(min(0.0, log_chance)))
 
 
 def _log_binomial(k: Any, n: Any, p: float) -> Any:
@@ -934,9 +965,9 @@ def refuse_used(
         )
         cure += f"; {monitor} keeps the statement"
     elif rows.contents.repeated > CHANCE and most_shared < earlier.contents.n_rows:
-        # `chance_of_agreement` is about tables of one population.
+        # `chance_of_agreement` has a model of shifts.
         cure = (
-            ". If nobody copied a row, a shift of the scores can explain it, because "
+            ". If nobody copied a row, an irregular shift of the scores can explain it, because "
             f"{rows.contents.repeated:.0%} of these rows equal one another: give scores with "
             "more digits"
         )
