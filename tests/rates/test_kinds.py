@@ -439,6 +439,16 @@ def test_what_a_kind_says_of_itself_is_true_of_its_table(kind, K, defers):
     assert entry.counts_errors == all(a not in (y, DEFERRED) for y, a in pairs if ROW[kind](y, a, 1)[0])
 
 
+def test_rates_of_right_answers_are_better_if_large():
+    better = {"recall", "sensitivity", "specificity", "tpr", "tnr", "precision", "npv", "jaccard", "f_score"}
+    no_better = {"error", "miss", "fnr", "false_alarm", "fpr", "answered_error", "selected", "representation"}
+    no_better |= {"cost", "deferred"}
+    assert {kind for kind in better | no_better if KINDS[kind].gain} == better
+    right = Kind("right", lambda cells: (cells.answered & ~cells.wrong, cells.every))
+    answered = Kind("answered", lambda cells: (cells.answered, cells.every))
+    assert (right.gain, answered.gain) == (True, False)
+
+
 def test_an_unknown_kind_makes_no_rate():
     with pytest.raises(ValueError, match=r"kind 'precisoin' is unknown.*did you mean 'precision'"):
         rates.Rate("precisoin", 1)

@@ -82,8 +82,6 @@ class Kind:
     labelled: bool = False  # whether the rate is about one label
     # Whether the rate may be an objective: not precision, of which one safe answer of its label is best.
     lowered: bool = True
-    # Whether large values are better. As an objective, one minus the rate is minimised.
-    gain: bool = False
     across: bool = False  # whether a subgroup's denominator counts the rows of all subgroups
 
     def of_cells(self, cells: Cells) -> tuple[Floats, Floats]:
@@ -132,6 +130,16 @@ class Kind:
         return not top[~EXAMPLE.wrong].any()
 
     @cached_property
+    def gain(self) -> bool:
+        """Whether large values are better: the numerator counts right answers, and no errors.
+
+        As an objective, one minus the rate is minimised.
+        """
+        top, _ = self._example
+        is_right = EXAMPLE.answered & ~EXAMPLE.wrong
+        return bool(top[is_right].any() and not top[EXAMPLE.wrong].any())
+
+    @cached_property
     def tells_deferral(self) -> tuple[bool, bool]:
         """Whether the numerator, and the denominator, only tell deferred from answered rows."""
         numerator, denominator = self._example
@@ -171,11 +179,11 @@ KINDS = {
     "error": Kind("error", lambda c: (c.wrong, c.every)),
     "miss": Kind("miss rate of {label}", _misses, labelled=True),
     "false_alarm": Kind("false alarm rate of {label}", _false_alarms, labelled=True),
-    "recall": Kind("recall of {label}", _recall, labelled=True, gain=True),
-    "sensitivity": Kind("sensitivity for {label}", _recall, labelled=True, gain=True),
-    "specificity": Kind("specificity for {label}", _specificity, labelled=True, gain=True),
-    "tpr": Kind("true positive rate of {label}", _recall, labelled=True, gain=True),
-    "tnr": Kind("true negative rate of {label}", _specificity, labelled=True, gain=True),
+    "recall": Kind("recall of {label}", _recall, labelled=True),
+    "sensitivity": Kind("sensitivity for {label}", _recall, labelled=True),
+    "specificity": Kind("specificity for {label}", _specificity, labelled=True),
+    "tpr": Kind("true positive rate of {label}", _recall, labelled=True),
+    "tnr": Kind("true negative rate of {label}", _specificity, labelled=True),
     "fnr": Kind("false negative rate of {label}", _misses, labelled=True),
     "fpr": Kind("false positive rate of {label}", _false_alarms, labelled=True),
     "selected": Kind("selection rate of {label}", lambda c: (c.answer, c.every), labelled=True),
@@ -186,20 +194,17 @@ KINDS = {
         lambda c: (c.answer & c.of_class, c.answer),
         labelled=True,
         lowered=False,
-        gain=True,
     ),
     "npv": Kind(
         "negative predictive value of {label}",
         lambda c: (c.answered & ~c.answer & ~c.of_class, c.answered & ~c.answer),
         labelled=True,
         lowered=False,
-        gain=True,
     ),
     "jaccard": Kind(
         "Jaccard index of {label}",
         lambda c: (c.of_class & c.answer, c.of_class | c.answer),
         labelled=True,
-        gain=True,
     ),
     "f_score": Kind(
         "F score of {label}, β = {beta:g}",
@@ -208,7 +213,6 @@ KINDS = {
             (c.beta**2 * c.of_class + c.answer) / (1.0 + c.beta**2),
         ),
         labelled=True,
-        gain=True,
     ),
     "representation": Kind(
         "share of the rows answered {label}",
