@@ -117,7 +117,17 @@ class JudgedSelection(Recorded):
             check_is_fitted(self.classifier)
 
     def curves(self, a: Stated, b: Stated, n_points: int, fractions: Any) -> Any:
-        """Return the trade-off curve of two rates, or one for each deferred fraction, see `tradeoff`."""
+        """Return the trade-off curve of two rates, or one for each deferred fraction, see `tradeoff`.
+
+        Parameters
+        ----------
+        a, b : rate, text or None
+            The two rates; None for those of the classifier.
+        n_points : int
+            Number of limits for which candidates are searched.
+        fractions : sequence of float or None
+            Deferred fractions; None for one curve.
+        """
         check_is_fitted(self.classifier)
         if fractions is not None:
             return self.deferral_curves(a, b, n_points, fractions)

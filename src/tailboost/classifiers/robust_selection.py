@@ -287,7 +287,17 @@ def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
 
 
 def reselect(mix: Any, arguments: Given, restated: Restated) -> None:
-    """Select the rule anew in a copy of a classifier, for a call of `reweight`."""
+    """Select the rule anew in a copy of a classifier, for a call of `reweight`.
+
+    Parameters
+    ----------
+    mix : RobustMixtureClassifier
+        The copy that will answer.
+    arguments : Given
+        The rows of the call.
+    restated : Restated
+        What the call states anew.
+    """
     problem = restated_problem(mix, restated)
     kinds = mix.selection_.kinds
     if arguments.X is not None:

@@ -750,7 +750,15 @@ def numbered(values: Column, name: str, n: int) -> Ints:
 
 
 def refuse_swapped(X: Table, y: Column, X_name: str = "X", y_name: str = "y") -> None:
-    """Raise if the table is one column and the labels are a table."""
+    """Raise if the table is one column and the labels are a table.
+
+    Parameters
+    ----------
+    X, y : table and labels as given
+        The arguments of a call.
+    X_name, y_name : str
+        Their names in the message.
+    """
     X_shape = tuple(getattr(X, "shape", ()))
     y_shape = tuple(getattr(y, "shape", ()))
     if len(X_shape) == 1 and len(y_shape) == 2:
@@ -797,7 +805,17 @@ MODEL_OF_TEXTS = "lambda table: model.predict_proba(table['text'])"
 
 
 def check_answers(answers: Any, name: str, X: Table) -> None:
-    """Raise unless a model has an answer to each row of a table."""
+    """Raise unless a model has an answer to each row of a table.
+
+    Parameters
+    ----------
+    answers : array or table
+        What a model returned for the rows.
+    name : str
+        Its name in the message.
+    X : table
+        The rows.
+    """
     n = n_rows_of(answers)
     if n == n_rows_of(X):
         return
@@ -871,7 +889,17 @@ def is_infinite(value: object) -> bool:
 
 
 def _first_cell(X: Table, is_faulty: Callable[[object], bool], cure: str) -> str:
-    """Return a message about the first faulty cell of a data frame or array; empty without one."""
+    """Return a message about the first faulty cell of a data frame or array; empty without one.
+
+    Parameters
+    ----------
+    X : table
+        A data frame or array; other tables have no such message.
+    is_faulty : callable
+        Whether a value is a fault.
+    cure : str
+        End of the message.
+    """
     if hasattr(X, "iloc"):
         columns = [(repr(X.columns[j]), X.iloc[:, j]) for j in range(X.shape[1])]
     elif isinstance(X, np.ndarray) and X.ndim == 2:
@@ -1357,6 +1385,17 @@ def check_labelled_rows(
 
     Raise ValueError if labels or weights do not fit the table, or fewer than two classes have rows of
     positive weight.
+
+    Parameters
+    ----------
+    learner : estimator
+        The learner that is fitted.
+    X : table of n rows
+        Features.
+    y : array-like of shape (n,)
+        Labels.
+    sample_weight : array-like of shape (n,) or None
+        Weights; None for equal ones.
     """
     if y is None:
         raise ValueError(

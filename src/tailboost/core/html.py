@@ -9,7 +9,17 @@ __all__ = ["html_details", "html_table", "text_table"]
 
 
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    """Return an HTML table with escaped texts; the first cell of a row is its heading."""
+    """Return an HTML table with escaped texts; the first cell of a row is its heading.
+
+    Parameters
+    ----------
+    heads : sequence of str
+        Heads of the columns.
+    rows : sequence of sequences of str
+        Texts of the cells.
+    caption : str
+        Text above the table; none if empty.
+    """
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     body = ""
     for first, *others in rows:

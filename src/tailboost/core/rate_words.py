@@ -60,7 +60,18 @@ def estimate_words(
 ) -> str:
     """Return an estimate from rows; a dash for None.
 
-    Its rounding is smaller than its distance to the limit ``beside``.
+    Its rounding is smaller than its distance to a limit beside it.
+
+    Parameters
+    ----------
+    value : float or None
+        The estimate.
+    n_rows : float
+        Number of rows behind it, which decides its digits.
+    beside : float, optional
+        A limit printed beside it.
+    in_percent : bool, default=False
+        Whether rates are printed in percent.
     """
     if value is None or np.isnan(value):
         return "–"

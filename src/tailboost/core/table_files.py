@@ -178,7 +178,21 @@ def _read_csv(
     encoding: str | None,
     numbers: Collection[str] = (),
 ) -> Any:
-    """Return the text of a CSV file, and the ``numbers`` of columns with nothing else."""
+    """Return the text of a CSV file, and the numbers of some columns with nothing else.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    opener : callable
+        Opens the file, also a compressed one.
+    sep : str
+        Stated separator.
+    encoding : str or None
+        Stated encoding; None for UTF-8, or that of the first bytes.
+    numbers : collection of str
+        Columns that are read as numbers if they have nothing else.
+    """
     try:
         with opener(path, "rb") as stream:
             start = stream.read(4)
@@ -230,6 +244,17 @@ def _check_csv(
 
     Refuse repeated names and lines of the wrong length, which pandas renames, fills or shifts silently.
     Columns at the end without a name and values are no columns.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    opener : callable
+        Opens the file, also a compressed one.
+    sep : str
+        Stated separator.
+    encoding : str
+        Encoding of its text.
     """
     with opener(path, "rt", encoding=encoding, newline="") as lines:
         sep_line = _SEP_LINE.fullmatch(lines.readline())

@@ -506,7 +506,17 @@ class Monitor:
     def _look(
         self, name: str, n_rows: int, n_tested: int, n_waiting: int, recheck: Recheck | None
     ) -> MonitoredBatch:
-        """Return the results of a look at a batch; ``recheck`` is the evidence after the look."""
+        """Return the results of a look at a batch.
+
+        Parameters
+        ----------
+        name : str
+            Name of the batch.
+        n_rows, n_tested, n_waiting : int
+            Numbers of its rows: all, tested in this look, and without labels.
+        recheck : Recheck or None
+            The evidence after the look.
+        """
         after = replace(self, recheck=recheck)._evidence
         errors = []
         for bound, bets_before, bets_after in zip(

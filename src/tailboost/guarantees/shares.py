@@ -109,6 +109,15 @@ def joins_thresholds(limit: Limit, selection: Any, family: ThresholdFamily) -> b
 
     The strata are those of the selecting rows, so the answer is fixed before fresh rows are read. A group may
     be absent from these by chance, and then chance would choose between two procedures and add their levels.
+
+    Parameters
+    ----------
+    limit : Limit
+        A limit on shares.
+    selection : Selection
+        The selection, with its rows.
+    family : ThresholdFamily
+        The thresholds, and which strata have which.
     """
     _, data = selection.thresholds(family).on_selection
     names, _, among = limit.rate.by_subgroup(data.strata)

@@ -119,7 +119,15 @@ def pair_p_value(
 
 
 def _interval_of_rate(errors: int, n_rows: int, gamma: float) -> tuple[float, float]:
-    """Return the exact interval of a rate with a confidence of 1 − γ (Clopper and Pearson)."""
+    """Return the exact interval of a rate with a confidence of 1 − γ (Clopper and Pearson).
+
+    Parameters
+    ----------
+    errors, n_rows : int
+        The count behind the rate.
+    gamma : float in (0, 1)
+        Probability γ that the interval misses the rate.
+    """
     low = 0.0
     if errors > 0:
         low = float(betaincinv(errors, n_rows - errors + 1, gamma / 2))

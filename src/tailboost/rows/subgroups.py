@@ -362,7 +362,19 @@ class GroupNames:
     def _columns_of_fit(
         self, groups: Groups, name: str, n: int, used: Mask | None
     ) -> dict[Any, tuple[Labels, Ints]]:
-        """Return the `coded_columns` by the names that they had in fit, in the order of fit."""
+        """Return the `coded_columns` by the names that they had in fit, in the order of fit.
+
+        Parameters
+        ----------
+        groups : array-like, table or dict
+            Groups of the rows as given.
+        name : str
+            Name of the argument.
+        n : int
+            Number of rows.
+        used : mask of shape (n,) or None
+            The rows whose groups are read; None for all.
+        """
         columns = coded_columns(groups, name, n, used=used, read=_as_given)
         if list(columns) == [None]:
             columns = {column_name(groups): columns[None]}
@@ -475,8 +487,22 @@ def coded_columns(
 ) -> dict[Any, tuple[Labels, Ints]]:
     """Return the `checked_columns` as values, and the place of each row's group among the values.
 
-    The values of pandas' categories or text are different. Other columns have a value for each row. With a
-    mask, the values and places are those of the used rows. ``read(values, words)`` returns an array.
+    The values of pandas' categories or text are different. Other columns have a value for each row.
+
+    Parameters
+    ----------
+    groups : array-like, table, dict or None
+        Groups of the rows as given.
+    argument : str
+        Name of the argument, for messages.
+    n : int
+        Number of rows.
+    of : str
+        Name of the table with these rows, for messages.
+    used : mask of shape (n,), optional
+        The rows whose groups are returned; all by default.
+    read : callable
+        Returns the values of a column as an array; its second argument names the column.
     """
     columns: dict[Any, tuple[Labels, Ints]] = {}
     if groups is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.bounds import are_few_for
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import Pool
+from tailboost.selection.problem import without_group
 from tailboost.selection.program import (
     DEAR,
     NO_VIOLATION,
@@ -36,8 +38,8 @@ class LimitedGroup:
     ----------
     limit : Limit
         The limit on this and other subgroups.
-    name : str
-        The subgroup.
+    subgroup : object
+        The subgroup, as the rate names it.
     row : int
         Number of the row in the program.
     n_rows : float
@@ -49,11 +51,16 @@ class LimitedGroup:
     """
 
     limit: Limit
-    name: str
+    subgroup: Any
     row: int
     n_rows: float
     scale: float
     allowed: float
+
+    @property
+    def name(self) -> str:
+        """The subgroup in words."""
+        return unit_name(self.subgroup)
 
     @property
     def words(self) -> str:
@@ -164,7 +171,7 @@ def _limited_groups(program: Program) -> list[LimitedGroup]:
         for row, subgroup in zip(rows, np.flatnonzero(is_limited), strict=True):
             group = LimitedGroup(
                 limit,
-                unit_name(terms.names[subgroup]),
+                terms.names[subgroup],
                 int(row),
                 n_rows=float(n_rows[subgroup]),
                 scale=scale,
@@ -226,21 +233,9 @@ def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) 
         )
         sentence += f": with {written} there, all others can be met."
     if are_few_for(round(group.n_rows), group.allowed):
-        others = limits_as_typed([limit.text for limit in _limits_without(group, program)])
-        sentence += f" To leave it out: {others}."
+        others = without_group(program.limits, group.limit, group.subgroup, program.strata)
+        sentence += f" To leave it out: {limits_as_typed([limit.text for limit in others])}."
     return sentence
-
-
-def _limits_without(group: LimitedGroup, program: Program) -> list[Limit]:
-    """Return all limits of a program, one of them without a group, with its other groups by their names."""
-    limits: list[Limit] = []
-    for limit in program.limits:
-        names = limit.rate.terms(program.strata).names
-        dropped = [
-            name for name in names if limit is group.limit and unit_name(name) == group.name
-        ]
-        limits += limit.all_but(dropped, names)
-    return limits
 
 
 def _least_bound(group: LimitedGroup, pool: Pool, program: Program) -> float | None:

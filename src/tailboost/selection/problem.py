@@ -443,7 +443,19 @@ def stated(
 def _refuse_beside_cvar(
     limits: Sequence[Limit], max_error: Stated, alpha: float | None, randomized: bool | str
 ) -> None:
-    """Raise ValueError for arguments without a meaning for a CVaR, or for a CVaR without a tail mass."""
+    """Raise ValueError for arguments without a meaning for a CVaR, or for a CVaR without a tail mass.
+
+    Parameters
+    ----------
+    limits : sequence of Limit
+        All stated limits.
+    max_error : float, dict or None
+        Limits on errors.
+    alpha : float or None
+        The tail mass.
+    randomized : bool or "auto"
+        Whether the rule may draw.
+    """
     if limits:
         raise ValueError(
             "objective='cvar' takes no limits on rates; with limits, the objective must be a "
@@ -460,6 +472,31 @@ def _refuse_beside_cvar(
             "randomized=False selects one candidate, and its CVaR is the smaller of 1 and "
             "mean loss / alpha: objective='cvar' needs a mixture"
         )
+
+
+def without_group(
+    limits: Sequence[Limit], limit: Limit, subgroup: Any, strata: Strata
+) -> list[Limit]:
+    """Return limits, one of which leaves a subgroup out and names its other ones.
+
+    Parameters
+    ----------
+    limits : sequence of Limit
+        All limits.
+    limit : Limit
+        The one of them that limits the subgroup.
+    subgroup : object
+        The subgroup, as the rate names it.
+    strata : Strata
+        The strata of the rows, which have all subgroups.
+    """
+    others: list[Limit] = []
+    for stated_limit in limits:
+        if stated_limit is limit:
+            others += limit.all_but([subgroup], limit.rate.terms(strata).names)
+        else:
+            others.append(stated_limit)
+    return others
 
 
 def strata_of(

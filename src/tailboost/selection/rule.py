@@ -568,7 +568,17 @@ class Rule(StoredRule):
     def _sql_of_log(
         self, part: RulePart, k: int, probability: Mapping[str, Sequence[str]]
     ) -> str:
-        """Return the SQL expression of z_k, see `RulePart`."""
+        """Return the SQL expression of z_k, see `RulePart`.
+
+        Parameters
+        ----------
+        part : RulePart
+            The part of the rule.
+        k : int
+            Number of the class.
+        probability : dict of str to list of str
+            SQL expressions of the probabilities by model.
+        """
         terms = [
             f"{weight!r} * ln({self._sql_of_clipped(probability[model][k])})"
             for model, weight in part.weights.items()

@@ -31,7 +31,7 @@ from tailboost.selection.kinds import Kinds
 from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.probabilities import stratum_probabilities
-from tailboost.selection.problem import Problem
+from tailboost.selection.problem import Problem, without_group
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selected import ONE_SIDED, Selected, SelectedRule
 
@@ -154,10 +154,8 @@ class Selection(Uncached):
             return ""
         line = max(few, key=attrgetter("price"))
         limit = limit_of_text[line.limit]
-        names = limit.rate.terms(self.engine.data.strata).names
-        others: list[Limit] = []
-        for stated in self.problem.limits:
-            others += limit.all_but([line.subgroup], names) if stated is limit else [stated]
+        strata = self.engine.data.strata
+        others = without_group(self.problem.limits, limit, line.subgroup, strata)
         if not others:
             return ""
         own = cast("SelectedRule", self.rule).compared

@@ -381,7 +381,19 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> Any:
-    """Return the model of a file, see `load_model`; errors do not name the file."""
+    """Return the model of a file, see `load_model`; errors do not name the file.
+
+    Parameters
+    ----------
+    path : Path
+        The model file.
+    check : bool
+        Whether stored answers are compared with those of the model.
+    max_bytes : int
+        The most bytes of its contents in memory.
+    trusted : collection of str
+        Full names of further classes and functions that the file may contain.
+    """
     members, record = unpacked(path, max_bytes)
     changed = _changed_versions(path, record["versions"])
     fault = "cannot be built"

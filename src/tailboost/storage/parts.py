@@ -362,7 +362,15 @@ class Reader:
     def _sparse(
         self, form: Any, shape: Any, data: Table, indices: object, indptr: object
     ) -> Any:
-        """Return a sparse matrix of a form in `SPARSE_FORMS`, after a check of its arrays."""
+        """Return a sparse matrix of a form in `SPARSE_FORMS`, after a check of its arrays.
+
+        Parameters
+        ----------
+        form, shape : as stored
+            Name of the form, and the shape.
+        data, indices, indptr : stored parts
+            The arrays of the matrix.
+        """
         arrays = self._values([data, indices, indptr])
         if not all(isinstance(array, np.ndarray) and array.ndim == 1 for array in arrays):
             raise Damaged("a sparse matrix without arrays")

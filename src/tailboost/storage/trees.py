@@ -192,7 +192,17 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
 
 
 def _leaf_values(group: dict[str, Any], leaf: Mask, unpack: Unpack) -> Floats:
-    """Return the values of the nodes, shape (n, outputs, classes), after a check; 0 for inner nodes."""
+    """Return the values of the nodes, shape (n, outputs, classes), after a check; 0 for inner nodes.
+
+    Parameters
+    ----------
+    group : dict
+        The stored columns of a group of trees.
+    leaf : mask of shape (n,)
+        Which nodes are leaves.
+    unpack : callable
+        Returns a stored array.
+    """
     shape = (group["outputs"], max(group["classes"]))
     distinct_values = unpack(*group["values"])
     number = unpack(*group["value"]).astype(np.intp)
@@ -232,7 +242,17 @@ def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[NDArray[Any], M
 
 
 def _place_children(nodes: NDArray[Any], leaf: Mask, counts: list[int]) -> None:
-    """Replace distances to children by their numbers in the tree, after a check that these are trees."""
+    """Replace distances to children by their numbers in the tree, after a check that these are trees.
+
+    Parameters
+    ----------
+    nodes : structured array
+        The nodes of all trees, changed in place.
+    leaf : mask
+        Which nodes are leaves.
+    counts : list of int
+        Number of nodes of each tree.
+    """
     first = _first_nodes(counts)
     place = np.arange(len(nodes)) - first
     n_in_tree = np.repeat(counts, counts)
