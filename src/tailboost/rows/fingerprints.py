@@ -129,13 +129,13 @@ def _hashes(X: Table, *, exact: bool) -> Hashes:
         return np.asarray(cumulated[matrix.indptr[1:]] - cumulated[matrix.indptr[:-1]])
     if len(X.shape) > 2:  # images
         X = X.reshape(len(X), -1)
-    numbers_of_text, hashes = _numbers_and_words(X, exact)
+    columns, hashes = _columns_and_words(X, exact)
     multipliers = _multipliers(X.shape[1])
     most_rows = NUMBERS_AT_ONCE // max(1, X.shape[1])
     block_length = max(1, min(HASHED_AT_ONCE, most_rows))
     for start in range(0, len(hashes), block_length):
         block = slice(start, start + block_length)
-        numbers = _numbers(X, block, numbers_of_text)
+        numbers = X[block] if columns is None else _numbers(columns, block)
         terms = _mix(_words(numbers, exact)) * multipliers
         hashes[block] += terms.sum(axis=1, dtype=np.uint64)
     return hashes
@@ -191,43 +191,41 @@ def _rounded_words(x: NDArray[np.float32], row: Ints | None) -> Hashes:
     return np.where(is_fractional, rounded, bits).astype(np.uint64)
 
 
-def _numbers_and_words(X: Table, exact: bool) -> tuple[dict[int, Floats], Hashes]:
-    """Return the numbers in columns of text and objects, and the sum of the words of each row's other values.
+def _columns_and_words(X: Table, exact: bool) -> tuple[list[Any] | None, Hashes]:
+    """Return the columns of a table as numbers, and the sum of the words of each row's other values.
 
-    The numbers are by column, shape (n,) each. Text and other values have the number 0, which adds nothing to
-    a hash. Numbers have no word. The sums have the shape (n,), and the words are scrambled by the column's
-    multiplier.
+    Columns of numbers are those of the data frame. Text and other values have the number 0, which adds
+    nothing to a hash. Numbers have no word. The sums have the shape (n,), and the words are scrambled by the
+    column's multiplier. The columns are None for an array of numbers, or without any.
     """
     is_frame = hasattr(X, "iloc")
-    numbers_of_text: dict[int, Floats] = {}
     sums = np.zeros(X.shape[0], dtype=np.uint64)
-    if not is_frame and X.dtype.kind in "fiub":
-        return numbers_of_text, sums
+    if not X.shape[1] or (not is_frame and X.dtype.kind in "fiub"):
+        return None, sums
+    columns = []
     for j, multiplier in enumerate(_multipliers(X.shape[1])):
         column = X.iloc[:, j] if is_frame else X[:, j]
-        if getattr(column.dtype, "kind", "O") in "fiub":
-            continue
-        values, place = _distinct_values(column)
-        numbers = np.empty(len(values))
-        words = np.empty(len(values), dtype=np.uint64)
-        for i, value in enumerate(values):
-            numbers[i], words[i] = _number_or_word(value, exact)
-        numbers_of_text[j] = numbers[place]
-        sums += (_mix(words) * multiplier)[place]
-    return numbers_of_text, sums
+        if getattr(column.dtype, "kind", "O") not in "fiub":
+            values, place = _distinct_values(column)
+            numbers = np.empty(len(values))
+            words = np.empty(len(values), dtype=np.uint64)
+            for i, value in enumerate(values):
+                numbers[i], words[i] = _number_or_word(value, exact)
+            column = numbers[place]
+            sums += (_mix(words) * multiplier)[place]
+        columns.append(column)
+    return columns, sums
 
 
-def _numbers(X: Table, block: slice, numbers_of_text: dict[int, Floats]) -> NDArray[Any]:
-    """Return the numbers of some rows, shape (n, d); ``numbers_of_text`` as from `_numbers_and_words`."""
-    if not numbers_of_text and not hasattr(X, "iloc"):
-        return np.asarray(X[block])
-    columns = np.empty((X.shape[1], len(X[block])))
-    for j in range(len(columns)):
-        if j in numbers_of_text:
-            columns[j] = numbers_of_text[j][block]
-        else:
-            columns[j] = X.iloc[block, j].to_numpy(dtype=np.float64, na_value=np.nan)
-    return columns.T
+def _numbers(columns: list[Any], block: slice) -> NDArray[Any]:
+    """Return the numbers of some rows, shape (n, d), from the columns of a table."""
+    parts = [
+        column.iloc[block].to_numpy(dtype=np.float64, na_value=np.nan)
+        if hasattr(column, "iloc")
+        else column[block]
+        for column in columns
+    ]
+    return np.array(parts).T
 
 
 def _distinct_values(column: Column) -> tuple[list[Any], Ints]:
