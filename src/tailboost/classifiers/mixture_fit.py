@@ -253,6 +253,7 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
     if has_default_estimators:
         estimators = DEFAULTS[mix.estimators](TableKind.of(training))
 
+    training.are_scores = _are_scores(estimators)
     if arguments.clusters is None:
         warn_of_persons(arguments.X, arguments.names_of_groups)
     else:

@@ -169,6 +169,8 @@ class TrainingSet:
     costs: Floats | None = None
     # Fingerprint of the argument `training_rows`, the rows of the fits of frozen estimators; None without it.
     named: Fingerprint | None = None
+    # Whether the models only read scores: then rows with equal scores are different rows.
+    are_scores: bool = False
 
     @cached_property
     def hashes(self) -> Hashes:
@@ -191,9 +193,9 @@ class TrainingSet:
     def rows(self) -> Rows:
         """Training rows as selection data."""
         words = f"the {len(self.y):,} training rows"
-        hashes = self.hashes
-        if self.clusters is not None:
-            hashes = self.split_hashes(0)
+        hashes = None
+        if not self.are_scores:
+            hashes = self.hashes if self.clusters is None else self.split_hashes(0)
         rows = Rows(self.y, self.weight, self.groups, words, hashes, n_given=self.n_given)
         if len(self.used) < self.n_given:
             rows = replace(rows, used=self.used)
