@@ -424,11 +424,12 @@ def _weighted_sums(values: NDArray[Any], weights: Floats) -> Ints:
     rules.
     The result has the shape (`SUMS` · 2 m,) for m columns of values.
     """
-    columns = np.reshape(values, (len(values), -1)).astype(np.float64)
+    columns = np.reshape(values, (len(values), -1)).T.astype(np.float64, order="C")
     np.nan_to_num(columns, copy=False)
     # A column without another value than 0 stays so.
-    columns /= np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
-    ranks = [_mid_ranks(np.rint(column / TIE)) for column in columns.T]
-    columns = np.column_stack([columns, *ranks])
-    steps = SUM_STEP * np.maximum(np.sqrt((columns**2).sum(axis=0)), 1.0)
-    return np.rint(weights @ columns / steps).astype(np.int64).ravel()
+    largest = np.abs(columns).max(axis=1, initial=0.0, keepdims=True)
+    columns /= np.maximum(largest, np.finfo(np.float64).tiny)
+    ranks = [_mid_ranks(np.rint(column / TIE)) for column in columns]
+    columns = np.concatenate([columns, ranks])
+    steps = SUM_STEP * np.maximum(np.sqrt((columns**2).sum(axis=1)), 1.0)
+    return np.rint(weights @ columns.T / steps).astype(np.int64).ravel()

@@ -159,7 +159,8 @@ class Average:
         total = sum(
             w * log for w, log in zip(self.weights[self.used_models], logs, strict=True)
         )
-        return log_softmax(total + self.offset, axis=1)
+        # By column: maxima and sums of the classes of a row are then several times as fast.
+        return log_softmax(np.asfortranarray(total + self.offset), axis=1)
 
 
 @dataclass(eq=False)
