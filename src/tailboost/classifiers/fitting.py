@@ -310,8 +310,7 @@ def _fits(
             pass  # what is finished stays
 
     unfinished = {i: name for i, (name, _) in jobs.items() if len(fits[i]) < n_fits}
-    finished = {i: fits[i] for i in fits if i not in unfinished}
-    if not finished:
+    if len(unfinished) == len(estimators):
         raise KeyboardInterrupt
     if unfinished:
         verb = "is" if len(unfinished) == 1 else "are"
@@ -319,7 +318,7 @@ def _fits(
             f"fit was interrupted: {list(unfinished.values())} {verb} left out of the mixture",
             FitInterruptedWarning,
         )
-    return finished
+    return {i: fits[i] for i in fits if i not in unfinished}
 
 
 def _table_fits(

@@ -341,8 +341,6 @@ class Monitor:
             of an earlier look.
         """
         model, X, y = self._rule_and_rows(model, X, y)
-        refuse_swapped(X, y)
-        refuse_other_rule(self.certificate, model, "the certificate of this monitor")
         refuse_texts(X)
         groups = judged(model).groups_of(X, groups_in(X, groups))
         check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
@@ -418,7 +416,7 @@ class Monitor:
         return self.waiting[name].later(rows, name, classes.tolist())
 
     def _rule_and_rows(self, model: Any, X: Any, y: Column) -> tuple[Any, Any, Any]:
-        """Return rule, rows and labels of ``add(rule, X, y)``, or of ``add(X, y)`` with the kept rule.
+        """Return the monitored rule, rows and labels of ``add(rule, X, y)``, or of ``add(X, y)``.
 
         The arguments are as in `add` in their order, so the rows may stand in the place of the rule.
         """
@@ -441,6 +439,8 @@ class Monitor:
                 "this monitor keeps no rule, as after from_dict(state): give it first, "
                 "add(rule, X, y), or write Monitor.from_dict(state, rule)"
             )
+        refuse_swapped(X, y)
+        refuse_other_rule(self.certificate, model, "the certificate of this monitor")
         return model, X, y
 
     def _new_rows(

@@ -491,46 +491,60 @@ def _plans(
     of 0, or expected rates that do not keep the limit.
     """
     strata = _strata_of_limits(limits, n_classes)
-    plans = []
-    for limit, rate, share in zip(limits, rates, shares, strict=True):
-        if not limit.rate.is_share:
-            raise ValueError(
-                f"{limit!r}: the power depends on more than the mean of {limit.rate.words!r}"
-            )
-        names = _names(limit, rate, share)
-        expected_rates = _values(rate, names, f"rates of {limit!r}")
-        if share is None:
-            row_shares = np.full(len(names), 1.0 / len(names))
-        else:
-            row_shares = _values(share, names, f"shares of {limit!r}")
-        if (row_shares <= 0).any():
-            raise ValueError(f"shares of {limit!r} must be above 0, got {share!r}")
-        if limit.distance(names, expected_rates) >= 0.0:
-            words = [
-                value_words(value, in_percent=limit.in_percent)
-                for value in dict.fromkeys(expected_rates.tolist())
-            ]
-            raise ValueError(
-                f"{limit.text}: the expected rates ({', '.join(words)}) do not keep it with "
-                "room to spare, so no number of rows certifies it"
-            )
+    return [
+        _plan(limit, rate, share, strata)
+        for limit, rate, share in zip(limits, rates, shares, strict=True)
+    ]
 
-        # The strata have no groups, and the answer is the same in each subgroup.
-        answer = counted_answer(replace(limit.rate, by=None), strata)
-        no_rows = np.zeros(0, dtype=np.intp)  # before any row is collected
-        by_share = shares_of(limit, answer, [(name, no_rows) for name in names])
-        plans.append(
-            PlannedLimit(
-                limit=limit,
-                names=names,
-                rates=expected_rates,
-                shares=row_shares,
-                by_share=by_share,
-                two_answers=strata.n_actions == 2,
-                has_stated_shares=share is not None,
-            )
+
+def _plan(limit: Limit, rate: Any, share: Any, strata: Strata) -> PlannedLimit:
+    """Return a limit with its subgroups, their expected rates and their fractions of the rows.
+
+    Parameters
+    ----------
+    limit : Limit
+        The limit on a mean of rows.
+    rate : float or dict
+        The expected rate, or that of each subgroup.
+    share : dict or None
+        The fraction of the rows in each subgroup; None for equally large ones.
+    strata : Strata
+        The strata of the limits, without groups.
+    """
+    if not limit.rate.is_share:
+        raise ValueError(
+            f"{limit!r}: the power depends on more than the mean of {limit.rate.words!r}"
         )
-    return plans
+    names = _names(limit, rate, share)
+    expected_rates = _values(rate, names, f"rates of {limit!r}")
+    if share is None:
+        row_shares = np.full(len(names), 1.0 / len(names))
+    else:
+        row_shares = _values(share, names, f"shares of {limit!r}")
+    if (row_shares <= 0).any():
+        raise ValueError(f"shares of {limit!r} must be above 0, got {share!r}")
+    if limit.distance(names, expected_rates) >= 0.0:
+        words = [
+            value_words(value, in_percent=limit.in_percent)
+            for value in dict.fromkeys(expected_rates.tolist())
+        ]
+        raise ValueError(
+            f"{limit.text}: the expected rates ({', '.join(words)}) do not keep it with "
+            "room to spare, so no number of rows certifies it"
+        )
+
+    # The answer is the same in each subgroup, so groups are not needed to find it.
+    answer = counted_answer(replace(limit.rate, by=None), strata)
+    no_rows = np.zeros(0, dtype=np.intp)  # before any row is collected
+    return PlannedLimit(
+        limit=limit,
+        names=names,
+        rates=expected_rates,
+        shares=row_shares,
+        by_share=shares_of(limit, answer, [(name, no_rows) for name in names]),
+        two_answers=strata.n_actions == 2,
+        has_stated_shares=share is not None,
+    )
 
 
 def _strata_of_limits(limits: Sequence[Limit], n_classes: int) -> Strata:

@@ -203,19 +203,30 @@ class Scores(ClassifierMixin, BaseEstimator):
                     f"{self._named}: y has the label {labels[0]!r} only; rows of both labels are needed"
                 )
             return
-        is_quantity = len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf"
-        if is_quantity:
+        if len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf":
             raise ValueError(f"{self._named}: {no_classes(y_labels)}")
+        raise ValueError(f"{self._named}: {self._fault_of_labels(labels, counts, X)}")
+
+    def _fault_of_labels(self, labels: list[Any], counts: Ints, X: Table) -> str:
+        """Return why the labels of rows do not suit a single column of scores, and what to do.
+
+        Parameters
+        ----------
+        labels : list
+            The labels of the rows: other ones than the stated one, or more than two.
+        counts : ndarray of int
+            Number of rows of each label.
+        X : table
+            The rows, whose columns may have other names.
+        """
         [column] = self.column_list
         names = list(getattr(as_pandas(X), "columns", [column]))
         absent = ""
         if column not in names:
             absent = f". The table has no column {column!r}, only {names[:20]}"
         if len(labels) == 2:
-            raise ValueError(
-                f"{self._named}: {self.label!r} is no label of y; "
-                f"{meant(self.label, labels)}y has the labels {labels}{absent}"
-            )
+            near = meant(self.label, labels)
+            return f"{self.label!r} is no label of y; {near}y has the labels {labels}{absent}"
         rows_of_labels = ", ".join(
             f"{label!r} ({how_many(count, 'row')})"
             for label, count in zip(labels[:10], counts.tolist(), strict=False)
@@ -223,10 +234,10 @@ class Scores(ClassifierMixin, BaseEstimator):
         score_of_each = as_typed(
             "columns=[...] with label=[...]", "--score and --positive once for each label"
         )
-        raise ValueError(
-            f"{self._named}: one column scores a label against one other, but y has "
-            f"{len(labels)} labels: {rows_of_labels}. Drop rows, name the other labels "
-            f"alike, or give the scores of all labels: {score_of_each}{absent}"
+        return (
+            f"one column scores a label against one other, but y has {len(labels)} labels: "
+            f"{rows_of_labels}. Drop rows, name the other labels alike, or give the scores of "
+            f"all labels: {score_of_each}{absent}"
         )
 
     def _learn_ranks(self, scores: Floats, positive: Mask) -> None:
