@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from tailboost.boosting.additive import AdditiveSelection
+from tailboost.core.array_types import Ints
 from tailboost.rates import Limit, Rate, error
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rows.rows import Rows
 from tailboost.selection.intervals import REFIT
 from tailboost.selection.mixture import Counts
 from tailboost.selection.rate_table import RateTable
@@ -146,13 +148,7 @@ def additive_summary(
     """
     rows = selection.rows
     answers = selection.answers
-    is_wrong = rows.wrong(answers)
-    # Rounding may sum the weights to slightly more than 1.
-    error_share = min(1.0, float(np.average(is_wrong, weights=rows.weight)))
-    all_in_one_group = np.zeros(len(is_wrong), dtype=np.intp)
-    (effective_rows,) = rows.sizes(all_in_one_group, 1)
-    _, upper = clopper_pearson_interval(error_share, effective_rows)
-
+    error_share, upper = _error_with_upper_end(rows, answers)
     rows_in_words = rows.words
     if np.ptp(rows.weight) > 0:
         rows_in_words += ", by weight,"
@@ -174,7 +170,7 @@ def additive_summary(
         achieved=cost.value,
         gap=gap,
         random_guess=1.0 - 1.0 / selection.n_classes,
-        upper=float(upper),
+        upper=upper,
         errors=rates_of(
             selection,
             classes,
@@ -191,6 +187,17 @@ def additive_summary(
     if fitted:  # an error on training rows has no interval for new rows
         summary = replace(summary, decided=(), upper=None)
     return summary
+
+
+def _error_with_upper_end(rows: Rows, answers: Ints) -> tuple[float, float]:
+    """Return the error of answers on rows, and the upper end of its 95 % interval for new rows."""
+    is_wrong = rows.wrong(answers)
+    # Rounding may sum the weights to slightly more than 1.
+    share = min(1.0, float(np.average(is_wrong, weights=rows.weight)))
+    all_in_one_group = np.zeros(len(is_wrong), dtype=np.intp)
+    (effective_rows,) = rows.sizes(all_in_one_group, 1)
+    _, upper = clopper_pearson_interval(share, effective_rows)
+    return share, float(upper)
 
 
 def rates_of(
