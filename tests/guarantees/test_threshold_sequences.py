@@ -402,14 +402,65 @@ def test_new_rows_pass_with_the_limit_that_a_refusal_names():
     assert n_passed >= 5
 
 
-@pytest.mark.parametrize("growth", GROWTHS[::3])
-def test_if_these_rows_pass_at_the_level_new_rows_pass_with_probability_08(growth):
-    """Statistics of normal tests; any true mean is as likely as another."""
+@pytest.mark.parametrize(("bound", "n", "seed"), [(90, 500, 12), (80, 200, 15), (90, 500, 0)])
+def test_a_refusal_has_a_shortfall_of_each_group_that_failed_at_its_part_of_the_level(bound, n, seed):
+    """A passing group would be certified beside the answer 0 to the other, so both failed."""
+    s, g, y = draw(n, np.random.default_rng(seed))
+    limits = [f"precision(1, by=g) >= {bound}%"]
+    with pytest.raises(tb.NotCertifiedError, match="each bound has the part of its group") as caught:
+        tb.calibrate(
+            tb.Scores(0, 1, kind="logit"), s[:, None], y, groups={"g": g}, by_group="g", limits=limits
+        )
+    shortfalls = caught.value.shortfalls
+    assert len(shortfalls) == 2
+    # The levels of the groups add up to .045, so one of the tests has less than half of it.
+    p_values = [
+        binom.cdf(round((1 - each.estimate) * each.n), each.n, 1 - bound / 100) for each in shortfalls
+    ]
+    assert max(p_values) > 0.0225
+
+
+def test_so_many_more_rows_pass_as_a_refusal_names():
+    """The advice has a probability of .8 or more; 3 of 6 is below it with a probability of .1."""
+    followed = passed = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+
+        def batch(n, rng=rng):
+            s, g, y = draw(n, rng, shift=2.0)
+            return s[:, None], y, {"groups": {"g": g}, "by_group": "g", "limits": ["error(by=cell) <= 24%"]}
+
+        X, y, given = batch(800)
+        score = tb.Scores(0, label=1, kind="logit")
+        try:
+            tb.calibrate(score, X, y, **given)
+        except tb.NotCertifiedError as error:
+            refusal = error
+        else:
+            continue
+        named = re.findall(r"about ([\d.]+) times the", str(refusal))
+        if not named or float(named[0]) > 20:
+            continue
+        X, y, given = batch(int(800 * float(named[0])))
+        followed += 1
+        try:
+            passed += tb.calibrate(score, X, y, previous=refusal, **given).certificate_.certified
+        except tb.NotCertifiedError:
+            continue
+    assert followed >= 4
+    assert passed >= 0.7 * followed
+
+
+def test_if_these_rows_pass_at_the_level_new_rows_pass_with_the_probability():
+    """Statistics of normal tests: any true mean is as likely as another, or the estimate is true."""
     rng = np.random.default_rng(0)
-    at_level = norm.isf(level_of_more_rows(0.01, growth))
-    means = at_level + rng.normal(size=100_000)  # given the statistic of these rows
-    passes = np.sqrt(growth) * means + rng.normal(size=100_000) >= norm.isf(0.01)
-    assert passes.mean() == pytest.approx(0.8, abs=0.01)
+    critical = norm.isf(0.01)
+    of_these_rows = norm.isf(level_of_more_rows(0.01, 1.0))
+    means = of_these_rows + rng.normal(size=100_000)
+    assert (means + rng.normal(size=100_000) >= critical).mean() == pytest.approx(0.8, abs=0.01)
+    for growth in GROWTHS:
+        mean = np.sqrt(growth) * norm.isf(level_of_more_rows(0.01, growth))
+        assert (mean + rng.normal(size=10_000) >= critical).mean() > 0.8
 
 
 def test_the_fewest_rows_that_would_do_are_named():

@@ -1224,7 +1224,7 @@ def _what_would_help(
     if not ways:
         return ""
     return (
-        f"\nNew rows would pass with a probability of about {POWER:g}: {'; or '.join(ways)}. "
+        f"\nNew rows would pass with a probability of {POWER:g} or more: {'; or '.join(ways)}. "
         "Estimates on these rows, at the error probability of the next attempt."
     )
 

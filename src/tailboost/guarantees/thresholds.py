@@ -446,11 +446,12 @@ class ThresholdSequences(Procedure):
             rule = self.selection.at(self.family, certified)
             return Certified(rule, SEQUENCE, IN_SEQUENCE)
 
+        parts = self.parts()
         rule = "the thresholds predicted to pass most likely"
-        if self.tests.n_thresholds > 1:
+        if not np.allclose(list(parts.values()), 1.0):
             rule += ". The groups divide the error probability, and each bound has the part of its group"
         answered = self.fresh.by(self.selection.at(self.family, tested_first))
-        return Refused(answered, rule, "no threshold passed", parts=self.parts())
+        return Refused(answered, rule, "no threshold passed", parts=parts)
 
     def parts(self) -> dict[tuple[Rate, Any], float]:
         """Return the part of the level for the first test of each limited rate of a subgroup."""
