@@ -421,7 +421,7 @@ def test_a_refusal_has_a_shortfall_of_each_group_that_failed_at_its_part_of_the_
 
 
 def test_so_many_more_rows_pass_as_a_refusal_names():
-    """The advice has a probability of .8 or more; 3 of 6 is below it with a probability of .1."""
+    """At the named number of rows, up to 20 times as many, at least seven in ten are certified."""
     followed = passed = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
