@@ -458,9 +458,10 @@ def _further_rows(measured: _Measured) -> Section:
 
 
 def _attempts(view: Any) -> Section:
-    """Return the attempts to calibrate the fit, also the failed ones; the head has a single certified one."""
-    n_attempts = len(view.records.ledger.attempts) if view.has_records else 0
-    if n_attempts == 0 or (n_attempts == 1 and view.certificate is not None):
+    """Return the attempts to calibrate the fit, also the failed ones; an empty section is left out."""
+    attempts = view.records.ledger.attempts if view.has_records else []
+    told_in_the_head = len(attempts) == 1 and view.certificate is not None
+    if not attempts or told_in_the_head:
         return Section("Attempts")
     rows = [
         [
@@ -468,7 +469,7 @@ def _attempts(view: Any) -> Section:
             f"{attempt.rows.contents.n_rows:,}",
             value_words(attempt.spent, in_percent=True),
         ]
-        for k, attempt in enumerate(view.records.ledger.attempts, start=1)
+        for k, attempt in enumerate(attempts, start=1)
     ]
     lines = [
         "All attempts to calibrate this fit, certified or not. Their shares of the error "

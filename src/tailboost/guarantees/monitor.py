@@ -712,7 +712,8 @@ class Monitor:
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain types, for JSON; `from_dict` is the inverse.
 
-        The state holds counts and fingerprints of rows, and no row.
+        The state holds counts and fingerprints of rows, and no row. Its digest shows a changed entry to
+        `from_dict`.
         """
         state = {
             "format": MONITOR_FORMAT,
@@ -722,7 +723,7 @@ class Monitor:
             "waiting": {name: rows.to_dict() for name, rows in self.waiting.items()},
             "given": [rows.to_dict() for rows in self.given],
         }
-        if self.equal_rows != "copies":
+        if self.equal_rows != "copies":  # `from_dict` takes "copies" where a state does not name it
             state["equal_rows"] = self.equal_rows
         return state | {"digest": state_digest(state)}
 

@@ -102,7 +102,13 @@ class GroupModel:
         weight : ndarray of shape (n,)
             Positive weights.
         fold : ndarray of int, shape (n,)
-            Number of each row's fold. If all rows are in one fold, this model serves.
+            Number of each row's fold. If all rows are in one fold, this model predicts them, though it
+            was fitted on them.
+
+        Returns
+        -------
+        ndarray of shape (K, n_values, n)
+            By class y, group g and row.
         """
         probabilities = np.empty((self.n_classes, self.n_values, len(y)))
         for number in np.unique(fold):

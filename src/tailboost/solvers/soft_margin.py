@@ -187,9 +187,10 @@ class _MarginPoint(NamedTuple):
 
 
 def _interior_point(M: Floats, C: Floats) -> SoftMarginSolution:
-    """Solve RQP for margins M of shape (n, T) and prices C of shape (n,).
+    """Solve RQP for margins M of shape (n, T) and prices C of shape (n,): the best certified point found.
 
-    Each step of Mehrotra's predictor-corrector method solves one T × T system.
+    Primal variables are weights a, losses ξ and slacks s; dual ones are v of the margins, ν of a ≥ 0 and μ of
+    ξ ≥ 0. Each step of Mehrotra's predictor-corrector method solves one T × T system.
     """
     T = M.shape[1]
     scale = float(C.max())  # scale of the dual variables: the scaled C is at most 1

@@ -80,9 +80,9 @@ def _packed(trees: list[Any], pack: Pack) -> dict[str, Any]:
         "counts": counts,
         "depths": [int(state["max_depth"]) for state in states],
         "values": pack(distinct_values),
-        "value": pack(_small(number.ravel())),
+        "value": pack(_packed(number.ravel())),
         "leaf": pack(np.packbits(leaf)),
-        **{name: pack(_small(column)) for name, column in columns.items()},
+        **{name: pack(_packed(column)) for name, column in columns.items()},
     }
 
 
@@ -124,15 +124,16 @@ def gini(values: Floats) -> Floats:
     return np.where(abs(impurity) < SAME, 0.0, impurity)
 
 
-def _small(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers in the smallest dtype of integers; other numbers unchanged."""
+def _packed(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers below 2³¹ in a small integer dtype, for small files; other numbers as they are."""
     fit_into_int32 = np.isfinite(numbers).all() and (abs(numbers) < 2**31).all()
     if not fit_into_int32 or (numbers % 1 != 0).any():
         return np.ascontiguousarray(numbers)
-    ends = [0]
-    if numbers.size:  # trees without splits have no numbers
-        ends = [int(numbers.min()), int(numbers.max())]
-    return numbers.astype(np.result_type(*map(np.min_scalar_type, ends)))
+    if not numbers.size:  # trees without splits have no numbers
+        return numbers.astype(np.uint8)
+    least = np.min_scalar_type(int(numbers.min()))
+    largest = np.min_scalar_type(int(numbers.max()))
+    return numbers.astype(np.promote_types(least, largest))
 
 
 def _rounded_down(thresholds: Floats) -> NDArray[np.float32]:

@@ -234,15 +234,16 @@ class PlainModel:
 def without_jumps(limited: Floats, value: Floats) -> tuple[Floats, Floats]:
     """Return both rates of a curve with NaN inside of each jump, where a drawn line has a gap.
 
-    A jump is between neighbours that are more than `LONG_STEP` of the range of a rate apart.
+    A jump is between neighbours that are more than `LONG_STEP` of the range of a rate apart. Each jump
+    makes both results one entry longer.
     """
     points = np.column_stack([limited, value])  # shape (m, 2)
     ranges = np.ptp(points, axis=0)
     ranges[ranges == 0] = 1.0  # all points have one value of this rate: no jump
     is_jump = (np.abs(np.diff(points, axis=0)) > LONG_STEP * ranges).any(axis=1)
     after_jump = np.flatnonzero(is_jump) + 1
-    x, y = np.insert(points, after_jump, np.nan, axis=0).T
-    return x, y
+    limited, value = np.insert(points, after_jump, np.nan, axis=0).T
+    return limited, value
 
 
 def _arrays(limited: ArrayLike, value: ArrayLike) -> tuple[Floats, Floats]:
