@@ -80,9 +80,9 @@ def _packed(trees: list[Any], pack: Pack) -> dict[str, Any]:
         "counts": counts,
         "depths": [int(state["max_depth"]) for state in states],
         "values": pack(distinct_values),
-        "value": pack(_packed(number.ravel())),
+        "value": pack(_in_few_bytes(number.ravel())),
         "leaf": pack(np.packbits(leaf)),
-        **{name: pack(_packed(column)) for name, column in columns.items()},
+        **{name: pack(_in_few_bytes(column)) for name, column in columns.items()},
     }
 
 
@@ -124,7 +124,7 @@ def gini(values: Floats) -> Floats:
     return np.where(abs(impurity) < SAME, 0.0, impurity)
 
 
-def _packed(numbers: NDArray[Any]) -> NDArray[Any]:
+def _in_few_bytes(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers below 2³¹ in a small integer dtype, for small files; other numbers as they are."""
     fit_into_int32 = np.isfinite(numbers).all() and (abs(numbers) < 2**31).all()
     if not fit_into_int32 or (numbers % 1 != 0).any():
