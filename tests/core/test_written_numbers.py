@@ -138,7 +138,7 @@ def test_one_error_has_all_columns_without_numbers_and_text(tmp_path):
     days = pd.date_range("2020-01-01", periods=60)
     frame = pd.DataFrame({"a": [np.inf, *range(59)], "day": days, "z": range(60), "b": days, "y": LABELS})
     frame.to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match=r"column 'a'.*infinite.*column 'day'.*dates.*column 'b'.*dates"):
+    with pytest.raises(ValueError, match=r"column 'a'.*infinite.*column 'day'.*dates.*so does column 'b'"):
         load_table(tmp_path / "t.parquet", "y")
     assert load_table(tmp_path / "t.parquet", "y", drop=["a", "day", "b"]).feature_names == ["z"]
 

@@ -750,6 +750,7 @@ def test_more_rows_would_not_help_only_where_that_is_shown():
     """Two errors among three rows do not show a large error."""
     from tailboost.guarantees.calibration import shortfalls_of
     from tailboost.guarantees.fresh_rows import FreshRows
+    from tailboost.guarantees.procedure import Refused
     from tailboost.guarantees.rate_bounds import RateFamily
     from tailboost.rates import Answered
 
@@ -757,7 +758,8 @@ def test_more_rows_would_not_help_only_where_that_is_shown():
     for losses, helps in ((few, True), (many, False)):
         judged = FreshRows(Answered.from_arrays(np.zeros(len(losses), int), losses, labels=[0, 1]))
         family = RateFamily.from_expression(tb.rates.error(by="class") <= {0: 0.3}, judged)
-        (short,) = shortfalls_of([family], judged, 0.05 * 0.9, 0.05 * 0.09, {})
+        refused = Refused(judged, "the rule", "")
+        (short,) = shortfalls_of([family], refused, 0.05 * 0.9, 0.05 * 0.09, {})
         low = beta.ppf(0.05, losses.sum(), len(losses) - losses.sum() + 1)
         assert short.possible == pytest.approx(low)
         assert (short.more_rows is not None) == helps == (low < 0.3)

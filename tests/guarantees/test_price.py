@@ -18,6 +18,7 @@ from tailboost.app.model_card import ModelCard
 from tailboost.classifiers.calibrating import contents_of, contents_of_groups, drawn_part, random_places
 from tailboost.guarantees.calibration import shortfalls_of
 from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.procedure import Refused
 from tailboost.guarantees.rate_bounds import RateFamily, Shortfall
 from tailboost.rates import Answered
 
@@ -257,7 +258,8 @@ def short_of(limit, hits, selected=None):
     subgroup = limit.form if limit.compares else None
     known = {} if selected is None else {(str(limit.rate), subgroup): selected}
     level = 1.0 - 0.95
-    return shortfalls_of([RateFamily.from_expression(limit, fresh)], fresh, level, level, known)
+    refused = Refused(fresh, "the rule", "")
+    return shortfalls_of([RateFamily.from_expression(limit, fresh)], refused, level, level, known)
 
 
 def passing(n, rate, bound):
