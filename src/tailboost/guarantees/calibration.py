@@ -1269,11 +1269,12 @@ def shortfalls_of(
 
 def tested_bounds(family: RateFamily, result: Refused, level: float) -> list[CertifiedBound]:
     """Return the bounds of a refused rule, each at its part of a level; see `Refused.parts`."""
-    if not result.parts:
-        return with_kept(limit_bounds([family], level), result.answered)
-    bounds: list[CertifiedBound] = []
-    for sample in family.samples:
-        of_subgroup = replace(family, samples=[sample])
-        part = result.parts.get((family.rate, sample.name), 1.0)
-        bounds += with_kept(limit_bounds([of_subgroup], part * level), result.answered)
-    return bounds
+    of_rate = {name: part for (rate, name), part in result.parts.items() if rate == family.rate}
+    bounds_at = {
+        part: with_kept(limit_bounds([family], part * level), result.answered)
+        for part in {1.0, *of_rate.values()}
+    }
+    return [
+        bounds_at[of_rate.get(bound.subgroup, 1.0)][number]
+        for number, bound in enumerate(bounds_at[1.0])
+    ]
