@@ -94,7 +94,8 @@ def test_nothing_is_spent_on_persons_without_clusters(visits):
 def test_fit_warns_of_persons_once(visits):
     X = visits[["patient_id", "x"]].assign(patient_id=visits["patient_id"].str[1:].astype(int))
     mix = tb.RobustMixtureClassifier([("lr", LogisticRegression())], random_state=0)
-    with pytest.warns(tb.DependentRowsWarning, match="give clusters=X") as caught:
+    cure = r"X.drop\(columns='patient_id'\) leaves it out; give clusters=X"
+    with pytest.warns(tb.DependentRowsWarning, match=cure) as caught:
         mix.fit(X, visits["y"])
     assert [w.category for w in caught].count(tb.DependentRowsWarning) == 1
 
@@ -145,6 +146,75 @@ def test_the_shell_warns_at_a_fit_whether_persons_are_features_or_dropped(visits
     visits.to_csv(data, index=False)
     fit = ("fit", data, "--target", "y", "--model", tmp_path / "m.model", "--method", "forest")
     for option in ((), ("--drop", "patient_id")):
-        assert call(*fit, *option).stderr.count("take --cluster patient_id") == 1
+        warned = call(*fit, *option).stderr
+        assert warned.count("take --cluster patient_id") == 1
+        is_named_first = "--drop patient_id leaves it out; fit, evaluate" in " ".join(warned.split())
+        assert is_named_first == (not option)
     for option in ("--cluster", "--keep"):
         assert "take --cluster" not in call(*fit, option, "patient_id").stderr
+
+
+@pytest.fixture(scope="module")
+def fitted_with_persons(visits, tmp_path_factory):
+    """Return a folder with later visits, and models of earlier ones: ``patient_nbr`` is a feature."""
+    folder = tmp_path_factory.mktemp("fitted")
+    numbers = visits["patient_id"].str[1:].astype(int)
+    table = visits.drop(columns=["patient_id", "p"]).assign(
+        patient_nbr=numbers, paid=numbers * 7, zip=numbers
+    )
+    table[:1000].to_csv(folder / "first.csv", index=False)
+    later = table[1000:]
+    later.assign(row=range(len(later))).to_csv(folder / "later.csv", index=False)
+    fit = ("fit", folder / "first.csv", "--target", "y", "--limit", LIMIT[0])
+    for name, options in {
+        "plain": (),
+        "kept": ("--keep", "patient_nbr"),
+        "dropped": ("--drop", "patient_nbr"),
+    }.items():
+        assert call(*fit, *options, "--model", folder / f"{name}.model").exit_code == 0
+    return folder
+
+
+def test_persons_that_a_fit_took_for_a_feature_are_refused(fitted_with_persons):
+    later, out = fitted_with_persons / "later.csv", fitted_with_persons / "new.model"
+    model = fitted_with_persons / "plain.model"
+    before = model.read_bytes()
+    commands = (("certify",), ("card",), ("monitor", "--max-error", ".6"), ("calibrate", "--model", out))
+    for command, *options in commands:
+        refused = call(command, model, later, *options)
+        text = " ".join(refused.stderr.split())
+        assert (refused.exit_code, "column 'patient_nbr' has" in text) == (2, True), command
+        assert "State --cluster patient_nbr, or --cluster with a column of row numbers" in text
+    assert model.read_bytes() == before
+    assert "take --cluster patient_nbr" in call("evaluate", model, later).stderr
+    for cluster in ("patient_nbr", "row"):
+        assert call("certify", model, later, "--cluster", cluster).exit_code == 0, cluster
+
+
+def test_a_feature_that_an_option_keeps_is_no_id_of_new_rows(fitted_with_persons, tmp_path):
+    """Amounts and codes with the values of the ids, ``paid`` and ``zip``, are features in all models."""
+    later = fitted_with_persons / "later.csv"
+    assert call("certify", fitted_with_persons / "kept.model", later).exit_code == 0
+    without = tmp_path / "without.csv"
+    pd.read_csv(later).drop(columns="patient_nbr").to_csv(without, index=False)
+    assert call("certify", fitted_with_persons / "dropped.model", without).exit_code == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_amounts_ages_and_codes_are_no_persons(seed):
+    rng = np.random.default_rng(seed)
+    names = (
+        "amount",
+        "age",
+        "income",
+        "zip",
+        "icd_code",
+        "balance",
+        "paid",
+        "bid",
+        "n_visits",
+        "valid",
+        "score",
+    )
+    table = pd.DataFrame({name: rng.integers(0, rng.integers(2, 3000), 2000) for name in names})
+    assert column_of_persons(table, ()) is None

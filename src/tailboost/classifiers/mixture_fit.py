@@ -255,7 +255,8 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
 
     training.are_scores = _are_scores(estimators)
     if arguments.clusters is None:
-        warn_of_persons(arguments.X, arguments.names_of_groups)
+        features = () if training.are_scores else getattr(arguments.X, "columns", ())
+        warn_of_persons(arguments.X, arguments.names_of_groups, features)
     else:
         clusters = numbered(arguments.clusters, "clusters", training.n_given)
         training.clusters = clusters[training.used]

@@ -81,12 +81,15 @@ def _clause(table: Table, name: str) -> str:
 
 
 def refuse_persons(
-    table: Table, other_roles: Collection[Any] = (), argument: str = "X"
+    table: Table,
+    other_roles: Collection[Any] = (),
+    argument: str = "X",
+    features: Collection[Any] = (),
 ) -> None:
     """Raise ValueError if a column of fresh rows without clusters has persons with several rows each.
 
     ``table`` and ``other_roles`` are as in `column_of_persons`. ``argument`` is the name of the table in the
-    message.
+    message. ``features`` are columns that a file needs for its answers.
     """
     name = column_of_persons(table, other_roles)
     if name is None:
@@ -95,24 +98,34 @@ def refuse_persons(
         f"clusters={argument}[{name!r}], or clusters=range(len({argument})) if the rows are "
         "independent all the same"
     )
+    otherwise = "leave the column out of the file"
+    if name in features:
+        otherwise = "--cluster with a column of row numbers"
     shell = (
-        f"--cluster {shell_word(name)}, or leave the column out of the file if the rows are "
-        "independent all the same"
+        f"--cluster {shell_word(name)}, or {otherwise} if the rows are independent all the same"
     )
     raise ValueError(
         f"{argument}: {_clause(table, name)}. State {as_typed(python, shell)}. Nothing was tested"
     )
 
 
-def warn_of_persons(table: Table, other_roles: Collection[Any] = ()) -> None:
+def warn_of_persons(
+    table: Table, other_roles: Collection[Any] = (), features: Collection[Any] = ()
+) -> None:
     """Warn of a column of persons: a fit without clusters takes their rows as independent.
 
-    Parameters are as in `column_of_persons`.
+    ``table`` and ``other_roles`` are as in `column_of_persons`. ``features`` are the columns that the models
+    read; the cure of a column among them begins with how to drop it.
     """
     name = column_of_persons(table, other_roles)
-    if name is not None:
-        cure = as_typed(
-            f"give clusters=X[{name!r}] to fit, calibrate and certify",
-            f"fit, evaluate, calibrate and certify take --cluster {shell_word(name)}",
-        )
-        warn_user(f"{_clause(table, name)}: {cure}", DependentRowsWarning)
+    if name is None:
+        return
+    word = shell_word(name)
+    cure = as_typed(
+        f"give clusters=X[{name!r}] to fit, calibrate and certify",
+        f"fit, evaluate, calibrate and certify take --cluster {word}",
+    )
+    if name in features:
+        drop = as_typed(f"X.drop(columns={name!r})", f"--drop {word}")
+        cure = f"it is a feature, and {drop} leaves it out; {cure}"
+    warn_user(f"{_clause(table, name)}: {cure}", DependentRowsWarning)

@@ -43,9 +43,9 @@ def read_to_fit(
 ) -> Any:
     """Read a training table as `load_table` does, and warn of suspicious columns.
 
-    The table has two more fields. ``no_features`` are the names of columns that are no features: ``drop``,
-    ``cluster`` and ids. ``clusters`` is the cluster of each row; it is None if no two rows share a cluster,
-    or a cluster is missing.
+    The table has three more fields. ``no_features`` are the names of columns that are no features: ``drop``,
+    ``cluster`` and ids. ``kept`` are the features of ``keep``, which are no ids. ``clusters`` is the cluster
+    of each row; it is None if no two rows share a cluster, or a cluster is missing.
     """
     no_features = list(drop or [])
     if cluster is not None:
@@ -73,6 +73,7 @@ def read_to_fit(
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)
     table.no_features = [*no_features, *ids]
+    table.kept = list(keep or [])
     table.clusters = None
     if cluster is None:
         dropped = [name for name in drop or () if names_persons(name)]
@@ -80,7 +81,7 @@ def read_to_fit(
         if dropped:
             candidates = candidates.join(datasets.read_raw(data, *csv)[dropped])
         with warnings_as_lines():
-            warn_of_persons(candidates)
+            warn_of_persons(candidates, features=list(table.data))
     else:
         clusters = datasets.read_raw(data, *csv)[cluster]
         if not (clusters.is_unique or clusters.isna().any()):

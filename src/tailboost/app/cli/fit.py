@@ -180,6 +180,7 @@ def _notes(
     if unlabeled is not None:
         notes["unlabeled"] = shared.printable(unlabeled.name)
     notes["not_features"] = list(table.no_features)
+    notes["no_ids"] = list(table.kept)
     if weight is not None:
         notes["not_features"].append(weight)
     return notes

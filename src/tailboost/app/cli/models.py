@@ -335,7 +335,7 @@ class StoredModel:
     def refuse_persons(self, rows: NewRows) -> None:
         """Raise ValueError if persons have several rows, and --cluster does not keep them together."""
         if rows.cluster_column is None:
-            refuse_persons(rows.table, self._other_roles(rows))
+            refuse_persons(rows.table, self._other_roles(rows), features=self._features)
 
     def warn_of_persons(self, rows: NewRows) -> None:
         """Warn of persons with several rows, which --cluster does not keep together."""
@@ -343,16 +343,22 @@ class StoredModel:
             warn_of_persons(rows.table, self._other_roles(rows))
 
     def _other_roles(self, rows: NewRows) -> set[Any]:
-        """Return the columns that are groups or features, which the fit has warned of."""
-        features = getattr(self.encoder or self.model, "feature_names_in_", ())
-        return {*features, *rows.group_columns}
+        """Return the columns of groups, and the features that an option stated to be no ids.
+
+        Another feature may be a column of persons, such as a ``patient_id`` that nobody dropped.
+        """
+        return {*self.notes.get("no_ids", []), *rows.group_columns}
+
+    @property
+    def _features(self) -> list[Any]:
+        """The columns of a file that the model reads; none of a model that was fitted on an array."""
+        return list(getattr(self.encoder or self.model, "feature_names_in_", ()))
 
     def features_in(self, table: Any, reading: Reading) -> Any:
         """Return a table without columns of groups, clusters and ids, except the features of the fit."""
         no_features = {*reading.unused, *reading.columns, reading.cluster, *self.group_columns}
         no_features |= set(self.notes.get("not_features", []))
-        if self.encoder is not None:
-            no_features -= set(self.encoder.feature_names_in_)
+        no_features -= set(self._features)
         return table.drop(columns=[name for name in table if name in no_features])
 
     def features_of(self, training_rows: Path | None, csv: CsvFormat) -> Any:

@@ -207,7 +207,11 @@ Text = Annotated[
 ]
 Keep = Annotated[
     list[str] | None,
-    option("COL", "Feature that only looks like an id; may be repeated.", "--keep"),
+    option(
+        "COL",
+        "Feature that only looks like an id, for new rows too; may be repeated.",
+        "--keep",
+    ),
 ]
 Weight = Annotated[str | None, option("COL", "Column of row weights; no feature.")]
 
