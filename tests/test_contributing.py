@@ -155,7 +155,7 @@ def _total_variation(d, p, radius):
     eta = float(d[order][np.searchsorted(mass, radius)])
     return _Best(w, float(p @ np.maximum(d, eta)) - radius * eta, eta, "closed-form")
 
-BALLS["tv"] = Ball(_total_variation, lambda mass, share: share - mass)
+BALLS["made-up"] = Ball(_total_variation, lambda mass, share: share - mass)
 """,
     },
     "A form of the rule.": {
@@ -246,8 +246,8 @@ loaded = tb.load_model(folder + "/even.model")
 found["stored"] = bool((loaded.predict(s[:, None]) == clf.predict(s[:, None])).all())
 """,
     "A ball of distributions.": """
-found["worst"] = worst_case_weights(losses, "tv", radius=0.2, base=base).value
-robust = tb.DROBoostClassifier(n_estimators=2, uncertainty="tv", radius=0.05, random_state=0)
+found["worst"] = worst_case_weights(losses, "made-up", radius=0.2, base=base).value
+robust = tb.DROBoostClassifier(n_estimators=2, uncertainty="made-up", radius=0.05, random_state=0)
 robust.fit(s[:300, None], y[:300])
 found["weights"] = robust.worst_case_weights_.tolist()
 try:
@@ -433,7 +433,7 @@ def test_a_ball_has_its_largest_loss_and_a_classifier(extended):
     w = np.array(extended["weights"])
     assert w.sum() == pytest.approx(1.0)
     assert np.abs(w - 1 / len(w)).sum() / 2 == pytest.approx(0.05)
-    assert "for 'tv' give a number" in extended["no radius"]
+    assert "for 'made-up' give a number" in extended["no radius"]
 
 
 def test_a_form_of_the_rule_answers_as_predict_does(extended):

@@ -24,6 +24,15 @@ def test_files_with_the_most_mentions_of_its_own_names_are_first(tmp_path):
     assert MENTIONING(package / "power.py", tmp_path) == [tests]
 
 
+def test_files_of_the_own_wing_are_before_others_with_more_mentions(tmp_path):
+    elsewhere = {"tests/app/test_all.py": FILES["tests/rates/test_often.py"] * 2}
+    for name, text in (FILES | elsewhere).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = MENTIONING(tmp_path / "src" / "tailboost" / "rates" / "rate.py", tmp_path)
+    assert [path.name for path in found] == ["test_often.py", "test_once.py", "test_all.py"]
+
+
 def test_the_modules_of_the_recipes_have_the_tests_that_the_recipes_name():
     named = {
         "rates/rate.py": "rates/test_kinds.py",

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 import tailboost as tb
-from tailboost.guarantees.one_sided import BesideRoom
+from tailboost.guarantees.one_sided import BesideRoom, windows
 from tailboost.guarantees.shares import Share
 from tailboost.rates import false_alarm, miss
 from tailboost.selection.data import BEYOND, ScoredRows
@@ -18,6 +18,25 @@ SHARE = np.array([0.5, 0.3, 0.19, 0.01])
 SHIFT = np.array([2.0, 1.5, 2.2, 0.5])  # of the scores of the ill
 PART_OF_WOMEN = np.array([0.5, 0.2, 0.8, 0.9])
 MISSED, MISSED_BY_SEX, ALARMS = 0.35, 0.35, 0.5
+
+
+@pytest.mark.parametrize("answer", [0, 1])
+def test_thresholds_of_a_window_are_all_those_within_the_rank(answer):
+    """Of thresholds beside the scores, with ties, a separate one for each place, and every possible rank."""
+    scores = np.array([3.0, 1.0, 1.0, 2.0, 5.0, 5.0, 4.0])
+    place = np.array([0, 0, 0, 0, 1, 1, 1])
+    rows = ScoredRows(scores, place, np.zeros((len(scores), 2)))
+    beside = np.arange(0.5, 6.0)
+    for number in (0, 1):
+        own = np.flatnonzero(place == number)
+        share = Share(miss(1) <= MISSED, None, own, answer, MISSED)
+        for rank in range(-1, len(own) + 1):
+            lowest, highest = windows([share], rows, 2, [rank])
+            is_answer_1 = scores[own] > beside[:, None]
+            n_answers = (is_answer_1 == answer).sum(axis=1)
+            inside = (lowest[number] < beside) & (beside < highest[number])
+            assert inside.tolist() == (n_answers <= rank).tolist()
+            assert (lowest[1 - number], highest[1 - number]) == (-np.inf, np.inf)
 
 
 def population(n_values):
