@@ -274,7 +274,7 @@ def test_rows_of_unknown_groups_are_counted_and_get_a_default(files, rule, tmp_p
         message = refused(command, rule, new, *options)
         assert "3 rows with a 'lang' that the rule does not know: 'nl'" in message
         assert "2 rows with an empty 'lang'" in message
-        assert "only tailboost predict answers them, with its --default LABEL" in message
+        assert "or answer them by tailboost predict: add --default LABEL" in message
         assert "default=" not in message
     predictions = pd.read_csv(io.StringIO(done("predict", rule, new, "--default", "toxic")))
     rows[5:].to_csv(new, index=False)
@@ -601,7 +601,7 @@ def test_a_model_file_names_its_target_and_takes_the_columns_that_it_needs(files
         (
             {"p_toxic": "none"},
             [],
-            "Name a column of numbers, or leave unknown scores empty and tune with --missing SCORE",
+            "Name a column of numbers, or leave unknown scores empty and select with --missing SCORE",
         ),
         ({"p_toxic": 42.5}, [], "score 'p_toxic': values from 42.5 to 42.5 are no probabilities"),
         (
@@ -1063,8 +1063,16 @@ def test_calibrate_takes_a_table_of_scores_alone(files):
     strict = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .99")
     assert strict.exit_code == 1
     assert "not certified  " in strict.stderr
-    assert "No file records this attempt" in strict.stderr
+    record = files / "alone.csv.attempts.json"
+    assert f"Attempts recorded in {record}: 1." in strict.stderr
     assert not (files / "c.json").exists()
+    looser = *given[:-1], files / "d.json", "--target", "label", *limit
+    assert "attempt 1 used 2,800" in refused(*looser)  # would be certified: see above
+    again = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .99")
+    assert again.exit_code == 1  # the same call is no further attempt
+    assert len(json.loads(record.read_text())["ledger"]["attempts"]) == 1
+    record.unlink()
+    done(*looser)
 
 
 def test_further_rows_do_not_withdraw_the_certificate_of_a_rule(files, tmp_path):

@@ -207,6 +207,22 @@ def test_weights_that_are_no_distribution_are_refused_with_their_round(weights, 
         play(FromRoundTwo(), Units.samples(np.ones(3)), answers(np.eye(3, dtype=bool)), 3)
 
 
+def test_an_update_that_returns_nothing_is_refused():
+    @dataclass(frozen=True)
+    class Forgetful(Player[Any]):
+        def start(self, units):
+            return units.base
+
+        def weights(self, state):
+            return state
+
+        def update(self, state, losses):
+            pass
+
+    with pytest.raises(TypeError, match=r"Forgetful\.update returned None"):
+        play(Forgetful(), Units.samples(np.ones(3)), answers(np.eye(3, dtype=bool)), 3)
+
+
 def test_effective_size_counts_the_share_of_units_that_hold_the_weight():
     units = Units.samples(np.ones(10))
     game = play(Hedge(1e3), units, answers(np.tile(np.arange(10) < 2, (2, 1))), 2)

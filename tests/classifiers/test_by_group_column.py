@@ -107,6 +107,26 @@ def test_a_group_that_the_rule_does_not_know_is_refused():
             rule.predict(X.assign(ages=1))
 
 
+@pytest.mark.parametrize("shift", [0.5, 0.7])
+def test_a_refusal_names_the_column_of_the_failed_limit(shift):
+    """Scores of the old are higher; those of both sexes are alike. The advised column certifies."""
+    r = np.random.default_rng(0)
+    groups = pd.DataFrame({"sex": r.choice(["f", "m"], 2000), "age": r.choice(["old", "young"], 2000)})
+    y = (r.random(2000) < 0.5).astype(int)
+    logits = r.normal(size=2000) + 2 * y - 1 + shift * ((groups["age"] == "old") - 0.5)
+    X = pd.DataFrame({"score": (1 / (1 + np.exp(-logits))).round(4)})
+    limits = [f"ratio(selected(1, by={column})) >= 80%" for column in groups] + ["error <= 30%"]
+
+    def calibrated(by_group):
+        return tb.calibrate(tb.Scores("score", 1), X, y, groups=groups, limits=limits, by_group=by_group)
+
+    with pytest.raises(tb.NotCertifiedError, match=r"read the group \(by_group='age'\)\. A group may"):
+        calibrated(by_group=False)
+    with pytest.raises(tb.NotCertifiedError):
+        calibrated(by_group="sex")
+    assert calibrated(by_group="age").certificate_.certified
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("decimals", [1, 6])
 def test_certified_limits_by_both_columns_are_broken_at_most_as_often_as_stated(decimals):

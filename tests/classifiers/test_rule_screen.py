@@ -43,7 +43,7 @@ def test_a_certificate_of_five_limits_is_short(certified):
     assert text.startswith("Certified with 95 % confidence from 4,000 fresh rows")
     assert "recall of 1 by site ≥ 60 %" in text  # stated in percent
     assert certified.certificate_.assumptions.count("attempt 1") == 1
-    assert text.splitlines()[-1].endswith("print(certificate.assumptions)")
+    assert text.splitlines()[-1].endswith("see .assumptions")
     there = tb.Certificate.from_dict(certified.certificate_.to_dict())
     assert str(there) == text
 

@@ -564,6 +564,14 @@ class TestOwnEstimators:
         with pytest.raises(ValueError, match="squared"):
             load_model(path, trusted=names[:1])
 
+    def test_classes_and_functions_are_accepted_and_all_are_named(self, path):
+        model = make_pipeline(Doubled(2.0, squared), DecisionTreeClassifier()).fit(X, Y)
+        with pytest.raises(TypeError, match=r"Doubled, .*\.squared as then are not on the list"):
+            save_model(model, path)
+        trusted = [Doubled, squared]
+        save_model(model, path, trusted=trusted)
+        np.testing.assert_array_equal(load_model(path, trusted=trusted).predict(X), model.predict(X))
+
     @pytest.mark.parametrize("trusted", ["a.B", ["B"], [7]])
     def test_names_are_full_ones(self, path, trusted):
         with pytest.raises(TypeError, match="full names"):

@@ -863,6 +863,10 @@ class Game:
         candidate = position.pool.joined(fitted)  # may answer together with earlier rounds
         losses = self.stakes.losses(candidate)
         state = self.player.update(played.state, losses)
+        if state is None and played.state is not None:
+            raise TypeError(
+                f"{type(self.player).__name__}.update returned None; return the new state"
+            )
         pool = position.pool.adding(candidate)
         watched = self.progress.after(position.memory, pool, state)
         record = Round(

@@ -658,7 +658,10 @@ def _out_of_reach_words(calibration: Calibration) -> str:
         f"{limit} (reached: {_reached(selection.estimates, limit)})"
         for limit in calibration.limits
     )
-    cures = _group_cure(calibration.limits, calibration.fresh.model)
+    tightest_first = sorted(
+        calibration.limits, key=lambda limit: _least_room(selection.estimates, limit)[0]
+    )
+    cures = _group_cure(tightest_first, calibration.fresh.model)
     if not selection.problem.randomized:
         cures.append(f"allow random draws ({how_to_draw()})")
     cures += ["loosen a limit", "bring more rows if all limits are reached"]
@@ -672,13 +675,20 @@ def _out_of_reach_words(calibration: Calibration) -> str:
 
 def _reached(estimates: Sequence[Any], limit: Limit) -> str:
     """Return the value of a limited rate on the selection data, in the subgroup with the least room."""
-    lines = [
-        line for line in estimates if line.limit == str(limit) and not np.isnan(line.bound)
-    ]
-    line = min(lines, key=lambda line: limit.sign * (line.bound - line.value))
+    _, line = _least_room(estimates, limit)
     is_of_group = line.subgroup is not None and not limit.compares
     of_group = f" for {unit_name(line.subgroup)}" if is_of_group else ""
     return f"{value_words(line.value, in_percent=limit.in_percent)}{of_group}"
+
+
+def _least_room(estimates: Sequence[Any], limit: Limit) -> tuple[float, Any]:
+    """Return the least room to a limit on the selection data, and its line among the estimates."""
+    lines = [
+        line for line in estimates if line.limit == str(limit) and not np.isnan(line.bound)
+    ]
+    rooms = [limit.sign * (line.bound - line.value) for line in lines]
+    least = int(np.argmin(rooms))
+    return rooms[least], lines[least]
 
 
 def _group_cure(limits: Sequence[Limit], model: Any) -> list[str]:
@@ -1095,6 +1105,7 @@ def refusal(
     """
     attempts = calibration.attempts
     shortfalls = []
+    limits_to_serve = list(calibration.limits)
     reason = f" The reason: {result.why}."
     if result.tested:
         level = part_of_level * calibration.level
@@ -1109,9 +1120,15 @@ def refusal(
         if shortfalls:
             bounds_by_limit = [tested_bounds(family, result, level) for family in families]
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration)
+            fails = [any(b.certified is False for b in bounds) for bounds in bounds_by_limit]
+            failed_first = np.argsort(np.logical_not(fails), kind="stable")
+            limits_to_serve = [calibration.limits[k] for k in failed_first]
 
-    for cure in _group_cure(calibration.limits, calibration.fresh.model):
-        reason += f"\nOne threshold for all groups may not do: {cure}."
+    for cure in _group_cure(limits_to_serve, calibration.fresh.model):
+        reason += (
+            f"\nOne threshold for all groups may not do: {cure}. "
+            "A group may then get one answer for all its rows."
+        )
     advice = "No attempt may follow."
     if may_follow(attempts, calibration.declared):
         advice = (

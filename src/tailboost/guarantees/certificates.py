@@ -559,7 +559,7 @@ class Certificate:
             return f"{text_table(*self.prices)}\n\n{text}"
         return text
 
-    def text(self, rest: str = "print(certificate.assumptions)") -> str:
+    def text(self, rest: str = "see .assumptions") -> str:
         """Return verdict, table, price and one line of assumptions, as `print` shows them.
 
         Parameters

@@ -77,7 +77,7 @@ def save_model(
     path: str | os.PathLike[str],
     *,
     notes: Mapping[str, Any] | None = None,
-    trusted: Collection[str] = (),
+    trusted: Collection[Any] = (),
 ) -> None:
     """Write a fitted model, or a pipeline with a fitted model as last step, to a file without code.
 
@@ -99,9 +99,9 @@ def save_model(
     notes : mapping, optional
         JSON values to store with the model, such as the origin of the data, date and purpose. `read_notes`
         returns them.
-    trusted : collection of str, optional
-        Full names of other allowed classes and functions, as "package.module.Class".
-        `load_model` needs the same names. Without them a ``FunctionTransformer`` may contain only
+    trusted : collection of classes, functions or their full names, optional
+        Other allowed classes and functions, or their full names as "package.module.Class".
+        `load_model` needs the same ones. Without them a ``FunctionTransformer`` may contain only
         `numpy.log`, ``log1p``, ``log2``, ``log10``, ``exp``, ``expm1``, ``sqrt``, ``cbrt``, ``square``,
         ``absolute``, ``sign``; ``SelectKBest`` and similar classes only ``f_classif``, ``chi2`` and
         ``mutual_info_classif``.
@@ -150,12 +150,14 @@ def save_model(
         writer.ledgers.append(view.records.ledger)  # the first one, which read_ledger returns
     try:
         structure = writer.finished(writer.value(model))
-    except Refused as refusal:
+    except Refused:
+        refused = _all_refused(model, writer.trusted)
+        verb = "is" if len(refused) == 1 else "are"
         raise TypeError(
             "this model cannot be stored in a file that runs no code: "
-            f"{_shortened(str(refusal))} is not on the list. Pass your classes and functions "
-            "as trusted=[…] to save_model and load_model. Pickle stores any model, for readers "
-            "who trust the file"
+            f"{_shortened(', '.join(refused))} {verb} not on the list. Pass your classes and "
+            "functions, or their full names, as trusted=[…] to save_model and load_model. "
+            "Pickle stores any model, for readers who trust the file"
         ) from None
     if not hasattr(model, "fit"):  # a plain value or another listed object
         raise TypeError(f"model must be a fitted model or a pipeline, got {a_type_of(model)}")
@@ -183,15 +185,33 @@ def _versions_of_use(class_names: Iterable[str]) -> dict[str, str]:
     return {name: version for name, version in installed.items() if version}
 
 
+def _all_refused(model: Any, trusted: Iterable[str]) -> list[str]:
+    """Return what `Writer` refuses in a model: each is found once the earlier ones are trusted."""
+    refused: list[str] = []
+    while True:
+        writer = Writer([*trusted, *refused])
+        try:
+            writer.finished(writer.value(model))
+        except Refused as refusal:
+            if str(refusal) not in refused:
+                refused.append(str(refusal))
+                continue
+        return refused
+
+
 def _checked_names(trusted: Any) -> list[str]:
     """Return the full names of trusted classes and functions; raise TypeError if one is none."""
+    names = []
+    if not isinstance(trusted, str):
+        names = [name_of(each) if callable(each) else each for each in trusted]
     if isinstance(trusted, str) or not all(
-        isinstance(name, str) and "." in name for name in trusted
+        isinstance(name, str) and "." in name for name in names
     ):
         raise TypeError(
-            f"trusted must be a list of full names as 'package.module.Class', got {trusted!r}"
+            "trusted must be a list of classes and functions, or of their full names as "
+            f"'package.module.Class', got {trusted!r}"
         )
-    return list(trusted)
+    return names
 
 
 def _shortened(text: str) -> str:
@@ -294,7 +314,7 @@ def load_model(
     *,
     check: bool = True,
     max_bytes: int = MAX_BYTES,
-    trusted: Collection[str] = (),
+    trusted: Collection[Any] = (),
 ) -> Any:
     """Read a model written by `save_model`.
 
@@ -315,9 +335,9 @@ def load_model(
     max_bytes : int, default=2**30
         Limit for the size of the unpacked file, in bytes. Loading needs about three times the size in memory.
         The limit of the text in it, as structure, record and ledgers, is ``max_bytes`` / 32.
-    trusted : collection of str, optional
-        Full names of other allowed classes and functions, as "package.module.Class". They are imported and
-        get values from the file. Name only classes and functions that the author of the file may use.
+    trusted : collection of classes, functions or their full names, optional
+        Other allowed classes and functions, or their full names as "package.module.Class". They are
+        imported and get values from the file. Name only those that the author of the file may use.
 
     Returns
     -------

@@ -14,6 +14,7 @@ import typer
 from tailboost import NotCertifiedError, datasets
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
+from tailboost.app.cli.documents import ledger_in
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import (
     FileLedger,
@@ -41,7 +42,9 @@ from tailboost.guarantees.stated import stated_by
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
+from tailboost.rows.ledger import Ledger, attempts_of
 from tailboost.rows.persons import refuse_persons
+from tailboost.storage.rule_documents import text_of
 
 CALIBRATE_ADVICE = (
     "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
@@ -482,7 +485,7 @@ def _calibrate_model(
     with (
         shared.warnings_as_lines(),
         shared.bad_input(f"{request.data or request.unlabeled}: "),
-        _reporting_failure(stored.path, ledger),
+        _reporting_failure(stored.path, ledger, is_of_table=False),
         doing("Selecting and certifying a rule"),
     ):
         fresh_rows = request.rows(stored, columns, with_groups=with_groups)
@@ -539,23 +542,27 @@ def _to_certify(
 
 
 @contextmanager
-def _reporting_failure(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
+def _reporting_failure(recorded_in: Path, ledger: Any, *, is_of_table: bool) -> Iterator[None]:
     """End the command with exit code 1 if the calibration inside certifies nothing.
 
-    A line for each target and the attempts so far are printed. ``recorded_in`` is the file with the attempts;
-    None for a table of scores, which records none.
+    A line for each target and the attempts so far are printed. ``recorded_in`` is the file with the attempts.
+    It is written here for a table of scores (``is_of_table``), before anything is printed.
     """
     try:
         yield
     except NotCertifiedError as error:
+        if error.attempts and is_of_table:
+            content = text_of({"ledger": ledger.to_dict()})
+            shared.write_out(recorded_in, content, "--model")
         first_line, *lines = error.reason.split("\n")
         code = shared.fail(f"no model is written: {first_line}", 1)
         for line in lines:
             shared.tell_aside(line)
-        if error.attempts and recorded_in is None:
+        if error.attempts and is_of_table:
             shared.tell_aside(
-                "These rows cannot be used again, also not with other limits. No file records "
-                "this attempt"
+                "These rows cannot be used again, also not with other limits. Attempts recorded "
+                f"in {recorded_in}: {len(ledger.attempts)}. calibrate reads this file if DATA "
+                "and the folder of --model are the same"
             )
         elif error.attempts:
             shared.tell_aside(
@@ -586,12 +593,18 @@ def _calibrate_scores(
     assert data is not None  # the table of scores
     if not shared.is_rule_file(out):
         raise BadInput("--model: with --score the file to write is a rule file (.json)")
-    shared.check_output("--model", out, *request.files)
+    failures = out.with_name(f"{data.name}.attempts.json")
+    shared.check_output("--model", out, failures, *request.files)
+    where = str(data)
+    if failures.exists():  # the attempts that certified nothing from this table
+        earlier = (*attempts_of(test_arguments.get("previous")), *ledger_in(failures).attempts)
+        test_arguments["previous"] = Ledger(earlier)
+        where += f", with the attempts in {failures}"
     with shared.warnings_as_lines():
         selection, rows = stated.on(data, request.csv, positive)
         rows = replace(rows, cluster_column=request.cluster)
         other_rows = selection.other_rows(request.unlabeled, request.training_rows, request.csv)
-        with shared.bad_input(f"{data}: "):
+        with shared.bad_input(f"{where}: "):
             if request.cluster is None:
                 refuse_persons(rows.table, [*selection.scores, *selection.group])
             max_error = targets_by_label(request.targets, np.unique(rows.y), selection.group)
@@ -609,7 +622,7 @@ def _calibrate_scores(
                     **selection.goal,
                 )
             with (
-                _reporting_failure(None, classifier.records_.ledger),
+                _reporting_failure(failures, classifier.records_.ledger, is_of_table=True),
                 doing("Certifying it"),
             ):
                 certified_rule = certified_on_rest(
@@ -639,7 +652,7 @@ def _calibrate_labels(request: _Request, label_file: LabelFile, selection: Path 
     with (
         shared.warnings_as_lines(),
         shared.bad_input(f"{fresh_file}: "),
-        _reporting_failure(label_file.path, ledger),
+        _reporting_failure(label_file.path, ledger, is_of_table=False),
     ):
         settings, rules = label_file.selected_again(selection, request.csv)
         rows = label_file.fresh_rows(request.data, request.csv, request.cluster)

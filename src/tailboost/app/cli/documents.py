@@ -41,6 +41,15 @@ def read_document(path: Path) -> dict[str, Any]:
         return read_json(path)
 
 
+def ledger_in(path: Path) -> Ledger:
+    """Read the ledger of a rule file, or of the failed attempts with a table of scores."""
+    with bad_input(f"{path}: the ledger is damaged: "):
+        try:
+            return Ledger.from_dict(read_document(path)["ledger"])
+        except KeyError as error:
+            raise ValueError(f"{error} is missing") from None
+
+
 def warn_if_left_out(path: Path, content: dict[str, Any], certificate: Any) -> None:
     """Warn if the rule of a file has no certificate although the file has one: somebody edited the rule."""
     if content["certificate"] is not None and certificate is None:
@@ -53,11 +62,7 @@ class StoredDocument(StoredModel):
 
     def read_ledger(self) -> Ledger:
         """Read the ledger of the file."""
-        with bad_input(f"{self.path}: the ledger is damaged: "):
-            try:
-                return Ledger.from_dict(read_document(self.path)["ledger"])
-            except KeyError as error:
-                raise ValueError(f"{error} is missing") from None
+        return ledger_in(self.path)
 
     def write_ledger(self, ledger: Ledger) -> None:
         """Replace the ledger of the file."""
@@ -147,8 +152,8 @@ def _refuse_missing_scores(features: Table, data: Path) -> None:
             continue
         raise BadInput(
             f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score "
-            f"{name!r} ({first_of(rows_without)}); drop them, or tune with --missing SCORE, "
-            "the score of such rows"
+            f"{name!r} ({first_of(rows_without)}); drop them, or select the rule with "
+            "--missing SCORE, the score of such rows"
         )
 
 
@@ -193,7 +198,7 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
             refuse_commas_among_numbers(column.dropna().astype(str), subject)
         first_row = rows_of_text[0]
         text = str(column.iloc[first_row])[:40]
-        cure = "Name a column of numbers, or leave unknown scores empty and tune with --missing SCORE"
+        cure = "Name a column of numbers, or leave unknown scores empty and select with --missing SCORE"
         if re.fullmatch(r"[\d.,\s]+%\s*", text):
             cure = "Remove the percent sign, and divide by 100"
         raise BadInput(

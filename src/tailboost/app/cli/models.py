@@ -438,8 +438,8 @@ class StoredModel:
                 faults.append(f"{how_many(n_empty, 'row')} with an empty {name!r}")
             raise BadInput(
                 f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows "
-                f"{listed(self.groups_known(name))}; drop these rows; only tailboost predict answers "
-                "them, with its --default LABEL"
+                f"{listed(self.groups_known(name))}; drop these rows, or answer them by tailboost "
+                "predict: add --default LABEL"
             )
 
     def warn_of_other_groups(self, rows: NewRows) -> None:
