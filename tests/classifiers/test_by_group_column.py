@@ -127,6 +127,27 @@ def test_a_refusal_names_the_column_of_the_failed_limit(shift):
     assert calibrated(by_group="age").certificate_.certified
 
 
+def people_in_numbers(ages):
+    """Return scores, labels and groups by numbers: those of 2 have somewhat higher scores."""
+    r = np.random.default_rng(0)
+    y = (r.random(len(ages)) < 0.5).astype(int)
+    logits = r.normal(size=len(ages)) + 2 * y - 1 + 0.3 * (ages == 2)
+    return pd.DataFrame({"score": expit(logits).round(4)}), y, pd.DataFrame({"age": ages})
+
+
+def test_a_number_as_the_smallest_group_is_told_with_its_column():
+    X, y, groups = people_in_numbers(np.repeat([1, 2], [1200, 800]))
+    given = {"groups": groups, "limits": ["gap(selected(1, by=age)) <= 20%"]}
+    text = str(tb.calibrate(tb.Scores("score", 1), X, y, **given).certificate_)
+    assert " rows of age 2" in text
+
+
+def test_a_rare_number_as_a_group_is_told_to_make_bands():
+    X, y, groups = people_in_numbers(np.r_[np.repeat(np.arange(20, 50), 50), 77])
+    with pytest.raises(ValueError, match=r"groups: 77 has 1 row.*\. Make bands .* as by pandas\.cut$"):
+        tb.calibrate(tb.Scores("score", 1), X, y, groups=groups, limits=["miss(1, by=age) <= 60%"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("decimals", [1, 6])
 def test_certified_limits_by_both_columns_are_broken_at_most_as_often_as_stated(decimals):

@@ -44,6 +44,9 @@ def test_an_unknown_argument_of_a_public_function_names_the_known_ones():
         tb.Monitor.against(None, limit=[])
     with pytest.raises(TypeError, match=r"ModelCard\.of has no argument 'group'; did you mean 'groups'"):
         tb.ModelCard.of(None, None, None, group=None)
+    for rule in (tb.ThresholdRule, tb.Rule):
+        with pytest.raises(TypeError, match=r"to_sql has no argument 'tabel'; did you mean 'table'"):
+            rule.to_sql(None, tabel="loans")
     with pytest.raises(TypeError, match="measure has no argument 'group'; did you mean 'groups'"):
         tb.rates.measure(tb.rates.error(), [0], [0], group=[0])
 

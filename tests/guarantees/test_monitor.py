@@ -126,7 +126,7 @@ def test_rows_seen_before_add_up():
         monitor = monitor.add(Ruler(), X[part], y[part])
         taken.append(np.arange(500 * k, 500 * k + 20))  # 4 % of the batch, 10 % of what is to come
     again = np.concatenate(taken)
-    with pytest.raises(tb.LeakageError):
+    with pytest.raises(tb.LeakageError, match="X: 200 of 200 compared rows of this batch, more than"):
         monitor.add(Ruler(), X[again], y[again])
     monitor = monitor.add(Ruler(), X[5000:5400], y[5000:5400])
     few = tb.Monitor.against(Ruler(), 0.45)

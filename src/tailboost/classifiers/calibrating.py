@@ -71,7 +71,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.persons import refuse_persons
 from tailboost.rows.readers import row_hashes
-from tailboost.rows.subgroups import refuse_many_numbers
+from tailboost.rows.subgroups import MOST_NUMBERS, refuse_many_numbers
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -676,6 +676,8 @@ def _refuse_one_sided(name: str, names: Labels, place: Ints, selects: Mask) -> N
             if n > 1:
                 option = as_typed("selection_share=", "--selection-share")
                 cures = f"Give a {cure} {option}, bring more rows, or leave these out"
+            if name == "groups" and len(names) > MOST_NUMBERS and names.dtype.kind in "iuf":
+                cures = "Make bands of these numbers first, as by pandas.cut"
             raise ValueError(
                 f"{name}: {value!r} has {how_many(n, 'row')}, and none of them is among the "
                 f"{how_many(int(rows.sum()), 'row')} drawn to {purpose}. No rule was tested, "

@@ -35,7 +35,7 @@ from tailboost.core.limit_lines import (
 )
 from tailboost.core.long_work import telling
 from tailboost.core.rate_words import estimate_words
-from tailboost.core.spelling import as_typed, with_known_arguments
+from tailboost.core.spelling import as_typed, how_many, with_known_arguments
 from tailboost.guarantees.forced import Forced
 from tailboost.guarantees.fresh_rows import (
     ERRORS,
@@ -409,12 +409,15 @@ class Certificate:
         n_equal_before, n_compared_before = earlier.repeated
         # A few copies in each batch add up, so all batches together are tested too.
         of_all_batches = n_equal_before + n_equal, n_compared_before + n_compared
-        if any(too_many(*numbers) for numbers in (*counts, of_all_batches)):
-            raise LeakageError(
-                "X: more than one row in twenty, of this batch or of all batches together, "
-                "equals a row of the certificate or of an earlier batch. If fresh rows equal "
-                f"others by nature, set {equal_by_nature()}"
-            )
+        by_subject = [*((pair, "this batch") for pair in counts)]
+        by_subject.append((of_all_batches, "all batches together"))
+        for (equal, compared), subject in by_subject:
+            if too_many(equal, compared):
+                raise LeakageError(
+                    f"X: {equal:,} of {how_many(compared, 'compared row')} of {subject}, more than "
+                    "one in twenty, equal a row of the certificate or of an earlier batch. If fresh "
+                    f"rows equal others by nature, set {equal_by_nature()}"
+                )
         return n_equal, n_compared
 
     def _answered_rows(self, judge: Model, given: Given, rule: Rule) -> FreshRows:

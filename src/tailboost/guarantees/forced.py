@@ -642,6 +642,8 @@ def _as_forced(
             if len(sample.rows)
         }
         smallest = unit_name(min(sizes, key=sizes.__getitem__)) if sizes else ""
+        if smallest.isdecimal():  # a number alone does not tell what it counts
+            smallest = f"{limit.rate.by} {smallest}"
     elif bound.subgroup is None:
         name = bound.quantity
 

@@ -21,7 +21,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.html import html_details
-from tailboost.core.spelling import how_many
+from tailboost.core.spelling import how_many, with_known_arguments
 from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name, with_cure
 from tailboost.selection.outputs import (
@@ -386,6 +386,7 @@ class Rule(StoredRule):
 
     # -- SQL -----------------------------------------------------------------------------------------
 
+    @with_known_arguments()
     def to_sql(
         self,
         columns: Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None = None,

@@ -24,7 +24,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
-from tailboost.core.spelling import as_typed, listed
+from tailboost.core.spelling import as_typed, listed, with_known_arguments
 from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule_forms import (
@@ -440,6 +440,7 @@ class ThresholdRule(StoredRule):
         if any((type(action), action) not in actions for _, action in band):
             raise ValueError("an action is neither a label nor human review")
 
+    @with_known_arguments()
     def to_sql(
         self, column: str | None = None, group: str | None = None, *,
         what: Literal["action", "label", "deferred"] = "action", table: str = "t", label: Any = None,
