@@ -85,14 +85,15 @@ def test_doctests_run(name):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], *OTHERS, *RECIPES])
-def test_blocks_run_in_order(name, tmp_path, monkeypatch):
+def test_blocks_run_in_order_and_print_what_stands_below_them(name, tmp_path, monkeypatch, capsys):
     for page_of, module in (("mlflow", "mlflow"), ("published", "torch"), ("drift", "evidently")):
         if name == page_of:
             pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     shared = {}
-    for kind, block in re.findall(r"```(python|shell)\n(.*?)```", page(name), flags=re.DOTALL):
+    blocks = r"```(python|shell)\n(.*?)```(?:\n\n```text\n(.*?)```)?"
+    for kind, block, printed in re.findall(blocks, page(name), flags=re.DOTALL):
         if block.startswith(">>>"):
             runner, test = (
                 doctest.DocTestRunner(),
@@ -102,7 +103,9 @@ def test_blocks_run_in_order(name, tmp_path, monkeypatch):
             assert not runner.summarize().failed
             shared.update(test.globs)
         elif kind == "python":
+            capsys.readouterr()
             exec(compile(block, f"{name}.md", "exec"), shared)
+            assert capsys.readouterr().out == printed or not printed
         else:
             for line in block.strip().splitlines():
                 shell(line)
