@@ -792,7 +792,7 @@ def test_rows_whose_freshness_is_the_word_of_the_caller_are_said_to_be_so():
     limits = ["miss(1) <= .3"]
     tuned = tb.tune(model, X[select], y[select], limits=limits)
     own = tb.RobustMixtureClassifier([("lr", LogisticRegression())], limits=limits).fit(X[train], y[train])
-    words = "Assumes independent rows, fresh as you state: print("
+    words = "Assumes independent rows, fresh as you state: see .assumptions"
     for rule, stated in ((tuned, True), (own, False)):
         certified = tb.calibrate(rule, X[fresh], y[fresh])
         certificate = certified.certificate_
