@@ -742,9 +742,8 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
     fingerprints = fresh.fingerprints
     assert fingerprints is not None
     records = Records(tables=tuple(attempt.rows for attempt in attempts))
-    if (
-        not fresh.only_scores
-    ):  # scores are often equal by chance: their tables tell which rows are used
+    # Scores are often equal by chance: their tables alone tell which rows are used.
+    if not fresh.only_scores:
         records = replace(records, selected=(fingerprints,))
     classifier.records_ = classifier.records_.joined(records)
     classifier.certificate_ = Certificate(

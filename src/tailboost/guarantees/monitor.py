@@ -723,9 +723,8 @@ class Monitor:
             "waiting": {name: rows.to_dict() for name, rows in self.waiting.items()},
             "given": [rows.to_dict() for rows in self.given],
         }
-        if (
-            self.equal_rows != "copies"
-        ):  # `from_dict` takes "copies" where a state does not name it
+        # `from_dict` takes "copies" where a state names nothing.
+        if self.equal_rows != "copies":
             state["equal_rows"] = self.equal_rows
         return state | {"digest": state_digest(state)}
 
