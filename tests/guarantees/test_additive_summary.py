@@ -16,6 +16,7 @@ from tailboost.boosting.game import Candidate, Units
 from tailboost.boosting.players.additive_player import Additive, Exponential
 from tailboost.rows.rows import Rows
 from tailboost.solvers import worst_case_weights
+from tailboost.solvers.worst_case import BALLS
 
 LABELS = np.array(["a", "<b>", "c"])
 TREE = DecisionTreeClassifier(max_depth=2)
@@ -143,7 +144,7 @@ class TestBounds:
 
     @pytest.mark.thinned(15)
     @pytest.mark.parametrize("loss", ["exponential", "logistic", "smoothed_hinge"])
-    @pytest.mark.parametrize("uncertainty", ["kl", "chi2", "cvar"])
+    @pytest.mark.parametrize("uncertainty", BALLS)
     @pytest.mark.parametrize("learner", [TREE, DecisionTreeRegressor(max_depth=2)])
     def test_of_dro_holds_for_the_worst_case_of_the_error(self, loss, uncertainty, learner):
         X, y = table(2)

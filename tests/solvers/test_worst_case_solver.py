@@ -16,7 +16,7 @@ from tailboost.solvers.worst_case import BALLS as BALLS_BY_NAME
 from tailboost.solvers.worst_case import Uncertainty
 
 BALLS = tuple(BALLS_BY_NAME)
-SMOOTHED = [name for name, ball in BALLS_BY_NAME.items() if ball.smooths]
+SMOOTHED = [name for name, ball in BALLS_BY_NAME.items() if ball.smooth is not None]
 
 
 def divergence(w, p, uncertainty):

@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from tailboost.solvers import worst_case_weights
+from tailboost.solvers.worst_case import BALLS
 
 FAMILIES = ("normal", "heavy", "ties", "one atom", "nearly equal", "outlier")
 
@@ -57,12 +58,12 @@ def convex_solver_value(losses, p, radius, uncertainty):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("uncertainty", ["kl", "chi2", "cvar"])
+@pytest.mark.parametrize("uncertainty", BALLS)
 def test_value_on_500_instances(uncertainty):
     compare(uncertainty, range(500))
 
 
-@pytest.mark.parametrize("uncertainty", ["kl", "chi2", "cvar"])
+@pytest.mark.parametrize("uncertainty", BALLS)
 def test_value_on_30_instances(uncertainty):
     compare(uncertainty, range(1000, 1030))
 

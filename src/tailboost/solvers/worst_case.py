@@ -150,8 +150,8 @@ def _worst_case(
         value = float(p @ values)
         parameter = ball.parameter(0.0, top, 0.0)
         return WorstCaseSolution(p, value, value, 0.0, parameter, "closed-form")
-    if smoothing:
-        smoothed = _smoothed(values, p, uncertainty, radius, smoothing)
+    if smoothing and ball.smooth is not None:
+        smoothed = ball.smooth(values, p, radius, smoothing)
         if smoothed is not None:
             return smoothed
     d = (values - top) / scale  # distance below the largest loss, in [−1, 0]
@@ -280,6 +280,49 @@ def _tail(d: Floats, p: Floats, radius: float) -> _Best:
     return _Best(w, bound, eta, "closed-form")
 
 
+def _smoothed_kl(
+    values: Floats, p: Floats, radius: float, smoothing: float
+) -> WorstCaseSolution | None:
+    """Return p tilted at temperature σ (``smoothing``); None if this tilt is outside of the KL ball.
+
+    Then the ball decides the temperature. Parameters are as in `_worst_case`.
+    """
+    top = float(values.max())
+    scale = top - float(values.min())
+    tilt = _tilted((values - top) / scale, p, scale / smoothing)
+    if tilt.distance > radius:
+        return None
+    value = top + smoothing * tilt.log_total
+    return WorstCaseSolution(tilt.w, value, value, 0.0, 1 / smoothing, "smoothed")
+
+
+def _smoothed_tail(
+    values: Floats, p: Floats, radius: float, smoothing: float
+) -> WorstCaseSolution:
+    """Return p tilted at temperature σ (``smoothing``), within the caps p/α = p e^radius of the CVaR ball.
+
+    If the tilt exceeds some caps, w_i = min(p_i/α, κ p_i e^(ℓ_i/σ)). Parameters are as in `_worst_case`.
+    """
+    top = float(values.max())
+    losses = values - top
+    scale = -float(losses.min())
+    tilt = _tilted(losses / scale, p, scale / smoothing)
+    if -tilt.log_total <= radius:  # the largest w/p is e^(−log_total), that of the largest loss
+        value = top + smoothing * tilt.log_total
+        return WorstCaseSolution(tilt.w, value, value, 0.0, 1 / smoothing, "smoothed")
+    solution = Entropic(p, float(np.exp(-radius)), 1 / smoothing)(losses)
+    value = float(solution.w @ losses) - solution.penalty
+    # Dual: min_η η + Σ max_{0 ≤ w ≤ p/α} w (ℓ − η) − σ w log(w/p); at η + σ(1 + log 1/α) the caps begin.
+    _, caps_from = solution.free
+    eta = caps_from - smoothing * (1 + radius)
+    log_ratio = radius + np.minimum((losses - caps_from) / smoothing, 0.0)
+    dual = eta + float((p * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
+    _check_gap(dual - value, top + value, scale + abs(top) + smoothing)
+    return WorstCaseSolution(
+        solution.w, top + value, top + dual, dual - value, top + caps_from, "smoothed"
+    )
+
+
 @dataclass(frozen=True)
 class Ball:
     """A ball around the base measure.
@@ -292,8 +335,9 @@ class Ball:
         ``reach(mass, share)``: the least radius at which units of a smaller mass get a share.
     tilts : bool
         Whether θ is an inverse temperature, otherwise a threshold.
-    smooths : bool
-        Whether the worst case can be smoothed: `_smoothed` has the formulas of the KL and the CVaR ball.
+    smooth : callable or None
+        ``smooth(values, p, radius, smoothing)``: the solution with smoothing, or None if the ball decides
+        alone. A ball without it cannot be smoothed.
     near_kl : bool
         Whether the distance is that of the KL ball near the base measure, up to higher orders. Only then
         ``radius="auto"`` is a radius of this ball.
@@ -302,7 +346,7 @@ class Ball:
     solve: Callable[[Floats, Floats, float], _Best]
     reach: Callable[[float, float], float]
     tilts: bool = False
-    smooths: bool = False
+    smooth: Callable[[Floats, Floats, float, float], WorstCaseSolution | None] | None = None
     near_kl: bool = False
 
     def parameter(self, theta: float, top: float, scale: float) -> float:
@@ -331,10 +375,10 @@ BALLS: dict[str, Ball] = {
         _kl,
         lambda mass, share: rel_entr(share, mass) + rel_entr(1.0 - share, 1.0 - mass),
         tilts=True,
-        smooths=True,
+        smooth=_smoothed_kl,
         near_kl=True,
     ),
-    "cvar": Ball(_tail, lambda mass, share: np.log(share / mass), smooths=True),
+    "cvar": Ball(_tail, lambda mass, share: np.log(share / mass), smooth=_smoothed_tail),
     "chi2": Ball(
         _chi2,
         lambda mass, share: 0.5 * (share - mass) ** 2 / (mass * (1.0 - mass)),
@@ -345,8 +389,8 @@ BALLS: dict[str, Ball] = {
 
 def check_smooths(uncertainty: Uncertainty, smoothing: float) -> None:
     """Raise if the worst case over a ball cannot be smoothed."""
-    if not BALLS[uncertainty].smooths:
-        smooth = listed([name for name, ball in BALLS.items() if ball.smooths])
+    if BALLS[uncertainty].smooth is None:
+        smooth = listed([name for name, ball in BALLS.items() if ball.smooth is not None])
         raise ValueError(
             f"smoothing={smoothing:g} is for uncertainty {smooth}; got {uncertainty!r}"
         )
@@ -360,51 +404,3 @@ def check_has_radius(uncertainty: Uncertainty) -> None:
             f"radius='auto' is for uncertainty {with_auto}; for {uncertainty!r} give a number, "
             "such as radius=0.1"
         )
-
-
-def _smoothed(
-    values: Floats, p: Floats, uncertainty: str, radius: float, smoothing: float
-) -> WorstCaseSolution | None:
-    """Return the maximiser with smoothing σ; None if the KL ball decides alone.
-
-    Without a ball, the maximiser is p tilted at temperature σ. If this tilt is outside of the KL ball, the
-    ball decides the temperature. If the tilt exceeds some caps, w_i = min(p_i/α, κ p_i e^(ℓ_i/σ)).
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Loss of each row.
-    p : ndarray of shape (n,)
-        Positive base measure, of sum 1.
-    uncertainty : str
-        Name of the ball.
-    radius : float
-        Its radius.
-    smoothing : float
-        Temperature σ, above 0.
-    """
-    top = float(values.max())
-    losses = values - top
-    scale = -float(losses.min())
-    tilt = _tilted(losses / scale, p, scale / smoothing)
-    needed_radius = (
-        -tilt.log_total
-    )  # the largest w/p is e^(−log_total), that of the largest loss
-    if uncertainty == "kl":
-        needed_radius = tilt.distance
-    if needed_radius <= radius:
-        value = top + smoothing * tilt.log_total
-        return WorstCaseSolution(tilt.w, value, value, 0.0, 1 / smoothing, "smoothed")
-    if uncertainty == "kl":
-        return None
-    solution = Entropic(p, float(np.exp(-radius)), 1 / smoothing)(losses)
-    value = float(solution.w @ losses) - solution.penalty
-    # Dual: min_η η + Σ max_{0 ≤ w ≤ p/α} w (ℓ − η) − σ w log(w/p); at η + σ(1 + log 1/α) the caps begin.
-    _, caps_from = solution.free
-    eta = caps_from - smoothing * (1 + radius)
-    log_ratio = radius + np.minimum((losses - caps_from) / smoothing, 0.0)
-    dual = eta + float((p * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
-    _check_gap(dual - value, top + value, scale + abs(top) + smoothing)
-    return WorstCaseSolution(
-        solution.w, top + value, top + dual, dual - value, top + caps_from, "smoothed"
-    )
