@@ -312,18 +312,7 @@ class _Measured:
     @property
     def in_percent(self) -> bool:
         """Whether the card has rates in percent: as its limits, and without limits as its headline."""
-        if self.limits_certificate is None:
-            return True
-        return any(bound.in_percent for bound in self.limits_certificate.bounds)
-
-    @property
-    def source_of_limits(self) -> str:
-        """The number of rows of `limits_certificate` and their name, as "from 500 fresh rows (test.csv)"."""
-        assert self.limits_certificate is not None
-        rows_name = self.rows_name
-        if self.limits_certificate is self.calibrated:
-            rows_name = "the calibration rows"
-        return f"from {self.limits_certificate.n_rows:,} fresh rows ({rows_name})"
+        return self.limits_certificate is None or self.limits_certificate.in_percent
 
 
 def _escaped(text: str) -> str:
@@ -356,13 +345,19 @@ def _summary(measured: _Measured, monitor: Monitor | None) -> str:
         sentences.append(f"The stated limits are not certified: {measured.rates_failure}.")
     else:
         sentences.append(_worst_class(measured.errors_certificate, measured.rows_name))
-    if measured.recheck is not None:
+    recheck = measured.recheck
+    if recheck is not None:
         rows_name = measured.rows_name
         if measured.training_rows_are_unknown:
             rows_name += ", not compared with the training rows"
-        sentences.append(_agreement(measured.recheck, rows_name))
-        if measured.recheck.unnamed:
-            sentences.append(measured.recheck.groups_without_bound)
+        outcome = "do not contradict the certificate"
+        if recheck.contradicted:
+            outcome = f"contradict the certificate: {', '.join(recheck.broken)}"
+        elif recheck.not_compared:
+            outcome += f" ({recheck.not_compared})"
+        sentences.append(f"Further rows ({rows_name}) {outcome}.")
+        if recheck.unnamed:
+            sentences.append(recheck.groups_without_bound)
     if monitor is not None and monitor.alarms:
         sentences.append(monitor.verdict)
     return " ".join(sentences)
@@ -375,9 +370,12 @@ def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
     start = f"{n_certified} of {len(verdicts)}"
     if n_certified == len(verdicts):
         start = "All"
+    rows_name = measured.rows_name
+    if certificate is measured.calibrated:
+        rows_name = "the calibration rows"
     sentence = (
         f"{start} stated limits are certified with {percent(certificate.confidence)} "
-        f"confidence, {measured.source_of_limits}"
+        f"confidence, from {certificate.n_rows:,} fresh rows ({rows_name})"
     )
     if certificate.certified is None:  # a class or group without rows
         sentence += ", for the classes and groups among these rows"
@@ -420,15 +418,6 @@ def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) 
     if view.rule_digest is not None:
         parts.append(f"rule {view.rule_digest[:16]}")
     return " · ".join(parts)
-
-
-def _agreement(recheck: Recheck, rows_name: str) -> str:
-    """Return a sentence: whether further rows contradict the certificate of a calibrated rule."""
-    if recheck.contradicted:
-        broken = ", ".join(recheck.broken)
-        return f"Further rows ({rows_name}) contradict the certificate: {broken}."
-    note = f" ({recheck.not_compared})" if recheck.not_compared else ""
-    return f"Further rows ({rows_name}) do not contradict the certificate{note}."
 
 
 def _further_rows(measured: _Measured) -> Section:

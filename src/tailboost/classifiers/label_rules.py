@@ -692,7 +692,13 @@ def tune_labels(
     )
     selection = LabelSelection(calibrated, tables, y, classifier)
     rules = replace(selection.within(pair_limits), limits=checked_limits(limits))
-    _warn_of_missed_limits(rules)
+    missed = [line for line in rules.lines if line.met is False]
+    if missed:
+        words = "; ".join(
+            f"{line.rate} of {line.subgroup}: {line.value:.4g} ({line.sense} {line.bound:g})"
+            for line in missed
+        )
+        warn_user(f"limits not kept on the selection data: {words}", BoundNotMetWarning)
     return replace(rules, records_=Records(tables=(_used_rows(rules, tables, y),)))
 
 
@@ -729,17 +735,6 @@ def _checked_scores(scores: Any) -> list[Scores]:
                 f"scores: {score!r} has several columns; a label needs a single one"
             )
     return score_list
-
-
-def _warn_of_missed_limits(rules: LabelRules) -> None:
-    """Warn of the limits that rules break on the selection data."""
-    missed = [line for line in rules.lines if line.met is False]
-    if missed:
-        words = "; ".join(
-            f"{line.rate} of {line.subgroup}: {line.value:.4g} ({line.sense} {line.bound:g})"
-            for line in missed
-        )
-        warn_user(f"limits not kept on the selection data: {words}", BoundNotMetWarning)
 
 
 def _further_rows(column_names: Sequence[Any], X: Table, X_unlabeled: Table) -> Any:

@@ -19,12 +19,8 @@ except ImportError:  # needs pandas
     dd = None
 
 
-def is_collection(X: Table) -> bool:
-    """Whether X is a Dask array or data frame (or a column of one)."""
-    return isinstance(X, da.Array) or _is_frame(X)
-
-
 def _is_frame(X: Table) -> bool:
+    """Whether X is a Dask data frame, or a column of one."""
     return dd is not None and isinstance(X, (dd.DataFrame, dd.Series))
 
 
@@ -61,7 +57,8 @@ def partitions(X: Table, *further: DaskColumn, name: str = "X") -> list[tuple[An
             blocks.append((parts_by_model, *block[len(X) :]))
         return blocks
     for column in (DaskColumn(name, X), *further):
-        if column.values is not None and not is_collection(column.values):
+        is_collection = isinstance(column.values, da.Array) or _is_frame(column.values)
+        if column.values is not None and not is_collection:
             raise TypeError(
                 f"{column.name} is {a_type_of(column.values)}: a Dask array or data "
                 "frame is needed, for example from dask.array.from_array or "

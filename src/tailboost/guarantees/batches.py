@@ -121,19 +121,15 @@ def label_numbers(y: Column, classes: Any, n: int) -> Ints:
     )
     if is_present.any():
         known_labels = label_column(classes, "classes_")
-        present_values = [values[row] for row in np.flatnonzero(is_present)]
-        present_labels = label_column(whole_numbers(present_values), "y")
+        present_values = np.array([values[row] for row in np.flatnonzero(is_present)])
+        # A column with missing values may hold integers as floats.
+        is_float = present_values.dtype.kind == "f"
+        if is_float and (present_values == np.floor(present_values)).all():
+            present_values = present_values.astype(np.int64)
+        present_labels = label_column(present_values, "y")
         check_same_kind(present_labels, "y", known_labels, "classes_ of the model")
         numbers[is_present] = 1 + positions(present_labels, known_labels, "y")
     return numbers
-
-
-def whole_numbers(labels: object) -> Any:
-    """Return labels as an array; whole floats, as in a column with missing values, become integers."""
-    values = np.array(labels)
-    if values.dtype.kind == "f" and (values == np.floor(values)).all():
-        return values.astype(np.int64)
-    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +263,15 @@ class RowWords:
         ValueError
             If the rows contradict earlier looks; names a row.
         """
-        self._refuse_other_parts(look, batch)
+        for name in ("id", "clusters"):
+            if name in self.parts and name not in look.parts:
+                raise ValueError(
+                    f"batch {batch!r} began with {name}=, which is needed for its late labels"
+                )
+        if "clusters" in look.parts and "clusters" not in self.parts:
+            raise ValueError(
+                f"clusters: batch {batch!r} began without clusters; leave them out"
+            )
         # Parts of one look alone tell no rows apart. If limits need groups, every look has them.
         shared_parts = tuple(name for name in self.parts if name in look.parts)
         dropped = [
@@ -284,18 +288,6 @@ class RowWords:
             voted_clusters = earlier.words[earlier.labels > 0, CLUSTERS]
             is_tested &= ~np.isin(look.words[:, CLUSTERS], voted_clusters)
         return is_tested, _rows_after(earlier, look)
-
-    def _refuse_other_parts(self, look: RowWords, batch: str) -> None:
-        """Raise if a later look lacks ids or clusters of the first look, or adds clusters."""
-        for name in ("id", "clusters"):
-            if name in self.parts and name not in look.parts:
-                raise ValueError(
-                    f"batch {batch!r} began with {name}=, which is needed for its late labels"
-                )
-        if "clusters" in look.parts and "clusters" not in self.parts:
-            raise ValueError(
-                f"clusters: batch {batch!r} began without clusters; leave them out"
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""

@@ -517,7 +517,16 @@ class Certificate:
         for remark in self.remarks:
             if not (tells_answered_error and remark.startswith(DEFERRAL_COUNTED)):
                 lines.append(with_cure(remark))
-        lines += self._words_of_later_attempt()
+        spent = [attempt.spent for attempt in self.attempts]
+        if (
+            len(spent) > 1 and spent[-1] <= spent[0] / 2
+        ):  # otherwise equal parts, or one attempt
+            even = as_typed("attempts=12", "--attempts 12")
+            lines.append(
+                f"Attempt {len(spent)} had {spent[-1]:.2g} of the error probability, and "
+                f"{1 - sum(spent):.2g} is left. For rows of a new month calibrate the model or its "
+                f"scores anew, or divide the probability evenly from the first attempt on ({even})."
+            )
         if rest:
             return [*lines, f"{self.assumed}: {rest}"]
         return [*lines, f"{self.assumed}."]
@@ -529,18 +538,6 @@ class Certificate:
             cure = as_typed("", "; --training-rows FILE finds overlap")
             return f"Assumes independent rows, fresh as you state{cure}"
         return "Assumes independent rows that nothing was trained or selected on"
-
-    def _words_of_later_attempt(self) -> list[str]:
-        """Return a line on the spent error probability of a later attempt; none for equal parts."""
-        spent = [attempt.spent for attempt in self.attempts]
-        if len(spent) < 2 or spent[-1] > spent[0] / 2:
-            return []
-        even = as_typed("attempts=12", "--attempts 12")
-        return [
-            f"Attempt {len(spent)} had {spent[-1]:.2g} of the error probability, and "
-            f"{1 - sum(spent):.2g} is left. For rows of a new month calibrate the model or its "
-            f"scores anew, or divide the probability evenly from the first attempt on ({even})."
-        ]
 
     @property
     def assumptions(self) -> str:
@@ -632,21 +629,18 @@ class Certificate:
     @property
     def price_words(self) -> list[str]:
         """The objective and the overall error with their prices, in sentences, if they are known."""
+        by_name = {price.name: price for price in self.price}
+        answered, deferral = (by_name.get(name) for name in (ANSWERED_PRICE, DEFERRAL_PRICE))
+        of_deferral = None
+        if answered is not None and deferral is not None and deferral.certified:
+            of_deferral = (answered, deferral)
         lines = []
         for price in self.price:
             if price.name == OVERALL_PRICE:
-                lines.append(price.words(self.n_rows, self.in_percent, self._of_deferral()))
+                lines.append(price.words(self.n_rows, self.in_percent, of_deferral))
             elif price.is_objective:
                 lines.append(price.words(self.n_rows, self.in_percent))
         return lines
-
-    def _of_deferral(self) -> tuple[Price, Price] | None:
-        """Return the prices of the answered rows and of the share deferred; None without deferral."""
-        by_name = {price.name: price for price in self.price}
-        answered, deferral = (by_name.get(name) for name in (ANSWERED_PRICE, DEFERRAL_PRICE))
-        if answered is None or deferral is None or not deferral.certified:
-            return None
-        return answered, deferral
 
     def cells(self) -> Cells:
         """Return the table of bounds, each limit above its subgroups; of many bounds the largest."""
@@ -681,10 +675,24 @@ class Certificate:
 
     @property
     def _printed(self) -> Sequence[CertifiedBound]:
-        """The bounds of the table: of many bounds on errors the largest."""
+        """The bounds of the table.
+
+        Of many bounds on errors these are the `BOUNDS_SHOWN` largest of each kind and rule, before them
+        missed targets. The order of the bounds stays.
+        """
         if len(self.bounds) <= LONGEST_TABLE or self.bounds[0].rate is not None:
             return self.bounds
-        return _largest(self.bounds)
+        numbers_by_kind: dict[tuple[Kind, Rule], list[int]] = {}
+        for number, bound in enumerate(self.bounds):
+            numbers_by_kind.setdefault((bound.kind, bound.rule), []).append(number)
+
+        def missed_then_largest(number: int) -> tuple[bool, float]:
+            return self.bounds[number].certified is not False, -self.bounds[number].upper
+
+        shown: list[int] = []
+        for numbers in numbers_by_kind.values():
+            shown += sorted(numbers, key=missed_then_largest)[:BOUNDS_SHOWN]
+        return [self.bounds[number] for number in sorted(shown)]
 
     def limit_lines(self) -> list[LimitLine]:
         """Return the bounds for drawings and short tables: the ones with a limit, or without limits all."""
@@ -735,24 +743,6 @@ def _first_cell(bound: CertifiedBound, title: str | None) -> str:
     if compares:
         return f"  {bound.name} {bound.limit}".rstrip()
     return f"  {bound.name}"
-
-
-def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
-    """Return the `BOUNDS_SHOWN` largest bounds of each kind and rule, before them missed targets.
-
-    The order of the bounds stays.
-    """
-    numbers_by_kind: dict[tuple[Kind, Rule], list[int]] = {}
-    for number, bound in enumerate(bounds):
-        numbers_by_kind.setdefault((bound.kind, bound.rule), []).append(number)
-
-    def missed_then_largest(number: int) -> tuple[bool, float]:
-        return bounds[number].certified is not False, -bounds[number].upper
-
-    shown: list[int] = []
-    for numbers in numbers_by_kind.values():
-        shown += sorted(numbers, key=missed_then_largest)[:BOUNDS_SHOWN]
-    return [bounds[number] for number in sorted(shown)]
 
 
 # -- certify -----------------------------------------------------------------------------------------------
@@ -974,21 +964,14 @@ def check_unlabeled(
 
 
 def _rows_with_weight(model: Any, given: Given, sample_weight: Column) -> tuple[Any, Given]:
-    """Return the model, or array of answers, and the rows without those of weight 0."""
+    """Return the model, or array of answers, and the rows without those of weight 0.
+
+    Raise ValueError if other weights are unequal.
+    """
     check_indexes(
         X=given.X, y=given.y, sample_weight=sample_weight, model=model, **given.by_row
     )
-    has_weight = _of_positive_weight(sample_weight, n_rows_of(given.y))
-    if not hasattr(model, "predict"):  # an array of answers
-        model = np.asarray(model)[has_weight]
-    tables = {"X": given.X, "y": np.asarray(given.y), **given.by_row}
-    weighted = {name: take(as_pandas(table), has_weight) for name, table in tables.items()}
-    return model, replace(given, **weighted)
-
-
-def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
-    """Return a mask of the rows of positive weight, shape (n,); raise if their weights are unequal."""
-    weight = relative_weights(sample_weight, n)
+    weight = relative_weights(sample_weight, n_rows_of(given.y))
     has_weight: Mask = weight > 0
     if np.ptp(weight[has_weight]) > 0:
         raise ValueError(
@@ -997,7 +980,11 @@ def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
             "i with probability weight_i / (largest possible weight) and give the rows that "
             "were kept"
         )
-    return has_weight
+    if not hasattr(model, "predict"):  # an array of answers
+        model = np.asarray(model)[has_weight]
+    tables = {"X": given.X, "y": np.asarray(given.y), **given.by_row}
+    weighted = {name: take(as_pandas(table), has_weight) for name, table in tables.items()}
+    return model, replace(given, **weighted)
 
 
 # -- request -----------------------------------------------------------------------------------------------

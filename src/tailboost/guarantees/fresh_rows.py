@@ -597,33 +597,6 @@ def actions_of(
     return np.where(is_deferred, strata.n_classes, actions)
 
 
-def _given_answers(
-    given_answers: Any, given: Given, rates: Sequence[Rate]
-) -> tuple[Labels, Labels]:
-    """Return the predicted labels of an array of answers, and all labels, sorted.
-
-    Parameters
-    ----------
-    given_answers : array-like of shape (n,) or (n, K)
-        The array, which callers give in the place of a model.
-    given : Given
-        The rows. Without labels, its ``subgroups`` list all labels.
-    rates : sequence of Rate
-        The rates to count, for errors about deferral.
-    """
-    given.refuse("array of answers", details={"model": type(given_answers).__name__})
-    for rate in rates:
-        if rate.counts_deferral:
-            given.refuse("array of answers", "rate of deferral", details={"rate": rate})
-    listed_labels = given.listed[0]
-    if given.labels is None:
-        answers = listed_labels[:0]
-        classes = np.unique(listed_labels)
-    else:
-        answers, classes = _given_labels(given_answers, given.labels, listed_labels)
-    return answers, classes
-
-
 def _given_labels(
     given_answers: Any, y: Labels, listed_labels: Labels | None
 ) -> tuple[Labels, Labels]:
@@ -806,15 +779,24 @@ def fresh_rows(
     equal_rows = checked_equal_rows(given.equal_rows or "copies")
     if is_model:
         return _answered_by_model(model, given, rates, rule, errors=errors, opens=opens)
-    answers, classes = _given_answers(model, given, rates)
-    if given.labels is None:
+
+    given.refuse("array of answers", details={"model": type(model).__name__})
+    for rate in rates:
+        if rate.counts_deferral:
+            given.refuse("array of answers", "rate of deferral", details={"rate": rate})
+    listed_labels = given.listed[0]
+    if given.labels is None:  # the lists of subgroups have all labels
+        answers = listed_labels[:0]
+        classes = np.unique(listed_labels)
         _refuse_missing_labels(rates, classes)
+    else:
+        answers, classes = _given_labels(model, given.labels, listed_labels)
     fresh = _counted(
         given,
         answers,
         given.deferred,
         classes=classes,
-        listed_labels=given.listed[0],
+        listed_labels=listed_labels,
         final=fitted,
         rates=rates,
         errors=errors,
@@ -835,7 +817,12 @@ def _checked(given: Given, model: Model, reader: Any, rates: Sequence[Rate]) -> 
     }
     check_indexes(X=given.X, y=given.y, model=model, **given.by_row)
     given = replace(given, **named_groups)
-    _refuse_missing_data(given, rates)
+    for rate in rates:
+        if rate.needs_groups:
+            groups = given.any_groups
+            refuse("certificate", "rate of groups", details={"rate": rate}, groups=groups)
+        if rate.needs_costs:
+            given.refuse("certificate", "rate of costs", details={"rate": rate})
     if given.has_labels and given.clusters is None:
         refuse_persons(given.X, given.names_of_groups)
     return _with_equal_columns(given)
@@ -1098,16 +1085,6 @@ def _compared_with_fit(
     all_cases = np.concatenate(cases) if cases else None
     repeated: Ints = np.sum(counts, axis=0)
     return all_cases, repeated if len(repeated) else None
-
-
-def _refuse_missing_data(given: Given, rates: Sequence[Rate]) -> None:
-    """Raise if rates need groups or costs, and there are none."""
-    for rate in rates:
-        details = {"rate": rate}
-        if rate.needs_groups:
-            refuse("certificate", "rate of groups", details=details, groups=given.any_groups)
-        if rate.needs_costs:
-            given.refuse("certificate", "rate of costs", details=details)
 
 
 def _classes_of(model: Model, given: Given) -> Labels:

@@ -745,7 +745,13 @@ class Monitor:
             If the state is damaged, was changed, or has another format.
         """
         with reading("state of a monitor"):
-            _refuse_unreadable(state)
+            cure = "begin a new state with these batches"
+            check_format(state["format"], MONITOR_FORMAT, "the state", cure)
+            content = {key: value for key, value in state.items() if key != "digest"}
+            if state["digest"] != state_digest(content):
+                raise ValueError(
+                    "the state was changed after it was written: its checksum differs"
+                )
             certificate = Certificate.from_dict(state["certificate"])
             monitor = cls.of(certificate, model, state.get("equal_rows", "copies"))
             batches = [_batch_from_state(batch) for batch in state["batches"]]
@@ -859,15 +865,6 @@ def _bounds_of_limit(limit: Limit, strata: Strata) -> list[CertifiedBound]:
 
 
 # -- rows, labels and state --------------------------------------------------------------------------------
-
-
-def _refuse_unreadable(state: Mapping[str, Any]) -> None:
-    """Raise ValueError if a state has another format than this version continues, or was changed."""
-    cure = "begin a new state with these batches"
-    check_format(state["format"], MONITOR_FORMAT, "the state", cure)
-    content = {key: value for key, value in state.items() if key != "digest"}
-    if state["digest"] != state_digest(content):
-        raise ValueError("the state was changed after it was written: its checksum differs")
 
 
 def _batch_from_state(state: Mapping[str, Any]) -> MonitoredBatch:

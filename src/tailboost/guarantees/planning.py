@@ -215,7 +215,11 @@ def rows_needed(
     is_list = isinstance(limits, (list, tuple))
     rates_by_limit = _entry_for_each(rates, "rates", checked, is_list=is_list)
     shares_by_limit = _entry_for_each(shares, "shares", checked, is_list=is_list)
-    plans = _plans(checked, rates_by_limit, shares_by_limit, n_classes)
+    strata = _strata_of_limits(checked, n_classes)
+    plans = [
+        _plan(limit, rate, share, strata)
+        for limit, rate, share in zip(checked, rates_by_limit, shares_by_limit, strict=True)
+    ]
     level = spent_by_next((), attempts) * (1.0 - confidence)
     procedures = _procedures(plans, level, by_group=by_group)
     by_limit = [
@@ -482,23 +486,10 @@ def _entry_for_each(
     return entries
 
 
-def _plans(
-    limits: Sequence[Limit], rates: Sequence[Any], shares: Sequence[Any], n_classes: int
-) -> list[PlannedLimit]:
-    """Return the limits with their subgroups; ``rates`` and ``shares`` have an entry for each limit.
-
-    Without shares the subgroups are equally large. Raise ValueError for a limit on no mean of rows, a share
-    of 0, or expected rates that do not keep the limit.
-    """
-    strata = _strata_of_limits(limits, n_classes)
-    return [
-        _plan(limit, rate, share, strata)
-        for limit, rate, share in zip(limits, rates, shares, strict=True)
-    ]
-
-
 def _plan(limit: Limit, rate: Any, share: Any, strata: Strata) -> PlannedLimit:
     """Return a limit with its subgroups, their expected rates and their fractions of the rows.
+
+    Raise ValueError for a limit on no mean of rows, a share of 0, or expected rates that do not keep it.
 
     Parameters
     ----------

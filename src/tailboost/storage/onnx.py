@@ -424,23 +424,19 @@ class _Graph:
         features = self.op(
             "Clip", filled, self.constant(-CLIPPED_AT), self.constant(CLIPPED_AT)
         )
-        if model.landmarks:
-            features = self._kernels(features, model)
+        if model.landmarks:  # the Gaussian kernels of rows and landmarks, shape (n, landmarks)
+            landmarks = np.asarray(model.landmarks_, dtype=np.float64)
+            # The squared distance |r − l|² is |r|² + |l|² − 2 r·l.
+            squares = self.op("ReduceSumSquare", features, axes=[1], keepdims=1)
+            squares = self.op("Add", squares, self.constant([(landmarks**2).sum(axis=1)]))
+            products = self.op("MatMul", features, self.constant(2.0 * landmarks.T))
+            squared_distance = self.op("Sub", squares, products)
+            factor = -KERNEL_WIDTH / landmarks.shape[1]
+            features = self.op("Exp", self.times(squared_distance, factor))
         products = self.op("MatMul", features, self.constant(model.coef_.T))
         # A row of K numbers.
         logits = self.op("Add", products, self.constant([model.intercept_]))
         return self.op("Softmax", logits, axis=1)
-
-    def _kernels(self, rows: str, model: TableLinear) -> str:
-        """Return the Gaussian kernels of rows and landmarks, shape (n, landmarks)."""
-        landmarks = np.asarray(model.landmarks_, dtype=np.float64)
-        # The squared distance |r − l|² is |r|² + |l|² − 2 r·l.
-        squares = self.op("ReduceSumSquare", rows, axes=[1], keepdims=1)
-        squares = self.op("Add", squares, self.constant([(landmarks**2).sum(axis=1)]))
-        products = self.op("MatMul", rows, self.constant(2.0 * landmarks.T))
-        squared_distance = self.op("Sub", squares, products)
-        n_columns = landmarks.shape[1]
-        return self.op("Exp", self.times(squared_distance, -KERNEL_WIDTH / n_columns))
 
     def _converted(self, model: Model, prefix: str, name: str) -> str:
         """Return the probabilities of a model that ``skl2onnx`` converts."""

@@ -335,7 +335,10 @@ def rule(
             f"{str(model)!r}: {a_type_of(classifier)} has no rule on class "
             "probabilities; use --method robustmixture"
         )
-    held = _label_for_export(decision_rule, label)
+    held: dict[str, Any] = {}
+    if label is not None:  # in the type of the rule's labels; the exports refuse another label
+        labels_by_text = {str(own_label): own_label for own_label in decision_rule.classes}
+        held["label"] = labels_by_text.get(label, label)
     if python:
         with shared.bad_input("--python: "):
             print(decision_rule.to_python(**held), end="")
@@ -364,16 +367,6 @@ def _source(table: str) -> str:
     if re.fullmatch(r"[a-z_][a-z0-9_.]*", table):
         return table
     return sql_table(table)  # as in the expression
-
-
-def _label_for_export(decision_rule: Any, label: str | None) -> dict[str, Any]:
-    """Return the label of --label as the argument of the exports, in the type of the rule's labels."""
-    if label is None:
-        return {}
-    for own_label in decision_rule.classes:
-        if str(own_label) == label:
-            return {"label": own_label}
-    return {"label": label}  # refused by the exports
 
 
 def _names_for_sql(decision_rule: Any, pattern: str, label: Any = None) -> list[Any]:

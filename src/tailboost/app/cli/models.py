@@ -115,7 +115,7 @@ class NewRows:
 
     def column(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput` for an absent column or missing values."""
-        column = self._present(name, option)
+        column = self.present(name, option)
         rows_without = np.flatnonzero(column.isna())
         if len(rows_without):
             raise BadInput(
@@ -124,7 +124,7 @@ class NewRows:
             )
         return column
 
-    def _present(self, name: str, option: str) -> Any:
+    def present(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput`, which begins with the option, for an absent one."""
         if name not in self.table:
             has = columns_instead(list(self.table), [name], "they have", self.table)
@@ -171,7 +171,7 @@ class NewRows:
         groups = {}
         for name in names:
             option = "--by-group" if name == self.by_group else "--group"
-            column = self._present(name, option)
+            column = self.present(name, option)
             if column.nunique() > GROUPS_NAMED:
                 raise BadInput(
                     f"{option}: column {name!r} has more than {GROUPS_NAMED} "

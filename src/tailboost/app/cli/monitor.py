@@ -15,13 +15,7 @@ import typer
 from tailboost import Certificate, Monitor
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.label_files import LabelFile
-from tailboost.app.cli.models import (
-    NewRows,
-    Reading,
-    StoredModel,
-    columns_instead,
-    known_labels,
-)
+from tailboost.app.cli.models import NewRows, Reading, StoredModel, known_labels
 from tailboost.app.cli.rates import in_table_terms, read_limits, read_targets, targets_by_label
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
@@ -301,9 +295,8 @@ class _Bounds:
 
 def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
     """Return the labels of a batch (None for a missing label); None without a column of labels."""
-    if target is not None and target not in rows.table:
-        has = columns_instead(list(rows.table), [target], "they have", rows.table)
-        raise BadInput(f"--target: the data have no column {target!r}; {has}")
+    if target is not None:
+        rows.present(target, "--target")
     name = target or stored.target
     if name is None or name not in rows.table:
         return None

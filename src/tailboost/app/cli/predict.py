@@ -18,7 +18,7 @@ from tailboost.app.cli.models import NewRows, Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.decisions import RandomizedDecision
-from tailboost.core.array_types import Mask, Model, Table
+from tailboost.core.array_types import Model, Table
 from tailboost.core.table_files import is_parquet
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged, predicted_labels
@@ -93,35 +93,25 @@ def _answers_with_default(
     with shared.bad_input(f"{rows.path}: "):
         if default is None:
             return _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
-        answer = _default_answer(default, stored)
+        if not stored.by_group:
+            raise BadInput(NO_GROUPS)
+        by_text = {str(label): label for label in stored.classifier.classes_.tolist()}
+        by_text.setdefault(HUMAN_REVIEW, HUMAN_REVIEW)
+        if default not in by_text:
+            raise BadInput(f"--default: {default!r} is none of {', '.join(map(repr, by_text))}")
+        unknown_groups = stored.unknown_groups(rows)
         is_unknown = np.zeros(len(rows.table), dtype=np.bool_)
-        for in_unknown_group in stored.unknown_groups(rows).values():
+        for in_unknown_group in unknown_groups.values():
             is_unknown |= in_unknown_group
-        groups = stored.group_arguments(_with_known_groups(rows, stored, is_unknown))
-        answers = _predictions(stored.classifier, rows.features, groups)
-        return _with_default(answers, is_unknown, answer)
-
-
-def _default_answer(text: str, stored: StoredModel) -> Any:
-    """Return the answer of --default: a label of the rule, or "human review"."""
-    if not stored.by_group:
-        raise BadInput(NO_GROUPS)
-    answers = {str(label): label for label in stored.classifier.classes_.tolist()}
-    answers.setdefault(HUMAN_REVIEW, HUMAN_REVIEW)
-    if text not in answers:
-        raise BadInput(f"--default: {text!r} is none of {', '.join(map(repr, answers))}")
-    return answers[text]
-
-
-def _with_known_groups(rows: NewRows, stored: StoredModel, is_unknown: Mask) -> NewRows:
-    """Return rows with any known group in place of unknown ones, for which the rule has no answer."""
-    table = rows.table
-    for name in stored.columns_read:
-        known_groups = stored.groups_known(name)
-        if known_groups:
+        # The rule has no answer to an unknown group, so any known one takes its place.
+        table = rows.table
+        for name in unknown_groups:
             groups = rows.groups_by([name])[name].to_numpy()
-            table = table.assign(**{name: np.where(is_unknown, known_groups[0], groups)})
-    return replace(rows, table=table)
+            known_group = stored.groups_known(name)[0]
+            table = table.assign(**{name: np.where(is_unknown, known_group, groups)})
+        group_arguments = stored.group_arguments(replace(rows, table=table))
+        answers = _predictions(stored.classifier, rows.features, group_arguments)
+        return _with_default(answers, is_unknown, by_text[default])
 
 
 def _with_default(answers: dict[str, Any], is_unknown: Any, default: Any) -> dict[str, Any]:

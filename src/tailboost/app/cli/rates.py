@@ -198,14 +198,12 @@ def in_table_terms(
         expression = rates.as_expression(goal)
         if expression is not None:  # None: an objective by name
             _check_divisions(expression.rate, columns, names_in_file)
-            goal = _in_table_terms(expression, labels, columns, costs)
+            goal = _in_table_terms(expression, labels, costs)
         in_terms.append(goal)
     return in_terms
 
 
-def _in_table_terms(
-    expression: Any, labels: dict[str, Any], columns: Sequence[str], costs: CostTable | None
-) -> Any:
+def _in_table_terms(expression: Any, labels: dict[str, Any], costs: CostTable | None) -> Any:
     """Return one rate or limit with the labels and groups of the table; ``labels`` are by their text."""
     _check_label(expression, labels)
     rate = expression.rate
