@@ -23,8 +23,8 @@ def exact(errors, n):
 def selected_table(y, answers, groups, objective, limits, refit):
     answered = Answered.from_arrays(y, answers, groups=groups)
     program = Program.of_rates(answered.strata, Objective.from_expression(objective), limits)
-    each = [(program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
-    return RateTable.counted(each, answered.strata, answered.counts, "rows", spread=REFIT * refit)
+    stated = [program.objective.rate, *limits]
+    return RateTable.counted(stated, answered.strata, answered.counts, "rows", spread=REFIT * refit)
 
 
 @pytest.fixture(scope="module")

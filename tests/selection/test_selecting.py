@@ -191,7 +191,7 @@ def test_a_selection_solves_few_programs(bound, most, monkeypatch):
     columns = [programs.Master(program, pool.counts).solve().value]  # all columns at once
     one_by_one = programs.Master(program, first_candidates(table, program).counts)
     for counts in pool.counts[one_by_one.n_candidates :]:
-        one_by_one.add(counts)
+        one_by_one.add(counts[None])
     assert one_by_one.n_candidates == len(pool.counts)
     assert one_by_one.solve().value == pytest.approx(columns[0], abs=1e-12)
 

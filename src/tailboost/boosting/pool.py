@@ -118,7 +118,8 @@ class Pool:
     def adding(self, candidate: Candidate) -> Pool:
         """Return the pool with the candidate of a further round.
 
-        The candidate of the first round brings its runners-up, if they are wanted and it has probabilities.
+        The candidate of the first round brings its runners-up, if they are wanted and it has probabilities:
+        models that answer its second, third … likeliest class.
         """
         losses_so_far = self.round_losses
         if losses_so_far is None:  # the first round
@@ -132,19 +133,9 @@ class Pool:
             together=candidate.probabilities,
             round_losses=losses_so_far.append(self.rows.wrong(candidate.answers)),
         )
-        if self.runners_up and not self.rounds:
-            pool = pool._with_runners_up(candidate)
-        return pool
-
-    def _with_runners_up(self, candidate: Candidate) -> Pool:
-        """Return the pool with models that answer the candidate's second, third … likeliest class.
-
-        A candidate without probabilities has none.
-        """
         probabilities = candidate.probabilities
-        if probabilities is None:
-            return self
-        pool = self
+        if probabilities is None or self.rounds or not self.runners_up:
+            return pool
         for rank in range(1, min(RUNNERS_UP + 1, self.n_classes)):  # rank 0 is the candidate
             model = Ranked(candidate.model.table_, rank)
             pool = pool.beside(model, class_of_rank(probabilities, rank))

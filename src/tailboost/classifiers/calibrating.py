@@ -602,7 +602,7 @@ class Batch:
         needed = {}
         for name, column in group_columns(groups, "groups").items():
             if all_columns or name in needed_names:
-                needed[name] = labels_and_places(column, "groups")
+                needed[name] = labels_and_places(column)
                 refuse_many_numbers(name, needed[name][0], len(self.labels))
         return needed
 
@@ -745,7 +745,7 @@ def contents_of_groups(contents: Hashes, groups: Groups) -> Hashes:
     if groups is None:
         return hashes
     for column in group_columns(groups, "groups").values():
-        names, group = labels_and_places(column, "groups")
+        names, group = labels_and_places(column)
         content_of_group = np.zeros(len(names), dtype=np.uint64)
         np.add.at(content_of_group, group, contents)
         hashes += hashes_of_pairs(content_of_group, content_of_group)[group]

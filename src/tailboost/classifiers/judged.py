@@ -567,7 +567,6 @@ class JudgedSteps(JudgedBoosting):
         check_is_fitted(clf)
         words = clf.selection_.rows.words
         fitted = self.fitted_on_selection
-        pairs = [(rate.rate, rate.limit) for rate in stated]
         return rates_of(
-            clf.selection_, clf.classes_.tolist(), pairs, words, fitted=fitted, kind=kind
+            clf.selection_, clf.classes_.tolist(), stated, words, fitted=fitted, kind=kind
         )

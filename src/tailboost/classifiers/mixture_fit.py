@@ -346,7 +346,7 @@ def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
     if training.unlabeled is not None:
         _, unlabeled_rows = training.unlabeled
         combination = combination_of_unlabeled(
-            problem, strata, unlabeled_rows.groups, names, len(unlabeled_rows), rule_column
+            problem, strata, unlabeled_rows, names, rule_column
         )
         strata, _, _ = with_unlabeled(strata, stratum, rows, unlabeled_rows, combination)
     warn_of_limits(problem.limits, strata)

@@ -1092,13 +1092,13 @@ def label_column(values: ArrayLike, name: str) -> Labels:
     return array
 
 
-def labels_and_places(values: Column, name: str) -> tuple[Labels, Ints]:
-    """Return the distinct values of a `label_column`, ascending, and the place of each value, shape (n,)."""
-    names_and_places = factorized(values)
+def labels_and_places(groups: Column) -> tuple[Labels, Ints]:
+    """Return the distinct groups of a column, ascending, and the place of each row's group, shape (n,)."""
+    names_and_places = factorized(groups)
     if names_and_places is None:
-        return distinct_and_places(label_column(values, name))
+        return distinct_and_places(label_column(groups, "groups"))
     names, places = names_and_places
-    labels, place_of_name = distinct_and_places(label_column(names, name))
+    labels, place_of_name = distinct_and_places(label_column(names, "groups"))
     return labels, place_of_name[places]
 
 
@@ -1513,12 +1513,12 @@ def refuse_paid_errors(costs: Floats, names: Sequence[str], name: str) -> None:
 
 
 def check_costs(
-    costs: Table, n: int, classes: Labels, used: Ints | None = None, name: str = "costs"
+    costs: Table, n: int, classes: Labels, used: Ints | None, name: str = "costs"
 ) -> Floats | None:
     """Return the cost of each answer for each row, shape (n, K), in the order of the classes; None for None.
 
     Columns of a data frame are matched by name (`in_class_order`). ``used`` are the numbers of the rows to
-    return; by default all n rows. Raise ValueError if the costs are not K finite numbers for each row.
+    return, None for all n rows. Raise ValueError if the costs are not K finite numbers for each row.
     """
     if costs is None:
         return None

@@ -174,7 +174,7 @@ def additive_summary(
         errors=rates_of(
             selection,
             classes,
-            [(error(by="class"), None)],
+            [error(by="class")],
             rows_in_words.rstrip(","),
             fitted=fitted,
             kind="class",
@@ -203,7 +203,7 @@ def _error_with_upper_end(rows: Rows, answers: Ints) -> tuple[float, float]:
 def rates_of(
     selection: AdditiveSelection,
     classes: Any,
-    stated: Sequence[tuple[Rate, Limit | None]],
+    stated: Sequence[Rate | Limit],
     rows_in_words: str,
     *,
     fitted: bool,
@@ -217,8 +217,8 @@ def rates_of(
         The rule, with its answers on these rows.
     classes : array-like
         The labels, as in ``classes_``.
-    stated : sequence of (Rate, Limit or None)
-        The rates, each with its limit if it has one.
+    stated : sequence of Rate or Limit
+        The rates without a limit, and the limits.
     rows_in_words : str
         Name of the rows, as printed.
     fitted : bool

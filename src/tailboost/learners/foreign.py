@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -69,16 +68,6 @@ def set_seeds(estimator: Model, seed: int) -> None:
     # scikit-learn takes seeds below 2³¹.
     seeds = [int(word >> 1) for word in words]
     estimator.set_params(**dict(zip(names, seeds, strict=True)))
-
-
-@contextmanager
-def _seeded_torch(seed: int) -> Iterator[None]:
-    """Seed PyTorch's global generators in the block: skorch nets have no ``random_state``."""
-    import torch
-
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield
 
 
 def weight_parameter(estimator: Model) -> str | None:
@@ -274,8 +263,11 @@ class SklearnSession:
         set_seeds(model, seed)
         stages = grow_model(model, X, y, params)
         if self.skorch:
-            # A skorch net has one stage, after which PyTorch's generators are restored.
-            with _seeded_torch(seed):
+            import torch
+
+            # A skorch net has no ``random_state``, and one stage. Then PyTorch's generators are restored.
+            with torch.random.fork_rng():
+                torch.manual_seed(seed)
                 stages = iter(list(stages))
         for fitted in stages:
             if len(present_classes) == self.n_classes:

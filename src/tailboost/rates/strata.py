@@ -137,7 +137,8 @@ class Strata:
         mean_costs = None
         cost_range = (0.0, 1.0)
         if costs is not None:
-            mean_costs = _mean_costs(costs, share, stratum, mass)
+            cost_sums = _sums_by_stratum(share[:, None] * costs, stratum, n_strata)
+            mean_costs = cost_sums / np.where(mass > 0, mass, 1.0)[:, None]  # 0 without rows
             cost_range = (float(costs.min()), float(costs.max()))
         strata = cls(
             classes=labels,
@@ -367,14 +368,10 @@ def _mass_and_size(stratum: Ints, share: Floats, n_strata: int) -> tuple[Floats,
     return mass, mass**2 / np.where(squares > 0, squares, 1.0)  # 0 without rows
 
 
-def _mean_costs(costs: Floats, share: Floats, stratum: Ints, mass: Floats) -> Floats:
-    """Return the mean cost of each action in each stratum, shape (S, A); 0 in a stratum without rows.
-
-    ``costs`` of shape (n, A), ``share`` and ``stratum`` are those of the rows; ``mass`` that of the strata.
-    """
-    sums_by_action = [np.bincount(stratum, share * column, len(mass)) for column in costs.T]
-    sums: Floats = np.stack(sums_by_action, axis=1)
-    return sums / np.where(mass > 0, mass, 1.0)[:, None]
+def _sums_by_stratum(values: Floats, stratum: Ints, n_strata: int) -> Floats:
+    """Return the sums of a table (n, A) over the rows of each stratum, shape (S, A)."""
+    sums = [np.bincount(stratum, column, n_strata) for column in values.T]
+    return np.column_stack(sums).astype(np.float64)
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
@@ -607,15 +604,12 @@ class Answered:
         if not self.draws:
             probabilities = self.actions[:, None] == np.arange(self.strata.n_actions)
         weights = self.share[:, None] * probabilities  # shape (n, A)
+        n_strata = len(self.strata.mass)
+        counts = _sums_by_stratum(weights, self.stratum, n_strata)
         if self.costs is None:
-            return self._sums(weights)
-        return np.concatenate([self._sums(weights), self._sums(weights * self.costs)])
-
-    def _sums(self, values: Floats) -> Floats:
-        """Return the sums of a table (n, A) over the rows of each stratum, shape (S, A)."""
-        S = len(self.strata.mass)
-        columns = [np.bincount(self.stratum, column, S) for column in values.T]
-        return np.column_stack(columns).astype(np.float64)
+            return counts
+        costs = _sums_by_stratum(weights * self.costs, self.stratum, n_strata)
+        return np.concatenate([counts, costs])
 
     def without_labels(self, n_rows: int) -> Answered:
         """Return the same rows, of which the last ``n_rows`` have no labels.

@@ -453,13 +453,13 @@ def squeezed(numbers: NDArray[Any]) -> str:
     return base64.b85encode(zlib.compress(bytes_by_place.tobytes())).decode()
 
 
-def unsqueezed(text: str, most: int) -> NDArray[np.uint32]:
-    """Return the numbers of a text by `squeezed`, shape (n,); raise ValueError for n above ``most``.
+def unsqueezed(text: str) -> NDArray[np.uint32]:
+    """Return the numbers of a text by `squeezed`, shape (n,); raise ValueError for n above `MOST_HASHES`.
 
     Damaged text raises ValueError too.
     """
     decompressor = zlib.decompressobj()
-    most_bytes = 4 * most
+    most_bytes = 4 * MOST_HASHES
     try:
         # One byte more shows a longer content, and a small text cannot fill the memory.
         content = decompressor.decompress(base64.b85decode(text), most_bytes + 1)
@@ -612,11 +612,11 @@ class RowCounts:
             If the state is no such dict.
         """
         # A file has the differences of the sorted hashes, and the counts minus 1: small numbers.
-        hashes = np.cumsum(unsqueezed(state["gaps"], MOST_HASHES), dtype=np.int64)
+        hashes = np.cumsum(unsqueezed(state["gaps"]), dtype=np.int64)
         if (hashes > Fingerprint.COMPLETE).any():
             raise ValueError("contents of rows are damaged")
         contents = hashes.astype(np.uint32)
-        counts = unsqueezed(state["repeats"], MOST_HASHES) + np.uint32(1)
+        counts = unsqueezed(state["repeats"]) + np.uint32(1)
         is_increasing = (np.diff(contents.astype(np.int64)) > 0).all()
         if len(contents) != len(counts) or not is_increasing or (counts < 1).any():
             raise ValueError("counts of rows do not belong to their contents")

@@ -395,7 +395,13 @@ def labels_or_mark(
         If the mark is no single value, or a label.
     """
     if mark is None:
-        _warn_of_labels(classifier, is_deferred)
+        n_deferred = np.count_nonzero(is_deferred)
+        if n_deferred:
+            warn_user(
+                f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. "
+                f"{words_of_labels(classifier)}",
+                DeferredRowsWarning,
+            )
         return labels
     marks = np.asarray(mark)
     if marks.ndim > 0:
@@ -406,17 +412,6 @@ def labels_or_mark(
         marks = np.array(mark, dtype=object)
         labels = labels.astype(object)
     return np.where(is_deferred, marks, labels)
-
-
-def _warn_of_labels(classifier: Any, is_deferred: Mask) -> None:
-    """Warn if some rows are deferred: their labels are no answers of the rule."""
-    n_deferred = np.count_nonzero(is_deferred)
-    if n_deferred:
-        warn_user(
-            f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. "
-            f"{words_of_labels(classifier)}",
-            DeferredRowsWarning,
-        )
 
 
 def words_of_labels(classifier: Any) -> str:

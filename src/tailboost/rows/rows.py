@@ -118,31 +118,23 @@ class Rows:
         or (n, c) for several columns of groups.
         """
         row, subgroup = memberships(index)
+        weight = self.weight[row]
         if self.squares is not None:  # each row stands for several, whose squares are known
-            weight = self.weight[row]
             squares = self.squares[row]
+        elif self.row_hashes is None:  # all rows have different contents
+            squares = weight**2
         else:
-            subgroup, weight = self._merged_equal_rows(row, subgroup)
+            contents, content_of_row = np.unique(self.row_hashes, return_inverse=True)
+            # A pair of a subgroup and a content is one number.
+            pair_of_row = subgroup * len(contents) + content_of_row[row]
+            pairs, place = distinct_and_places(pair_of_row)
+            subgroup = pairs // len(contents)
+            weight = np.bincount(place, weights=weight).astype(np.float64)
             squares = weight**2
         sums = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
         sums_of_squares = np.bincount(subgroup, weights=squares, minlength=n_subgroups)
         divisors = np.where(sums_of_squares > 0, sums_of_squares, 1.0)  # 0 without rows
         return (sums**2 / divisors).round(SIZE_DECIMALS)
-
-    def _merged_equal_rows(self, row: Ints, subgroup: Ints) -> tuple[Ints, Floats]:
-        """Return the subgroup and the sum of weights of each content in each subgroup.
-
-        ``row`` and ``subgroup`` name the subgroups of each row, as `memberships` gives them. Without hashes
-        all rows have different contents.
-        """
-        weight = self.weight[row]
-        if self.row_hashes is None:
-            return subgroup, weight
-        contents, content_of_row = np.unique(self.row_hashes, return_inverse=True)
-        # A pair of a subgroup and a content is one number.
-        pair_of_row = subgroup * len(contents) + content_of_row[row]
-        pairs, place = distinct_and_places(pair_of_row)
-        return pairs // len(contents), np.bincount(place, weights=weight).astype(np.float64)
 
 
 # -- the rows of a fit --------------------------------------------------------------------------------------
@@ -435,20 +427,16 @@ def _default_size(
     """
     if n_distinct > CROSS_FIT_UP_TO:
         _, first_of_content = np.unique(hashes, return_index=True)
-        is_first = np.isin(np.arange(len(rows)), first_of_content)
-        if _smallest_stratum(rows.part(is_first)) * HELD_OUT >= LEAST_HELD_OUT:
+        different = rows.part(np.isin(np.arange(len(rows)), first_of_content))
+        columns: Any = [None]  # without groups, the strata are the classes
+        if different.groups is not None:
+            columns = different.groups.reshape(len(different), -1).T
+        sizes = [np.bincount(numbered_strata(different.y, column)) for column in columns]
+        if min(int(of_column.min()) for of_column in sizes) * HELD_OUT >= LEAST_HELD_OUT:
             return HELD_OUT
     if n_distinct > five_up_to:
         return FEW_FOLDS
     return N_FOLDS
-
-
-def _smallest_stratum(rows: Rows) -> int:
-    """Return the number of rows of the smallest class in a group, of any column of groups."""
-    columns: Any = [None]  # without groups, the smallest class
-    if rows.groups is not None:
-        columns = rows.groups.reshape(len(rows.y), -1).T
-    return min(int(np.bincount(numbered_strata(rows.y, column)).min()) for column in columns)
 
 
 def only_known_classes(rows: Rows, fold: Ints, training: TrainingSet) -> Rows:

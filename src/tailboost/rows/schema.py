@@ -731,17 +731,12 @@ def _new_categories(column: Column, fitted: ColumnSchema) -> str:
     ]
     if is_new.sum() <= UNKNOWN * column.count():
         return ""
-    change = _change(column, is_new, _not_in_fit(fitted.categories))
+    shown = [*map(repr, fitted.categories[:4])]
+    if len(fitted.categories) > 4:
+        shown.append("…")
+    change = _change(column, is_new, f"were not in fit ({', '.join(shown)})")
     _refuse_unknown(column, is_new, change)
     return change
-
-
-def _not_in_fit(categories: Sequence[str]) -> str:
-    """Return the verb phrase about new categories, with the first four of the fit."""
-    shown = [*map(repr, categories[:4])]
-    if len(categories) > 4:
-        shown.append("…")
-    return f"were not in fit ({', '.join(shown)})"
 
 
 def _numbers(present: Any, name: Any) -> Any:

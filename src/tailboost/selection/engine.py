@@ -183,9 +183,9 @@ class ProbabilityEngine(Uncached):
         )
         if outputs.unlabeled is None:
             return engine
-        return engine._with_unlabeled(problem, X_unlabeled, names)
+        return engine._with_unlabeled(problem, X_unlabeled)
 
-    def _with_unlabeled(self, problem: Problem, X: Table, names: GroupNames | None) -> Self:
+    def _with_unlabeled(self, problem: Problem, X: Table) -> Self:
         """Return the engine on labelled rows and rows without labels, the latter with features X."""
         labelled = self.data.in_memory
         unlabeled = self.outputs.unlabeled
@@ -193,7 +193,7 @@ class ProbabilityEngine(Uncached):
         assert unlabeled is not None
         rows = unlabeled.rows
         combination = combination_of_unlabeled(
-            problem, labelled.strata, rows.groups, names, len(rows), self.told
+            problem, labelled.strata, rows, self.names, self.told
         )
         strata, kind, joined = with_unlabeled(
             labelled.strata, labelled.stratum, self.outputs.rows, rows, combination

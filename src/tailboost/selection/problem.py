@@ -591,9 +591,8 @@ def numbers_by_column(
 def combination_of_unlabeled(
     problem: Problem,
     strata: Strata,
-    groups: Ints | None,
+    unlabeled: Rows,
     names: GroupNames | None,
-    n_rows: int,
     rule_column: int | None,
 ) -> Ints:
     """Return the number of the combination of groups of each row without a label, shape (m,).
@@ -604,12 +603,10 @@ def combination_of_unlabeled(
         The objective within limits.
     strata : Strata
         The strata of the rows with labels.
-    groups : ndarray of int, shape (m, c), or None
-        Numbers of the groups of the rows without labels.
+    unlabeled : Rows
+        The m rows without labels.
     names : GroupNames or None
         Names of the groups.
-    n_rows : int
-        Number m of rows without labels.
     rule_column : int or None
         Number of the group column that the rule reads.
 
@@ -619,10 +616,10 @@ def combination_of_unlabeled(
         If a combination has no row with a label.
     """
     if strata.n_combinations == 1:
-        return np.zeros(n_rows, dtype=np.intp)
-    assert groups is not None
+        return np.zeros(len(unlabeled), dtype=np.intp)
+    assert unlabeled.groups is not None
     assert names is not None
-    codes = numbers_by_column(problem, groups, names, rule_column)[0]
+    codes, _ = numbers_by_column(problem, unlabeled.groups, names, rule_column)
     combination = strata.find(codes)
     absent = codes[combination < 0]
     if absent.size:

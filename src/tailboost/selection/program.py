@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -69,15 +69,6 @@ class CountedRates:
         return quotient(flat @ self.top.T, flat @ self.bottom.T, np.nan)
 
 
-def _free_variables(rows_by_limit: Iterable[Sequence[Inequality]]) -> list[int]:
-    """Return the number of the free variable of each row: one for all rows of a limit, or −1 for none."""
-    variables: list[int] = []
-    for rows in rows_by_limit:
-        next_variable = max(variables, default=-1) + 1
-        variables += [next_variable if row.free else -1 for row in rows]
-    return variables
-
-
 @dataclass(frozen=True, eq=False)
 class Program(Uncached):
     """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures."""
@@ -127,6 +118,11 @@ class Program(Uncached):
             rows_of_limit = {-1: rows_of_worst, **rows_of_limit}
         rows = list(chain.from_iterable(rows_of_limit.values()))
         n_rows = np.array([len(each) for each in rows_of_limit.values()], dtype=np.intp)
+        limit_of_row = np.repeat(np.array(list(rows_of_limit), dtype=np.intp), n_rows)
+        free = np.array([row.free for row in rows], dtype=np.float64)
+        # One free variable serves all rows of a limit that have one.
+        variable = np.full(len(rows), -1, dtype=np.intp)
+        _, variable[free != 0.0] = np.unique(limit_of_row[free != 0.0], return_inverse=True)
         return cls(
             strata,
             objective,
@@ -134,9 +130,9 @@ class Program(Uncached):
             cost=cost.ravel(),
             matrix=np.array([row.matrix for row in rows]).reshape(len(rows), cost.size),
             bound=np.array([row.bound for row in rows], dtype=np.float64),
-            free=np.array([row.free for row in rows], dtype=np.float64),
-            variable=np.array(_free_variables(rows_of_limit.values()), dtype=np.intp),
-            limit_of_row=np.repeat(np.array(list(rows_of_limit), dtype=np.intp), n_rows),
+            free=free,
+            variable=variable,
+            limit_of_row=limit_of_row,
             scale=scale,
             level=level,
         )
@@ -359,9 +355,9 @@ class Master:
         self.first = n_free + n_rows
         self.n_candidates = 0
         if len(counts):
-            self._add_all(np.array(counts))
+            self.add(np.array(counts))
 
-    def _add_all(self, counts: Floats) -> None:
+    def add(self, counts: Floats) -> None:
         """Add candidates by their confusion counts, shape (T, W, A)."""
         n = len(counts)
         flat = counts.reshape(n, -1)
@@ -374,10 +370,6 @@ class Master:
         cost = flat @ self.program.cost
         self.highs.addCols(n, cost, lower, upper, n * size, starts, rows, columns.ravel())
         self.n_candidates += n
-
-    def add(self, counts: Floats) -> None:
-        """Add a candidate by its confusion counts."""
-        self._add_all(counts[None])
 
     def raise_price(self) -> bool:
         """Raise the price of violations; return whether it was below its maximum."""
@@ -496,7 +488,7 @@ def _grow_once(pool: Pool, program: Program) -> Solution:
     def add(action_costs: Floats) -> int:
         number = pool.add(Candidate.from_costs(action_costs))
         if number == master.n_candidates:  # new
-            master.add(pool.counts[number])
+            master.add(pool.counts[number][None])
         return number
 
     for _ in range(ROUNDS):

@@ -297,7 +297,7 @@ class RateTable:
     @classmethod
     def counted(
         cls,
-        stated: Iterable[tuple[Rate, Limit | None]],
+        stated: Iterable[Rate | Limit],
         strata: Strata,
         counts: Floats,
         words: str,
@@ -309,18 +309,20 @@ class RateTable:
     ) -> RateTable:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
-        ``stated`` are the rates with their limits, None for a rate without one. ``words``, ``kind`` and
-        ``selected`` are as in the class, ``spread`` is the ``refit_share`` of `CountedRate.from_counts`.
-        ``flattered`` returns the reason for a rate without an interval, otherwise "". The reason: the
-        selection sought rules favoured by these rows.
+        ``stated`` are rates without a limit, and limits. ``words``, ``kind`` and ``selected`` are as in the
+        class, ``spread`` is the ``refit_share`` of `CountedRate.from_counts`. ``flattered`` returns the
+        reason for a rate without an interval, otherwise "". The reason: the selection sought rules favoured
+        by these rows.
         """
         lines = list[RateLine]()
         missing_intervals = list[str]()
         refitted = False
         stated = list(stated)
-        in_percent = any(limit is not None and limit.in_percent for _, limit in stated)
+        rates = [each.rate for each in stated]
+        limits = [each.limit for each in stated]
+        in_percent = any(limit is not None and limit.in_percent for limit in limits)
 
-        for rate, limit in stated:
+        for rate, limit in zip(rates, limits, strict=True):
             counted = CountedRate.from_counts(rate, strata, counts, spread)
             reason = flattered(rate)
             if reason:
@@ -339,7 +341,7 @@ class RateTable:
 
         deferral: tuple[str, ...] = ()
         if strata.defers and not kind:
-            lines, deferral = with_deferral(lines, [rate for rate, _ in stated], strata, counts)
+            lines, deferral = with_deferral(lines, rates, strata, counts)
         return cls(
             tuple(lines), words, tuple(notes), kind, selected=selected, deferral=deferral
         )
@@ -354,8 +356,7 @@ class RateTable:
         cls, stated: Iterable[Rate | Limit], answered: Answered, words: str
     ) -> RateTable:
         """Return the table of rates and limits on answered rows, which ``words`` name."""
-        pairs = [(rate.rate, rate.limit) for rate in stated]
-        return cls.counted(pairs, answered.strata, answered.counts, words, selected=False)
+        return cls.counted(stated, answered.strata, answered.counts, words, selected=False)
 
     def beside_certificate(self, targets: Mapping[tuple[str, Any], float]) -> RateTable:
         """Return the table of further rows: a certificate from other rows has the limits ``targets``.

@@ -368,14 +368,9 @@ class Rule(StoredRule):
         _need(isinstance(part.inferred, bool), "inferred must be true or false")
         has_one_of_both = (part.action_costs is None) != (part.power is None)
         _need(has_one_of_both, "a part has either action_costs or power")
-        if part.power is not None:
+        if part.action_costs is None:
             _need(_are_numbers(part.power, ()), "power must be a number")
-        if part.action_costs is not None:
-            self._check_action_costs(part)
-
-    def _check_action_costs(self, part: RulePart) -> None:
-        """Raise ValueError unless the action costs are numbers by group, class and action."""
-        K = len(self.classes)
+            return
         n_groups = 1 if self.groups is None else len(self.groups)
         if part.inferred and isinstance(part.action_costs, list):
             # Inferred groups are not among the groups of the rule.
@@ -838,19 +833,14 @@ def _need(holds: bool, words: str) -> None:
         raise ValueError(f"this is no rule: {words}")
 
 
-def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:
-    """Whether values are finite numbers, not text or booleans, in nested lists of a shape; () is one number.
-
-    Without a shape any list will do, also an empty one.
-    """
+def _are_numbers(values: Any, shape: tuple[int, ...]) -> bool:
+    """Whether values are finite numbers, no text or truth values, in nested lists of a shape; () is one."""
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
         return False
-    if array.size == 0 and shape is None:
-        return True
-    fits = shape is None or array.shape == shape
-    return fits and array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
+    has_numbers = array.dtype.kind in "iuf"
+    return has_numbers and array.shape == shape and bool(np.isfinite(array).all())
 
 
 def _cheapest(values: Sequence[str], labels: Sequence[str]) -> str:

@@ -371,7 +371,13 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     gain = costs[:K].min(axis=0) - costs[K]  # of the deferral of each row
     by_gain = np.argsort(-gain, kind="stable")
     gain = gain[by_gain]
-    n_deferred = _most_deferred(data, program, by_gain)
+    coefficients, bounds = program.deferral_caps
+    by_row = [
+        data.by_row(data.weights * by_stratum[data.stratum]) for by_stratum in coefficients
+    ]
+    deferred = np.cumsum(np.array(by_row)[:, by_gain], axis=1)  # after each row, by limit
+    is_allowed = (deferred <= bounds[:, None] + SUM_ROUNDING).all(axis=0)
+    n_deferred = int(np.append(is_allowed, False).argmin())
     # Rows of equal gain are deferred together or not at all.
     while 0 < n_deferred < len(gain) and gain[n_deferred - 1] == gain[n_deferred]:
         n_deferred -= 1
@@ -386,17 +392,6 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     action_costs = candidate.action_costs.copy()
     action_costs[:, K] += threshold
     return Candidate.from_costs(action_costs)
-
-
-def _most_deferred(data: SelectionData, program: Program, order: Ints) -> int:
-    """Return how many rows the limits on deferral allow to defer, in an order of the row numbers."""
-    coefficients, bounds = program.deferral_caps
-    by_row = [
-        data.by_row(data.weights * by_stratum[data.stratum]) for by_stratum in coefficients
-    ]
-    deferred = np.cumsum(np.array(by_row)[:, order], axis=1)  # after each row, by limit
-    is_allowed = (deferred <= bounds[:, None] + SUM_ROUNDING).all(axis=0)
-    return int(np.append(is_allowed, False).argmin())
 
 
 # -- search along lines of action costs; all thresholds on a line are counted at once ----------------------
@@ -453,10 +448,16 @@ def counts_on_line(
     counts : ndarray of shape (T, W, A)
     """
     A = data.strata.n_actions
-    if A == 2:
+    n = len(direction)
+    if A == 2:  # the costs are those of the second action, less those of the first
         action = 1
-
-    alternative, saving = _cheapest_alternative(costs, action)
+        alternative = np.zeros(n, dtype=np.intp)
+        saving = 0.0 - costs[0]  # of the action, beside its cheapest alternative
+    else:
+        other_costs = costs.copy()
+        other_costs[action] = np.inf
+        alternative = other_costs.argmin(axis=0)
+        saving = other_costs[alternative, np.arange(n)] - costs[action]
     moves = direction != 0
     # δ at which a row changes its action, and whether it takes the action at smaller δ.
     change = np.where(moves, saving / np.where(moves, direction, 1.0), np.inf)
@@ -514,17 +515,6 @@ def _counts_after_changes(
         sums: Floats = at_first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
         counts.append(sums.reshape(-1, n_strata, A))
     return np.concatenate(counts, axis=1)
-
-
-def _cheapest_alternative(costs: Floats, action: int) -> tuple[Ints, Floats]:
-    """Return the cheapest other action in each row, and its cost less that of the action, shape (n,) each."""
-    n = costs.shape[1]
-    if len(costs) == 1:  # the difference of two actions
-        return np.zeros(n, dtype=np.intp), 0.0 - costs[0]
-    other_costs = costs.copy()
-    other_costs[action] = np.inf
-    alternative = other_costs.argmin(axis=0)
-    return alternative, other_costs[alternative, np.arange(n)] - costs[action]
 
 
 def _thresholds_between(changes: Floats, max_thresholds: int) -> Floats:

@@ -153,9 +153,7 @@ class Selected(Uncached, ABC):
     @cached_property
     def estimates(self) -> RateTable:
         """The same rates without shadow prices."""
-        stated: list[tuple[Rate, Limit | None]] = [(self.program.objective.rate, None)]
-        stated += [(limit.rate, limit) for limit in self.program.limits]
-        table = self._counted(stated, self.counts)
+        table = self._counted([self.program.objective.rate, *self.program.limits], self.counts)
         if not self._sure:
             return table
         return replace(table, likely=self._sure, notes=(*table.notes, self._sure))
@@ -172,17 +170,16 @@ class Selected(Uncached, ABC):
         """
         kind = self.problem.subgroup_kind
         rate = error(by=kind)
-        limits = [
+        stated: list[Rate | Limit] = [
             limit for limit in self.program.limits if limit.rate == rate and not limit.compares
         ]
-        first_limit = next(iter(limits), None)
         if not isinstance(kind, str):
             kind = "subgroup"
-        return self._counted([(rate, first_limit)], counts, kind)
+        return self._counted([*stated, rate][:1], counts, kind)
 
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return other rates and limits on the selection data."""
-        return self._counted([(rate.rate, rate.limit) for rate in stated], self.counts)
+        return self._counted(stated, self.counts)
 
     @property
     def _sure(self) -> str:
@@ -203,7 +200,7 @@ class Selected(Uncached, ABC):
         return 0.0
 
     def _counted(
-        self, stated: Sequence[tuple[Any, Limit | None]], counts: Floats, kind: str = ""
+        self, stated: Iterable[Rate | Limit], counts: Floats, kind: str = ""
     ) -> RateTable:
         """Return the table of rates and limits from confusion counts (W, A); ``kind`` as in `RateTable`."""
         table = RateTable.counted(
@@ -362,9 +359,9 @@ class SelectedRule(Selected):
     def table(self) -> RateTable:
         """The rates of the objective and the limits by subgroup, with shadow prices."""
         table = self.estimates
-        prices = self._shadow_prices
+        prices = self._prices_of_lines()
         if prices is not None:
-            table = table.priced(self._by_line(prices))
+            table = table.priced(prices)
         if self.program.strata.has_unlabeled:
             table = replace(table, notes=(*table.notes, UNLABELED))
         if self.untightened is None:
@@ -378,22 +375,6 @@ class SelectedRule(Selected):
             f"{untightened_value:.4f}"
         )
         return replace(table, notes=(*table.notes, price))
-
-    def _by_line(self, prices: Sequence[Floats]) -> Floats:
-        """Return the shadow price of each line of the table; NaN for lines without one.
-
-        ``prices`` are the shadow prices of each limit, from `Program.shadow_prices`.
-        """
-
-        def none_for(rate: Rate) -> Floats:
-            return np.full(len(rate.terms(self.program.strata).names), np.nan)
-
-        by_line = [none_for(self.program.objective.rate)]
-        for limit, limit_prices in zip(self.program.limits, prices, strict=True):
-            if limit.compares:  # the line of a gap or ratio follows the lines of its rates
-                by_line.append(none_for(limit.rate))
-            by_line.append(limit_prices)
-        return np.concatenate(by_line)
 
     @cached_property
     def no_outlook(self) -> str:
@@ -460,11 +441,11 @@ class SelectedRule(Selected):
             return []
         return [member.probabilities for member in self.ensemble.base_models]
 
-    @property
-    def _shadow_prices(self) -> tuple[Floats, ...] | None:
-        """The shadow prices of the limits, for the best mixture of all rules.
+    def _prices_of_lines(self) -> Floats | None:
+        """Return the shadow price of each line of the table, for the best mixture of all rules.
 
-        None without limits, and for rows without stratum probabilities: there no candidate can be added.
+        It is NaN for a line without a limit. None without limits, and for rows without stratum probabilities:
+        there no candidate can be added.
         """
         pool = self.compared.pool
         program = self.compared.program
@@ -476,7 +457,18 @@ class SelectedRule(Selected):
         else:
             pool = pool.on(sample)
         solution = grow(pool, program.over(sample.strata))
-        return solution.program.shadow_prices(solution.duals, self.compared.selection.counts)
+        counts = self.compared.selection.counts
+        prices_by_limit = solution.program.shadow_prices(solution.duals, counts)
+
+        def none_for(rate: Rate) -> Floats:
+            return np.full(len(rate.terms(self.program.strata).names), np.nan)
+
+        prices = [none_for(self.program.objective.rate)]
+        for limit, prices_of_limit in zip(self.program.limits, prices_by_limit, strict=True):
+            if limit.compares:  # the line of a gap or ratio follows the lines of its rates
+                prices.append(none_for(limit.rate))
+            prices.append(prices_of_limit)
+        return np.concatenate(prices)
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same rule as one selected within these limits."""

@@ -158,12 +158,17 @@ def _solve(
     canonical : bool
         Whether the optimum with the least mean loss is wanted.
     """
-    optimum = _single_candidate(problem)
-    if optimum is None or not optimum.closed:
-        optimum = _first_closed(problem, start)
+    best = _single_candidate(problem)
+    for method in MIXTURE_METHODS:
+        if best is not None and best.closed:
+            break
+        optimum = method(problem, start)
+        if optimum is not None and (best is None or optimum.gap < best.gap):
+            best = optimum
+    assert best is not None
     if canonical:
-        optimum = make_canonical(problem, optimum)
-    return _certify(problem, optimum), optimum.lam
+        best = make_canonical(problem, best)
+    return _certify(problem, best), best.lam
 
 
 def _single_candidate(problem: TailGame) -> Optimum | None:
@@ -186,22 +191,6 @@ def _single_candidate(problem: TailGame) -> Optimum | None:
     if optimum.gap <= rounding_error:
         return replace(optimum, canonical=True)
     return None
-
-
-def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
-    """Try the methods in turn; return the first optimum with a closed gap, otherwise the least gap.
-
-    ``start`` is a mixture of the reduced problem, shape (T,), or None.
-    """
-    best: Optimum | None = None
-    for method in MIXTURE_METHODS:
-        optimum = method(problem, start)
-        if optimum is not None and (best is None or optimum.gap < best.gap):
-            best = optimum
-        if best is not None and best.closed:
-            break
-    assert best is not None
-    return best
 
 
 def _by_linear_program(problem: TailGame, start: Floats | None) -> Optimum:
@@ -485,7 +474,10 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
     means = losses.expectations(problem.p)[candidates]
     preference = ((problem.candidates[candidates] + 1.0) / problem.full.shape[0]) ** 2
     costs = [np.append(means, 0.0), np.append(preference, 0.0)]  # η costs nothing
-    units = _spread_over(np.flatnonzero(optimum.tied), 2 * candidates.size)
+    tied = np.flatnonzero(optimum.tied)
+    n_first = min(2 * candidates.size, tied.size)
+    # They are evenly spread: neighbours have similar losses, and so conditions.
+    units = tied[np.arange(n_first) * tied.size // max(n_first, 1)]
     best: Floats | None = None
     for _ in range(50):
         matrix = _with_threshold(losses.columns(units)[:, candidates])
@@ -512,12 +504,6 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
             break
         units = np.append(units, violated[: 2 * candidates.size + 20])
     return best
-
-
-def _spread_over(units: Ints, n_most: int) -> Ints:
-    """Return at most so many units, evenly spread: neighbours have similar losses, and so conditions."""
-    n = min(n_most, units.size)
-    return units[np.arange(n) * units.size // max(n, 1)]
 
 
 def _most_violated(excess: Floats, lower: Floats, upper: Floats, units: Ints) -> Ints:
