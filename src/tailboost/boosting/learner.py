@@ -26,6 +26,7 @@ from tailboost.core.array_types import (
     Table,
     UnitLosses,
 )
+from tailboost.core.checks import with_bits
 from tailboost.learners.foreign import is_real, predict_models
 from tailboost.learners.protocols import (
     Accumulating,
@@ -45,9 +46,7 @@ NEGLIGIBLE = 2.0**-32
 
 def round_significant(x: Floats) -> Floats:
     """Return densities with 16 significant bits; negligible ones are 0."""
-    mantissa, exponent = np.frexp(np.where(x < NEGLIGIBLE, 0.0, x))  # x = mantissa · 2^exponent
-    rounded = np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS))
-    return np.ldexp(rounded, exponent - SIGNIFICANT_BITS)
+    return with_bits(np.where(x < NEGLIGIBLE, 0.0, x), SIGNIFICANT_BITS)
 
 
 @dataclass(frozen=True)

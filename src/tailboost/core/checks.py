@@ -446,9 +446,13 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
     mean = float(relative[relative > 0].mean())
     if not count_rows(largest, mean):
         checked = relative / mean
-    mantissa, exponent = np.frexp(checked)  # checked = mantissa · 2^exponent
-    rounded = np.rint(np.ldexp(mantissa, WEIGHT_BITS))
-    return np.ldexp(rounded, exponent - WEIGHT_BITS)
+    return with_bits(checked, WEIGHT_BITS)
+
+
+def with_bits(values: Floats, bits: int) -> Floats:
+    """Return numbers rounded to so many significant bits."""
+    mantissa, exponent = np.frexp(values)  # a value is mantissa · 2^exponent
+    return np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits)
 
 
 def count_rows(largest: float, mean: float) -> bool:

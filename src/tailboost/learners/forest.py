@@ -14,6 +14,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels, Mask, Table
+from tailboost.core.checks import with_bits
 from tailboost.core.long_work import count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import folds_left_out, rows_of_mask
 from tailboost.learners.table import BinnedReader, OpenTable, TableClassifier, bin_cuts
@@ -334,10 +335,7 @@ def with_stratum_weights(weight: Floats, strata: Ints, stratum_weight: Floats) -
     """
     sums = np.bincount(strata, weights=weight, minlength=len(stratum_weight))
     # A stratum may have no rows.
-    exact_factor = stratum_weight / np.where(sums > 0.0, sums, 1.0)
-    mantissa, exponent = np.frexp(exact_factor)  # mantissa · 2^exponent
-    rounded = np.rint(np.ldexp(mantissa, FACTOR_BITS))
-    factor = np.ldexp(rounded, exponent - FACTOR_BITS)
+    factor = with_bits(stratum_weight / np.where(sums > 0.0, sums, 1.0), FACTOR_BITS)
     new_weight: Floats = weight * factor[strata]
     return new_weight
 

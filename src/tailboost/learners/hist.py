@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -505,10 +506,7 @@ class BoostSession(HistSession):
         """
         if self.backend == "sklearn":
             return np.log(np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY))
-        margin = model._booster.predict(table, output_margin=True).astype(np.float64)
-        if margin.ndim == 1:
-            return np.column_stack([-margin / 2, margin / 2])
-        return margin
+        return _scores_by_class(model._booster.predict(table, output_margin=True))
 
     def _new_model(self) -> _HistClassifier:
         model = super()._new_model()
@@ -530,6 +528,14 @@ class BoostSession(HistSession):
     def probabilities(self, model: _HistClassifier, rows: Mask) -> NDArray[np.float32]:
         """Return class probabilities of these rows of the session, shape (rows.sum(), K)."""
         return model.predict_proba_table(self.table[rows]).astype(np.float32)
+
+
+def _scores_by_class(margin: NDArray[np.float32]) -> Floats:
+    """Return XGBoost's margins as scores of the classes, shape (n, K); of two classes one margin is known."""
+    scores = margin.astype(np.float64)
+    if scores.ndim == 1:  # log odds of class 1
+        return np.column_stack([-scores / 2, scores / 2])
+    return scores
 
 
 def _scaled_loss(scores: Floats, y: Ints, weight: Floats, scale: float) -> tuple[float, float]:
@@ -991,8 +997,4 @@ class HistBoostClassifier(_HistClassifier):
 
     def _probabilities(self, margin: NDArray[np.float32]) -> Floats:
         """Return the softmax of the scores."""
-        score = margin.astype(np.float64)
-        if score.ndim == 1:  # log odds of class 1
-            score = np.column_stack([-score / 2, score / 2])
-        odds = np.exp(score - score.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
+        return np.asarray(softmax(_scores_by_class(margin), axis=1))

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -380,8 +381,7 @@ class ClassProbabilities:
         for share, model in zip(shares, self.models, strict=True):
             P = np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY)
             mean_log = mean_log + share * np.log(P)
-        P = np.exp(mean_log - mean_log.max(axis=1, keepdims=True))
-        return P / P.sum(axis=1, keepdims=True)
+        return np.asarray(softmax(mean_log, axis=1))
 
     def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K)."""

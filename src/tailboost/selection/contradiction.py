@@ -181,11 +181,11 @@ def _limited_groups(program: Program) -> list[LimitedGroup]:
     return groups
 
 
-def _without(program: Program, groups: Sequence[LimitedGroup]) -> Program:
-    """Return the program without the rows of some groups; each limit keeps its other groups."""
+def _feasible_without(program: Program, groups: Sequence[LimitedGroup], pool: Pool) -> bool:
+    """Return whether a mixture of the candidates keeps all limits except in some groups."""
     stays = np.ones(len(program.bound), dtype=bool)
     stays[[group.row for group in groups]] = False
-    return replace(
+    program_of_others = replace(
         program,
         matrix=program.matrix[stays],
         bound=program.bound[stays],
@@ -193,11 +193,7 @@ def _without(program: Program, groups: Sequence[LimitedGroup]) -> Program:
         variable=program.variable[stays],
         limit_of_row=program.limit_of_row[stays],
     )
-
-
-def _feasible_without(program: Program, groups: Sequence[LimitedGroup], pool: Pool) -> bool:
-    """Return whether a mixture of the candidates keeps all limits except in some groups."""
-    return Master(_without(program, groups), pool.counts).finish().feasible
+    return Master(program_of_others, pool.counts).finish().feasible
 
 
 def _excess(program: Program, counts: Floats) -> Floats:

@@ -144,6 +144,7 @@ class CountedRate:
         terms = rate.terms(strata)
         values = terms.values(counts)
         rows = effective_rows(terms, strata, counts)
+        m = len(rows)
         smallest, largest = rate.range(strata)
         width = max(largest - smallest, 1e-300)
         return cls(
@@ -153,7 +154,12 @@ class CountedRate:
             binomial_rows=_binomial_rows(rate, strata, counts, values, rows),
             range=(smallest, largest),
             spread=refit_spread(rate, strata, refit_share) / width,
-            reasons=_withheld(rate, strata, counts, rows, refit_share),
+            reasons={
+                NO_RANGE: np.full(m, rate.needs_costs),
+                UNKNOWN_REFIT: np.full(m, bool(np.isnan(refit_share))),
+                f"fewer than {ROWS_OF_INTERVAL} rows": rows < ROWS_OF_INTERVAL,
+                DECIDED: decided_rates(terms, strata, counts),
+            },
         )
 
     @property
@@ -242,57 +248,25 @@ def _binomial_rows(
     """
     if rate.matrix is None and not rate.is_weighted:
         # The rows are binomial: each is an error or none. Costs by row come here too (`Rate.needs_costs`);
-        # `_withheld` gives them no interval, as their range is not known.
+        # they get no interval, as their range is not known.
         return rows
     smallest, largest = rate.range(strata)
     means = np.nan_to_num(values, nan=smallest)
     largest_variance = (means - smallest) * (largest - means)
-    variance = _variances(rate.terms(strata), len(strata.mass), counts, means)
+
+    # The variance of Σ t / Σ b is the variance of the mean of t − p b, over the squared mean of b (delta
+    # method). `effective_rows` counts a row with denominator b as b rows.
+    terms = rate.terms(strata)
+    n_strata = len(strata.mass)
+    counts = counts[:n_strata]
+    top = terms.top[:, :n_strata]
+    bottom = terms.bottom[:, :n_strata]
+    squares = (counts * (top - means[:, None, None] * bottom) ** 2).sum(axis=(1, 2))
+    variance = quotient(squares, (counts * bottom).sum(axis=(1, 2)))
     if rate.matrix is not None:
         # One more row has the largest possible variance: costs may vary more on new rows.
         variance = (rows * variance + largest_variance) / (rows + 1.0)
     return rows * quotient(largest_variance, variance, otherwise=1.0)
-
-
-def _withheld(
-    rate: Rate, strata: Strata, counts: Floats, rows: Floats, refit_share: float
-) -> dict[str, Mask]:
-    """Return the reasons for which subgroups have no interval, each with a mask of them, shape (m,).
-
-    Parameters
-    ----------
-    rate : Rate
-        The rate of m subgroups.
-    strata : Strata
-        The strata of the counted rows.
-    counts : ndarray of shape (W, A)
-        Confusion counts of the rule.
-    rows : ndarray of shape (m,)
-        Effective rows behind each rate.
-    refit_share : float
-        Standard deviation under a refit, as a share of the range; NaN if it is unknown.
-    """
-    m = len(rows)
-    return {
-        NO_RANGE: np.full(m, rate.needs_costs),
-        UNKNOWN_REFIT: np.full(m, bool(np.isnan(refit_share))),
-        f"fewer than {ROWS_OF_INTERVAL} rows": rows < ROWS_OF_INTERVAL,
-        DECIDED: decided_rates(rate.terms(strata), strata, counts),
-    }
-
-
-def _variances(terms: RateTerms, n_strata: int, counted: Floats, values: Floats) -> Floats:
-    """Return the variance of a single row of each rate, shape (m,).
-
-    The variance of Σ t / Σ b is the variance of the mean of t − p b, over the squared mean of b (delta
-    method).
-    `effective_rows` counts a row with denominator b as b rows.
-    """
-    top = terms.top[:, :n_strata]
-    bottom = terms.bottom[:, :n_strata]
-    counts = counted[:n_strata]
-    squares = (counts * (top - values[:, None, None] * bottom) ** 2).sum(axis=(1, 2))
-    return quotient(squares, (counts * bottom).sum(axis=(1, 2)))
 
 
 def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
@@ -350,9 +324,14 @@ def _simulated_excesses(
     """
     n_strata = len(strata.mass)
     # Of rates and counts only the cells (stratum, action) where rows can be are used.
-    cells = np.flatnonzero(_occupied(strata, counts))
+    occupied = _occupied(strata, counts)
+    cells = np.flatnonzero(occupied)
     expected = counts[:n_strata].ravel()[cells]
-    deviation = _count_deviations(strata, counts).ravel()[cells]
+    # A cell without a count is as uncertain as one with a pseudo-count; those of a stratum sum to 1.
+    pseudo = 1.0 / max(int(occupied.any(axis=0).sum()) - 1, 1)
+    row_weight = _row_weight(strata)[:, None]
+    uncertain = np.maximum(counts[:n_strata], 0.0) + pseudo * row_weight
+    deviation = np.sqrt(OVERDISPERSION * row_weight * uncertain).ravel()[cells]
     all_terms = [limit.rate.terms(strata) for limit in limits]
     drawn_excesses: list[list[Floats]] = [[] for _ in limits]
     random = np.random.default_rng(0)
@@ -381,18 +360,6 @@ def _occupied(strata: Strata, counts: Floats) -> Mask:
     return (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
 
 
-def _count_deviations(strata: Strata, counts: Floats) -> Floats:
-    """Return the standard deviations of the confusion counts of a rule on new rows, shape (S, A).
-
-    A cell without a count is as uncertain as one with a pseudo-count; pseudo-counts of a stratum sum to 1.
-    """
-    n_strata = len(strata.mass)
-    pseudo = 1.0 / max(int(_occupied(strata, counts).any(axis=0).sum()) - 1, 1)
-    row_weight = _row_weight(strata)[:, None]
-    expected = np.maximum(counts[:n_strata], 0.0)
-    return np.asarray(np.sqrt(OVERDISPERSION * row_weight * (expected + pseudo * row_weight)))
-
-
 def tightened(
     limit: Limit, strata: Strata, counts: Floats, spread: float, n_errors: float
 ) -> Limit:
@@ -403,31 +370,23 @@ def tightened(
     ``counts`` are the confusion counts of a rule, shape (W, A), for the W strata and A answers.
     """
     counted = CountedRate.from_counts(limit.rate, strata, counts, spread)
-    variance = OVERDISPERSION * _smoothed_variance(counted)
+    smallest, largest = counted.range
+    width = largest - smallest
+    # The binomial variance with one more row at each end of the range: above 0 for rates without an error.
+    # Rates without rows have a large variance.
+    n = np.maximum(counted.binomial_rows, 1e-9)  # no division by 0
+    above_smallest = np.nan_to_num(counted.values, nan=smallest) - smallest
+    p = (n * above_smallest / width + 1.0) / (n + 2.0)
+    variance = OVERDISPERSION * np.asarray(width**2 * p * (1.0 - p) / n)
     # A rate of no rows, or one that no row can change, is no estimate.
     certain = np.isnan(counted.values) | decided_rates(counted.terms, strata, counts)
     variance[certain] = 0.0
     if limit.compares:
         margins = n_errors * limit.deviations(variance)
         return replace(limit, margins=tuple(map(tuple, margins.tolist())))
-    smallest, largest = counted.range
-    refit_error = (largest - smallest) * counted.spread
+    refit_error = width * counted.spread
     margins = n_errors * np.sqrt(variance + refit_error**2)
     return limit.tightened(dict(zip(counted.terms.names, margins.tolist(), strict=True)))
-
-
-def _smoothed_variance(counted: CountedRate) -> Floats:
-    """Return the binomial variance w² p (1 − p) / n of rates with n rows and ranges of width w, shape (m,).
-
-    p is the place of the rate in its range after one more row at each end. So the variance is above 0 for
-    rates without an error. Rates without rows have a large variance.
-    """
-    smallest, largest = counted.range
-    width = largest - smallest
-    above_smallest = np.nan_to_num(counted.values, nan=smallest) - smallest
-    n = np.maximum(counted.binomial_rows, 1e-9)  # no division by 0
-    p = (n * above_smallest / width + 1.0) / (n + 2.0)
-    return np.asarray(width**2 * p * (1.0 - p) / n)
 
 
 # -- limits below their noise ---------------------------------------------------------------------------
