@@ -346,7 +346,7 @@ class TestRefusals:
             ),
             (
                 {"X_unlabeled": X, "groups_unlabeled": {"group": G}},
-                "all of these rows are among the rows with",
+                "all rows are among the rows with labels",
             ),
             (
                 {

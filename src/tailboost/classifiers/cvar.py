@@ -289,7 +289,7 @@ class CVaRBoostClassifier(MixtureClassifier):
             together=row_weights.together,
         )
         patience = self.n_iter_no_change
-        game = _game(self, fit, training, learner, patience)
+        game = _game(self, training, learner, patience)
         if patience is not None or self.verbose:  # a round prints the objective
             game = replace(game, progress=LeastTail(problem))
         if row_weights.together and patience:
@@ -323,7 +323,7 @@ def _play_even(clf: CVaRBoostClassifier, fit: BoostingFit) -> Cautions:
         raise ValueError(f"cv={clf.cv!r}: an even mixture has training losses only")
     training = fit.read()
     learner = fit.open(training, "train")
-    game = _game(clf, fit, training, learner, patience=None)
+    game = _game(clf, training, learner, patience=None)
     play_for_vote(clf, fit, training, learner, game)
     return []
 
@@ -359,7 +359,6 @@ def play_for_vote(
 
 def _game(
     clf: CVaRBoostClassifier,
-    fit: BoostingFit,
     training: TrainingSet,
     learner: Whole | CrossFit,
     patience: int | None,
@@ -368,10 +367,8 @@ def _game(
 
     Parameters
     ----------
-    clf : CVaRBoostClassifier or OCOBoostClassifier
+    clf : CVaRBoostClassifier
         The classifier that is fitted.
-    fit : BoostingFit
-        Its fit.
     training : TrainingSet
         The training rows.
     learner : Whole or CrossFit

@@ -232,7 +232,10 @@ class DROBoostClassifier(AdditiveClassifier):
             # At zero margins the worst case is p, so round 1 fits the same hypothesis.
             units = Units.samples(training.weight, learner.player_rows)
             first_hypothesis = learner.fit(Request(units.density(units.base), seed))
-            dim = n_leaves(cast("Candidate", first_hypothesis).model)
+            model = last_step(cast("Candidate", first_hypothesis).model)
+            dim = 1  # of a model that is no tree
+            if hasattr(model, "get_n_leaves"):
+                dim = int(model.get_n_leaves())
         else:
             dim = int(self.effective_dim)
         self.effective_dim_ = dim
@@ -276,11 +279,3 @@ def warning_of_large_radius(clf: DROBoostClassifier) -> Cautions:
         "worst-case loss; the fitted classifier is the best constant"
     )
     return [(message, UserWarning)]
-
-
-def n_leaves(model: Any) -> int:
-    """Return the number of leaves of a tree or of a pipeline that ends in one, and 1 for other models."""
-    model = last_step(model)
-    if hasattr(model, "get_n_leaves"):
-        return int(model.get_n_leaves())
-    return 1

@@ -40,12 +40,13 @@ from tailboost.core.checks import (
 )
 from tailboost.core.constraints import OneOf
 from tailboost.core.exceptions import ResubstitutionWarning, warn_user
-from tailboost.core.spelling import as_typed, listed, with_known_arguments
+from tailboost.core.spelling import listed, with_known_arguments
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 from tailboost.rates.strata import plain
 from tailboost.rows.fingerprints import (
     Fingerprint,
     copies_of,
+    further_rows,
     hash_rounded_rows,
     hash_rows,
     too_many,
@@ -84,12 +85,7 @@ def read_unlabeled(
         raise type(error)(f"X_unlabeled: {error}") from error
     hashes = hash_rounded_rows(X)
     labelled_hashes = np.concatenate([hash_rounded_rows(table) for table in labelled])
-    new_rows = np.flatnonzero(~copies_of(labelled_hashes, hashes))
-    if not len(new_rows):
-        raise ValueError(
-            f"{as_typed('X_unlabeled', '--unlabeled')}: all of these rows are among the rows "
-            "with labels; leave it out"
-        )
+    new_rows = further_rows(copies_of(labelled_hashes, hashes))
     groups = None
     if arguments.groups_unlabeled is not None:
         names = classifier._group_names

@@ -27,7 +27,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError, warn_user
-from tailboost.core.spelling import a_type_of, as_typed, with_known_arguments
+from tailboost.core.spelling import a_type_of, with_known_arguments
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.learners.scores import Scores, score_columns
@@ -44,6 +44,7 @@ from tailboost.rows.fingerprints import (
     copies_of,
     digest,
     digest_of_rule,
+    further_rows,
     hash_rounded_rows,
 )
 from tailboost.rows.given import Given
@@ -758,13 +759,7 @@ def _further_rows(column_names: Sequence[Any], X: Table, X_unlabeled: Table) -> 
     for table, argument in ((X, "X"), (X_unlabeled, "X_unlabeled")):
         scores = score_columns(table, column_names, argument)
         hashes.append(hash_rounded_rows(np.asarray(scores, dtype=np.float64)))
-    is_new = ~copies_of(*hashes)
-    if not is_new.any():
-        raise ValueError(
-            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are "
-            "among the rows with labels; leave it out"
-        )
-    return take(as_pandas(X_unlabeled), np.flatnonzero(is_new))
+    return take(as_pandas(X_unlabeled), further_rows(copies_of(*hashes)))
 
 
 @dataclass(frozen=True)

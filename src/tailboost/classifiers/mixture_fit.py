@@ -253,7 +253,10 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
     if has_default_estimators:
         estimators = DEFAULTS[mix.estimators](TableKind.of(training))
 
-    training.are_scores = _are_scores(estimators)
+    # Scores alone: rows with equal features then count as different rows.
+    training.are_scores = _all_frozen(estimators) and only_scores(
+        [estimator for _, estimator in estimators]
+    )
     if arguments.clusters is None:
         features = () if training.are_scores else getattr(arguments.X, "columns", ())
         warn_of_persons(arguments.X, arguments.names_of_groups, features)
@@ -360,11 +363,6 @@ def _all_frozen(estimators: Named) -> bool:
     return all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
 
 
-def _are_scores(estimators: Named) -> bool:
-    """Whether all models are scores: then rows with equal features count as different rows."""
-    return _all_frozen(estimators) and only_scores([estimator for _, estimator in estimators])
-
-
 def _models_with_a_past(estimators: Named) -> list[Any]:
     """Return the estimators with possible models of earlier fits inside: all except learners of tables."""
     return [
@@ -420,7 +418,7 @@ def _fit(
         X_unlabeled=X_unlabeled,
         training_rows=training.named,
     )
-    if _are_scores(estimators):  # rows with equal scores are different rows
+    if training.are_scores:  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
     outputs = replace(outputs, rows=rows)
 
@@ -477,7 +475,7 @@ def _records(
     records = records_of_fit(mix, _trained_on(training, frozen=frozen), complete=complete)
     hashes = outputs.models.row_hashes(X_selecting)
     records = records.reading(hashes, mix.classes_[outputs.rows.y], features=False)
-    if not _are_scores(estimators):
+    if not training.are_scores:
         return replace(records, selected=_selected_on(training, frozen=frozen))
     if training.unlabeled is None:
         return records

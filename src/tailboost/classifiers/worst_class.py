@@ -49,7 +49,7 @@ from tailboost.classifiers.input import (
     with_parameters,
 )
 from tailboost.classifiers.judged import JudgedSubgroups
-from tailboost.core.array_types import Column, Floats, Groups, Mask, Stated, Table
+from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import unpack
 from tailboost.core.constraints import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning, warn_user
@@ -823,18 +823,12 @@ def target_stakes(
     units = Units.groups(pools.index(training.groups), training.weight)
     subgroups = SubgroupStakes.of(units, judged, index, pseudo_rows)
     measured = judged.sizes(index, pools.count) > 0
-    allowed = _allowed_errors(pools.strictest(clf._allowed), measured)
+    stated = pools.strictest(clf._allowed)
+    allowed = np.where(np.isnan(stated), 1.0, stated).round(DECIMALS)  # 1: any error
+    # A subgroup without rows to measure it has no loss. With the largest of the others it adds no difference
+    # between allowed errors.
+    allowed = np.where(measured, allowed, allowed[measured].max())
     return TargetStakes(subgroups, allowed=allowed, measured=measured, indicator=indicator)
-
-
-def _allowed_errors(stated: Floats, measured: Mask) -> Floats:
-    """Return the allowed error of each subgroup: as stated, or any (1) where none is stated (NaN).
-
-    A subgroup without rows to measure it has no loss; it gets the largest of the others, so that it adds no
-    difference between allowed errors.
-    """
-    allowed = np.where(np.isnan(stated), 1.0, stated).round(DECIMALS)
-    return np.where(measured, allowed, allowed[measured].max())
 
 
 def group_stakes(

@@ -34,8 +34,7 @@ from tailboost.guarantees.certificates import (
     Certificate,
     Price,
     check_unlabeled,
-    error_names,
-    errors_within,
+    limit_on_errors,
 )
 from tailboost.guarantees.forced import (
     Forced,
@@ -202,7 +201,7 @@ def calibrate_selected(
     answering_rule = None if takes_limits else rule
     fresh = fresh_rows(model, given, rates, rule=answering_rule, opens=True)
     if max_error is not None:
-        stated = [_limit_on_errors(max_error, fresh)]
+        stated = [limit_on_errors(max_error, fresh.answered.strata)]
     _refuse_absent(stated, fresh, confidence, earlier)
     _refuse_groups(model, stated)
     with before_any_attempt():
@@ -399,14 +398,6 @@ def _refuse_unselected(model: Any, limits: Any) -> None:
             "; calibrate([model], …) tunes it within limits on a part of the rows", ""
         )
         raise ValueError(f"limits: a {name} takes no limits on rates; give max_error{advice}")
-
-
-def _limit_on_errors(max_error: Any, fresh: FreshRows) -> Limit:
-    """Return ``max_error`` as a limit on the errors of fresh rows; raise if no error is limited."""
-    limit = errors_within(max_error, error_names(fresh))
-    if limit is None:
-        raise ValueError(f"max_error={max_error!r} sets no target below 1")
-    return limit
 
 
 def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:
@@ -951,8 +942,10 @@ def groups_with_one_answer(
         The limit that forces the rule, which knows whether thresholds by group pay.
     """
     groups_by_answer: dict[str, list[str]] = {}
-    for name, answer in _constant_groups(answered, limits).items():
-        groups_by_answer.setdefault(answer, []).append(name)
+    for by in dict.fromkeys(limit.rate.by for limit in limits):
+        for group, answer in groups_of_one_answer(answered, by).items():
+            name = group_words(unit_name(group), by, limits)
+            groups_by_answer.setdefault(answer, []).append(name)
     labels = [repr(label) for label in answered.answered.strata.classes]
     sentences = []
     for answer, names in groups_by_answer.items():
@@ -994,15 +987,6 @@ def notes_on_draws(
         f"it would be about {losses_on(fresh, drawn).mean():.3g}. Such a rule has no SQL, and "
         "needs new fresh rows."
     ]
-
-
-def _constant_groups(fresh: FreshRows, limits: Sequence[Limit]) -> dict[str, str]:
-    """Return the limited groups in which all rows have one answer, with this answer, by name."""
-    return {
-        group_words(unit_name(name), by, limits): answer
-        for by in dict.fromkeys(limit.rate.by for limit in limits)
-        for name, answer in groups_of_one_answer(fresh, by).items()
-    }
 
 
 def _warn_of_useless_rule(

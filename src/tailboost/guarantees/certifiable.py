@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -11,6 +12,8 @@ from scipy.special import ndtr, ndtri
 from tailboost.guarantees.rate_bounds import POWER, CertifiedBound
 from tailboost.rates import Limit
 from tailboost.rates.power import last_true
+
+T = TypeVar("T")
 
 # The tried levels have two digits and at most so many places; with six the search takes nine calibrations.
 MOST_PLACES = 6
@@ -45,13 +48,15 @@ def least_growth(is_certified: Callable[[float], bool]) -> float | None:
 
     ``is_certified`` tells whether so many times as many rows would certify them.
     """
-    from_the_largest = GROWTHS[::-1]
-    index = last_true(
-        lambda index: is_certified(from_the_largest[index]), len(from_the_largest) - 1
-    )
+    return _last_certified(GROWTHS[::-1], is_certified)
+
+
+def _last_certified(tried: Sequence[T], is_certified: Callable[[T], bool]) -> T | None:
+    """Return the last one of a sequence that would be certified, the safest first; None without one."""
+    index = last_true(lambda index: is_certified(tried[index]), len(tried) - 1)
     if index < 0:
         return None
-    return from_the_largest[index]
+    return tried[index]
 
 
 def certifiable_limits(
@@ -73,25 +78,16 @@ def certifiable_limits(
         Tells whether the same procedure certifies other limits on the same rows.
     """
     for number, bounds_of_limit in enumerate(bounds):
-        if any(bound.certified is False for bound in bounds_of_limit):
-            certifiable = _with_looser(limits, number, is_certified)
-            if certifiable is not None:
-                yield certifiable
-
-
-def _with_looser(
-    limits: Sequence[Limit], number: int, is_certified: Callable[[list[Limit]], bool]
-) -> list[Limit] | None:
-    """Return limits with the one of a number at the tightest certified level; None without one."""
-    tried = []
-    for level in looser_levels(limits[number]):
-        looser = list(limits)
-        looser[number] = replace(limits[number], bound=level)
-        tried.append(looser)
-    index = last_true(lambda index: is_certified(tried[index]), len(tried) - 1)
-    if index < 0:
-        return None
-    return tried[index]
+        if not any(bound.certified is False for bound in bounds_of_limit):
+            continue
+        tried = []
+        for level in looser_levels(limits[number]):
+            looser = list(limits)
+            looser[number] = replace(limits[number], bound=level)
+            tried.append(looser)
+        certifiable = _last_certified(tried, is_certified)
+        if certifiable is not None:
+            yield certifiable
 
 
 def looser_levels(limit: Limit) -> list[float]:

@@ -69,6 +69,7 @@ from tailboost.rates import (
     Limit,
     Rate,
     Sample,
+    Strata,
     answered_error,
     checked_limits,
     checked_rates,
@@ -518,9 +519,8 @@ class Certificate:
             if not (tells_answered_error and remark.startswith(DEFERRAL_COUNTED)):
                 lines.append(with_cure(remark))
         spent = [attempt.spent for attempt in self.attempts]
-        if (
-            len(spent) > 1 and spent[-1] <= spent[0] / 2
-        ):  # otherwise equal parts, or one attempt
+        # Attempts with equal parts of the error probability need no line.
+        if len(spent) > 1 and spent[-1] <= spent[0] / 2:
             even = as_typed("attempts=12", "--attempts 12")
             lines.append(
                 f"Attempt {len(spent)} had {spent[-1]:.2g} of the error probability, and "
@@ -1110,9 +1110,16 @@ def _by_value(name: Any) -> Any:
     return name
 
 
-def error_names(fresh: FreshRows) -> dict[Kind, list[Any]]:
+def limit_on_errors(max_error: Stated, strata: Strata) -> Limit:
+    """Return ``max_error`` as a limit on the errors of subgroups; raise ValueError if no error is limited."""
+    limit = errors_within(max_error, error_names(strata))
+    if limit is None:
+        raise ValueError(f"max_error={max_error!r} sets no target below 1")
+    return limit
+
+
+def error_names(strata: Strata) -> dict[Kind, list[Any]]:
     """Return the subgroups of the bounds on errors, by kind."""
-    strata = fresh.answered.strata
     kinds: list[Kind] = ["mean", "class"]
     if strata.columns:
         kinds += ["group", "cell"]
@@ -1138,7 +1145,7 @@ def certificate_of(
         bounds = rate_bounds(expressions, fresh, 1.0 - confidence)
         notes = _notes_of_rates(bounds, fresh)
     else:
-        names_by_kind = error_names(fresh)
+        names_by_kind = error_names(fresh.answered.strata)
         limit = errors_within(max_error, names_by_kind)
         for kind in names_by_kind:
             rate: Expression = ERRORS[kind]

@@ -51,6 +51,7 @@ from tailboost.rows.fingerprints import (
     UsedRows,
     checked_equal_rows,
     fingerprint_of,
+    further_rows,
     hash_rows,
     nth_of_kind,
     random_numbers,
@@ -1012,12 +1013,7 @@ def _without_copies(model: Model, given: Given) -> tuple[Given, list[RowHashes]]
         return given, hashes
     unlabeled = hashes.pop()
     labelled = RowHashes.joined([unlabeled.taken(slice(0)), *hashes])
-    new_rows = np.flatnonzero(~unlabeled.copied_from(labelled))
-    if not len(new_rows):
-        raise ValueError(
-            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are "
-            "among the rows with labels; leave it out"
-        )
+    new_rows = further_rows(unlabeled.copied_from(labelled))
     groups: Any = None
     if given.columns_unlabeled:
         columns = {name: column[new_rows] for name, column in given.columns_unlabeled.items()}

@@ -43,9 +43,8 @@ from tailboost.guarantees.batches import (
     refuse_repeated,
     row_ids,
 )
-from tailboost.guarantees.certificates import Certificate, CertifiedBound, errors_within
+from tailboost.guarantees.certificates import Certificate, CertifiedBound, limit_on_errors
 from tailboost.guarantees.fresh_rows import answers_of, groups_of_fit
-from tailboost.guarantees.rate_bounds import Kind
 from tailboost.guarantees.recheck import (
     GROUPS_NOTED,
     Cells,
@@ -274,7 +273,7 @@ class Monitor:
             groups = lists_of_subgroups(subgroups, ["group"])["group"]
         strata = _strata_of(classes, groups, monitored)
         if max_error is not None:
-            monitored = (_limit_on_errors(max_error, strata),)
+            monitored = (limit_on_errors(max_error, strata),)
         for limit in monitored:
             if limit.rate.needs_groups and not groups:
                 raise ValueError(
@@ -787,18 +786,6 @@ def _against_limit(alarm: RecheckedBound) -> str:
             "certificate is tighter than the limit."
         )
     return f" The stated limit is {bound.limit}, and the estimate on all rows breaks it."
-
-
-def _limit_on_errors(max_error: Stated, strata: Strata) -> Limit:
-    """Return the largest errors of the subgroups of strata as a limit."""
-    kinds: tuple[Kind, ...] = ("class",)
-    if strata.columns:
-        kinds = ("class", "group", "cell")
-    names = {kind: strata.subgroups(kind)[0] for kind in kinds}
-    limit = errors_within(max_error, names)
-    if limit is None:
-        raise ValueError(f"max_error={max_error!r} sets no target below 1")
-    return limit
 
 
 def _strata_of(

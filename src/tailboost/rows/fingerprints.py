@@ -1020,3 +1020,20 @@ def nth_of_kind(kind: Ints, counts: Ints) -> Ints:
     nth = np.empty(len(kind), dtype=np.intp)
     nth[order] = np.arange(len(kind)) - np.repeat(first_place, counts)
     return nth
+
+
+def further_rows(is_copy: Mask) -> Ints:
+    """Return the numbers of the rows without labels that are no copies of rows with labels.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    numbers = np.flatnonzero(~is_copy)
+    if not len(numbers):
+        raise ValueError(
+            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are "
+            "among the rows with labels; leave it out"
+        )
+    return numbers

@@ -733,8 +733,8 @@ def card(
             monitor=model_monitor,
         )
     for path in out or []:
-        content = model_card.to_html if path.suffix == ".html" else model_card.to_markdown
-        shared.write_out(path, content())
+        with shared.bad_input("--out: "):
+            model_card.save(path)
         shared.say(f"Model card: {path}")
     if not out:
         shared.tell(model_card.to_markdown())

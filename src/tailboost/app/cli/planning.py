@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import tailboost as tb
@@ -75,7 +74,7 @@ def rows(
             by_group=not group_blind,
         )
     if as_json:
-        print(json.dumps(needed.to_dict(), indent=2, ensure_ascii=False))
+        shared.tell_json(needed.to_dict())
     else:
         print(needed)
 
