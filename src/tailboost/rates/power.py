@@ -151,13 +151,13 @@ def fewest_rows(
     int or None
         None if the number exceeds a thousand millions.
     """
-
-    def lacks_power(n: int) -> bool:
-        return bool(power_at(np.array([max(n, 1)]))[0] < power)
-
     # Multiples of a unit as fine as the precision are tried.
     unit = max(1, int(precision * start))
-    lacking_units = last_true(lambda k: lacks_power(k * unit), MOST_ROWS // unit, start // unit)
+
+    def lacks_power(n_units: int) -> bool:
+        return bool(power_at(np.array([max(n_units * unit, 1)]))[0] < power)
+
+    lacking_units = last_true(lacks_power, MOST_ROWS // unit, start // unit)
     fewest = (lacking_units + 1) * unit
     if fewest > MOST_ROWS:
         return None

@@ -757,9 +757,10 @@ class Terms:
     is_ratio: bool  # whether ``bottom`` depends on the answers
 
     def values(self, counts: Floats) -> Floats:
-        """Return the rates of confusion counts (W, A), NaN if the denominator is 0, shape (m,)."""
-        numerators = np.tensordot(self.top, counts, axes=2)
-        denominators = np.tensordot(self.bottom, counts, axes=2)
+        """Return the rates of confusion counts (…, W, A), NaN if the denominator is 0, shape (…, m)."""
+        flat = counts.reshape(*counts.shape[:-2], -1)
+        numerators = flat @ self.top.reshape(len(self.top), -1).T
+        denominators = flat @ self.bottom.reshape(len(self.top), -1).T
         defined = denominators > 0
         return np.where(defined, numerators / np.where(defined, denominators, 1.0), np.nan)
 

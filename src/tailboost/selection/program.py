@@ -13,10 +13,10 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.long_work import one_blas_thread
-from tailboost.rates import Limit, Objective, Rate, Strata, error
+from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.rates.rate import Inequality
-from tailboost.selection.data import Candidate, Pool, Uncached, quotient
+from tailboost.rates.rate import Inequality, Terms
+from tailboost.selection.data import Candidate, Pool, Uncached
 from tailboost.solvers.highs import QuietHighs
 
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
@@ -44,29 +44,6 @@ LOOK_SPREAD = 0.25
 # The most tried levels of a ratio, and the least difference of two levels for another trial.
 LEVELS_TRIED = 8
 SAME_LEVEL = 1e-5
-
-
-@dataclass(frozen=True, eq=False)
-class CountedRates:
-    """The rates of m subgroups as quotients of linear functions of flat confusion counts."""
-
-    names: list[Any]  # the subgroups
-    top: Floats  # shape (m, W × A): coefficients of the numerators
-    bottom: Floats  # shape (m, W × A): of the denominators
-    scale: float  # of the rate
-
-    @classmethod
-    def from_rate(cls, rate: Rate, strata: Strata) -> CountedRates:
-        """Return a rate over strata."""
-        terms = rate.terms(strata)
-        m = len(terms.names)
-        top = terms.top.reshape(m, -1)
-        return cls(terms.names, top, terms.bottom.reshape(m, -1), rate.scale(strata))
-
-    def values(self, counts: Floats) -> Floats:
-        """Return the rates of confusion counts (…, W, A), shape (…, m); NaN without a row."""
-        flat = counts.reshape(*counts.shape[:-2], -1)
-        return quotient(flat @ self.top.T, flat @ self.bottom.T, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +164,12 @@ class Program(Uncached):
         one number by subgroup, in the order of its rate: 0 if the bound costs nothing, NaN without a bound. A
         gap or ratio of subgroups has one number.
         """
-        scale = self._price_scale(duals, counts)
+        price_scale = self._price_scale(duals, counts)
         prices = []
-        for number, limit in enumerate(self.limits):
-            terms = limit.rate.terms(self.strata)
-            paid = duals[self.limit_of_row == number] * scale / limit.rate.scale(self.strata)
+        for number, (limit, (terms, scale)) in enumerate(
+            zip(self.limits, self._limited, strict=True)
+        ):
+            paid = duals[self.limit_of_row == number] * price_scale / scale
             if limit.compares:
                 prices.append(
                     np.array([limit.price(paid, terms.values(counts)[terms.defined])])
@@ -211,7 +189,7 @@ class Program(Uncached):
 
         Parameters are as in `shadow_prices`.
         """
-        terms = self.objective.rate.terms(self.strata)
+        terms = self._minimised
         if not terms.is_ratio:
             return self.scale
         # The level of a ratio falls until the value is 0 again.
@@ -224,7 +202,7 @@ class Program(Uncached):
 
     def value(self, counts: Floats) -> float:
         """Return the objective of confusion counts (W, A), in units of its rate."""
-        return self.objective.value(self.objective.rate.terms(self.strata).values(counts))
+        return self.objective.value(self._minimised.values(counts))
 
     def column(self, counts: Floats) -> Floats:
         """Return the cost of confusion counts and the left sides of the rows, shape (1 + J,)."""
@@ -233,9 +211,8 @@ class Program(Uncached):
 
     def evaluate(self, counts: Floats) -> tuple[Floats, Floats]:
         """Return the scaled objective and the largest violation of a limit, of counts (W, A) or (T, W, A)."""
-        objective = self._counted[0]
-        values = objective.values(counts)
-        worst = np.where(np.isnan(values), -np.inf, values).max(axis=-1) / objective.scale
+        values = self._minimised.values(counts)
+        worst = np.where(np.isnan(values), -np.inf, values).max(axis=-1) / self.scale
         return worst, self.violations(counts).max(axis=-1, initial=0.0)
 
     def violations(self, counts: Floats) -> Floats:
@@ -245,10 +222,10 @@ class Program(Uncached):
         and is negative if a limit has room.
         """
         by_limit = np.zeros((*counts.shape[:-2], len(self.limits)))
-        for number, (limit, rate) in enumerate(
-            zip(self.limits, self._counted[1:], strict=True)
+        for number, (limit, (terms, scale)) in enumerate(
+            zip(self.limits, self._limited, strict=True)
         ):
-            by_limit[..., number] = limit.excess(rate.names, rate.values(counts)) / rate.scale
+            by_limit[..., number] = limit.excess(terms.names, terms.values(counts)) / scale
         return by_limit
 
     def keeping(self, counts: Floats) -> Ints:
@@ -272,11 +249,16 @@ class Program(Uncached):
         return None
 
     @cached_property
-    def _counted(self) -> list[CountedRates]:
-        """The rate of the objective, and of each limit."""
+    def _minimised(self) -> Terms:
+        """The rates of the objective over confusion counts."""
+        return self.objective.rate.terms(self.strata)
+
+    @cached_property
+    def _limited(self) -> list[tuple[Terms, float]]:
+        """The rates of each limit over confusion counts, and their scale."""
         return [
-            CountedRates.from_rate(stated.rate, self.strata)
-            for stated in (self.objective, *self.limits)
+            (limit.rate.terms(self.strata), limit.rate.scale(self.strata))
+            for limit in self.limits
         ]
 
     def over(self, strata: Strata) -> Program:

@@ -751,13 +751,11 @@ class SelectedTail(Selected):
 
     def summary(self, classes: Sequence[Any], name: str) -> Summary:
         """Return the summary, with the best single candidate and constants."""
-        no_bounds = ((), ())
         return mixture_summary(
             None,
             self.mixture,
             self.ensemble.weights,
             gap=self.gap,
-            bounds=no_bounds,
             classes=classes,
             names=self.names,
         )

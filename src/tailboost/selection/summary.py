@@ -567,8 +567,8 @@ def mixture_summary(
     mixture: Floats,
     *,
     gap: float,
-    bounds: Bounds,
     classes: Sequence[Any],
+    bounds: Bounds = ((), ()),
     names: Sequence[str] | None = None,
 ) -> Summary:
     """Return the summary of a mixture of candidates.
@@ -583,10 +583,10 @@ def mixture_summary(
         Mixture weight of each candidate.
     gap : float
         The largest optimality gap of any solve.
-    bounds : (tuple of Bound, tuple of Bound)
-        The promised and the observed bounds of the game.
     classes : sequence
         The labels.
+    bounds : (tuple of Bound, tuple of Bound)
+        The promised and the observed bounds of the game; none by default.
     names : sequence of str, optional
         Names of the candidates without a game; the reference is then the one with the smallest mean loss.
     """
