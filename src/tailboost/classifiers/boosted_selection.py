@@ -1,15 +1,13 @@
-"""Another selection among the candidates of a game, without training: other rows, problems and trade-offs."""
+"""Another selection among the candidates of a game, without training: other rows, problems and rules."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.subgroups import allowed_errors
 from tailboost.classifiers.boosting_fit import set_rule
 from tailboost.classifiers.input import marked_if_seen, regroup, selection_data
@@ -18,15 +16,13 @@ from tailboost.core.array_types import Groups, Stated
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning, warn_user
 from tailboost.core.rate_words import estimate_words
-from tailboost.rates import Limit, Objective, error, limits_to_keep
-from tailboost.rows.given import Given, refuse
+from tailboost.rates import Objective, error, limits_to_keep
+from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames, rows_among, unit_name
-from tailboost.selection.curve import Curve, CurvePoint, bound_of, undominated_rules
-from tailboost.selection.hypotheses import along
 from tailboost.selection.mixture import Counts, Mixture
-from tailboost.selection.problem import Problem, Trade, objective_named
+from tailboost.selection.problem import Problem, objective_named
 from tailboost.selection.summary import Summary, mixture_summary
 
 # Advice of the warning for training rows of the hypotheses.
@@ -175,28 +171,6 @@ def mixture_by_groups(clf: Any, groups: Groups, problem: Problem) -> Mixture:
 # -- the selection ---------------------------------------------------------------------------------------
 
 
-def reselect(clf: Any, arguments: Given, restated: Restated) -> None:
-    """Select the mixture anew in a copy of a classifier, for a call of `reweight`.
-
-    Parameters
-    ----------
-    clf : boosting classifier
-        The copy that will answer.
-    arguments : Given
-        The rows of the call.
-    restated : Restated
-        What the call states anew.
-    """
-    refuse("boosting", confidence=restated.confidence)
-    problem = restated_problem(clf, arguments, restated)
-    mixture = clf.selection_
-    if arguments.X is not None:
-        mixture = mixture_on_rows(clf, arguments, problem)
-    elif arguments.groups is not None:
-        mixture = mixture_by_groups(clf, arguments.groups, problem)
-    select(clf, mixture, problem, restated.max_error)
-
-
 def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> None:
     """Select for a problem, let a new classifier answer by the selected rule, and warn of missed limits.
 
@@ -255,54 +229,6 @@ def problem_of_max_error(
     limit = rate <= dict(zip(names, targets.tolist(), strict=True))
     limit = replace(limit, strict=clf.game_.stakes.indicator)
     return replace(problem, objective=Objective.from_expression(error()), limits=(limit,))
-
-
-def classifier_within(clf: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
-    """Return a copy of a classifier with the rule of another objective and other limits.
-
-    Nothing is trained. An error budget is dropped if the overall error is the objective or limited.
-    """
-    new_clf = copy.copy(clf)
-    problem = replace(clf.selection_.problem, objective=objective, limits=limits)
-    if error() in (objective.rate, *(limit.rate for limit in limits)):
-        problem = replace(problem, error_budget=None)
-    select_for(new_clf, clf.selection_, problem)
-    return new_clf
-
-
-def rate_curve(clf: Any, trade: Trade, n_points: int) -> Curve:
-    """Return a trade-off as a curve of classifiers.
-
-    ``n_points`` is the number of limits for which candidates are searched.
-    """
-    loosest = classifier_within(clf, trade.minimised, trade.loosest_limits)
-    problem = replace(loosest.selection_.problem.within(trade.other_limits), confidence=None)
-
-    def answering(ensemble: MixtureEnsemble) -> Any:
-        new_clf = copy.copy(loosest)
-        set_rule(new_clf, loosest.selection_.aiming_at(problem), ensemble)
-        return new_clf
-
-    def at(level_limit: Limit, point: Any) -> Any:
-        if point is None:
-            return classifier_within(clf, trade.minimised, (*trade.other_limits, level_limit))
-        return answering(point.ensemble_)
-
-    ensembles, reached_rates = along(loosest.selection_, problem, trade.limited, n_points)
-    points = []
-    for i in undominated_rules(trade.limited, *reached_rates.T):
-        rate, objective_value = reached_rates[i].tolist()
-        points.append(CurvePoint(rate, objective_value, answering(ensembles[i])))
-    return Curve(
-        tuple(points),
-        limited=trade.limited,
-        objective=trade.minimised,
-        measured_on=loosest.selection_.pool.rows.words,
-        _at=at,
-        _source=clf,
-        limits=trade.other_limits,
-        bound=bound_of(clf.selection_.problem, trade.limited),
-    )
 
 
 # -- the result ------------------------------------------------------------------------------------------

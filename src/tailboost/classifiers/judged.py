@@ -13,17 +13,28 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import DECIMALS
 from tailboost.boosting.subgroups import MAX_ERRORS, is_kept
 from tailboost.classifiers import boosted_selection, boosting_fit, robust_selection
+from tailboost.classifiers.boosted_selection import (
+    mixture_by_groups,
+    mixture_on_rows,
+    select,
+    select_for,
+)
 from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.reselected import Restated
 from tailboost.classifiers.robust_selection import (
+    check_groups,
     checked_rows,
     column_read,
     group_numbers,
+    kinds_by,
+    kinds_on,
     opened,
     problem_of,
+    restated_copy,
     set_rule,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
@@ -37,8 +48,15 @@ from tailboost.rows.judged import Recorded, columns_of, judged
 from tailboost.rows.ledger import Records
 from tailboost.selection.candidates import can_defer, class_numbers, scores_in
 from tailboost.selection.candidates import deferred as deferred_rows
-from tailboost.selection.curve import Curve, fractions_of, tail_curve
-from tailboost.selection.hypotheses import rule_of
+from tailboost.selection.curve import (
+    Curve,
+    CurvePoint,
+    bound_of,
+    fractions_of,
+    tail_curve,
+    undominated_rules,
+)
+from tailboost.selection.hypotheses import along, rule_of
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import Problem, Trade
@@ -281,15 +299,59 @@ class JudgedModels(JudgedSelection):
 
     def reselect(self, arguments: Given, restated: Restated) -> None:
         """Select anew for a call of `reweight`: the classifier is the copy that will answer."""
-        robust_selection.reselect(self.classifier, arguments, restated)
+        mix = self.classifier
+        problem = robust_selection.restated_problem(mix, restated)
+        kinds = mix.selection_.kinds
+        if arguments.X is not None:
+            kinds = kinds_on(mix, arguments, problem)
+        elif arguments.groups is not None:
+            kinds = kinds_by(mix, arguments.groups, problem)
+        check_groups(mix, problem, kinds.widest.outputs.rows.groups)
+        set_rule(mix, Selection.from_kinds(kinds, problem))
+        mix.selection_.warn(forewarned=False)
 
     def rate_curve(self, trade: Trade, n_points: int) -> Curve:
         """Return the trade-off of two rates from candidates for ``n_points`` limits."""
-        return robust_selection.rate_curve(self.classifier, trade, n_points)
+        loosest, problem = restated_copy(self.classifier, trade.minimised, trade.loosest_limits)
+
+        def answering(selection: Selection) -> Any:
+            new_mix = copy.copy(loosest)
+            new_mix.limits = list(selection.problem.limits)
+            set_rule(new_mix, selection)
+            return new_mix
+
+        def at(level_limit: Limit, point: Any) -> Any:
+            limits = (*trade.other_limits, level_limit)
+            if point is None:  # no point of the curve is within the limit
+                return self.within(trade.minimised, limits)
+            return answering(point.selection_.stated_within(limits))
+
+        selection_of_fit = self.classifier.selection_
+        engine = selection_of_fit.engine
+        points = []
+        for rate, value, selection in selection_of_fit.curve(
+            problem.within(trade.other_limits), trade.limited, n_points
+        ):
+            points.append(CurvePoint(rate, value, answering(selection)))
+            engine = selection.engine
+        return Curve(
+            tuple(points),
+            limited=trade.limited,
+            objective=trade.minimised,
+            measured_on=engine.words,
+            _at=at,
+            _source=self.classifier,
+            limits=trade.other_limits,
+            bound=bound_of(selection_of_fit.problem, trade.limited),
+            _recounted=engine.data.strata.columns
+            != selection_of_fit.engine.data.strata.columns,
+        )
 
     def within(self, objective: Objective, limits: tuple[Limit, ...]) -> Any:
         """Return a copy with the rule of another objective and other limits; nothing is trained."""
-        return robust_selection.classifier_within(self.classifier, objective, limits)
+        new_mix, problem = restated_copy(self.classifier, objective, limits)
+        set_rule(new_mix, new_mix.selection_.select(problem))
+        return new_mix
 
     def at_corner(self, rule: SelectedTail) -> Any:
         """Return a copy that answers by the rule of a corner of the trade-off of a CVaR."""
@@ -421,15 +483,59 @@ class JudgedHypotheses(JudgedBoosting, JudgedSelection):
 
     def reselect(self, arguments: Given, restated: Restated) -> None:
         """Select anew for a call of `reweight`: the classifier is the copy that will answer."""
-        boosted_selection.reselect(self.classifier, arguments, restated)
+        clf = self.classifier
+        refuse("boosting", confidence=restated.confidence)
+        problem = boosted_selection.restated_problem(clf, arguments, restated)
+        mixture = clf.selection_
+        if arguments.X is not None:
+            mixture = mixture_on_rows(clf, arguments, problem)
+        elif arguments.groups is not None:
+            mixture = mixture_by_groups(clf, arguments.groups, problem)
+        select(clf, mixture, problem, restated.max_error)
 
     def rate_curve(self, trade: Trade, n_points: int) -> Curve:
         """Return the trade-off of two rates from candidates for ``n_points`` limits."""
-        return boosted_selection.rate_curve(self.classifier, trade, n_points)
+        loosest = self.within(trade.minimised, trade.loosest_limits)
+        problem = replace(
+            loosest.selection_.problem.within(trade.other_limits), confidence=None
+        )
+
+        def answering(ensemble: MixtureEnsemble) -> Any:
+            new_clf = copy.copy(loosest)
+            selection = loosest.selection_.aiming_at(problem)
+            boosting_fit.set_rule(new_clf, selection, ensemble)
+            return new_clf
+
+        def at(level_limit: Limit, point: Any) -> Any:
+            if point is None:
+                return self.within(trade.minimised, (*trade.other_limits, level_limit))
+            return answering(point.ensemble_)
+
+        ensembles, reached_rates = along(loosest.selection_, problem, trade.limited, n_points)
+        points = []
+        for i in undominated_rules(trade.limited, *reached_rates.T):
+            rate, objective_value = reached_rates[i].tolist()
+            points.append(CurvePoint(rate, objective_value, answering(ensembles[i])))
+        return Curve(
+            tuple(points),
+            limited=trade.limited,
+            objective=trade.minimised,
+            measured_on=loosest.selection_.pool.rows.words,
+            _at=at,
+            _source=self.classifier,
+            limits=trade.other_limits,
+            bound=bound_of(self.classifier.selection_.problem, trade.limited),
+        )
 
     def within(self, objective: Objective, limits: tuple[Limit, ...]) -> Any:
         """Return a copy with the rule of another objective and other limits; nothing is trained."""
-        return boosted_selection.classifier_within(self.classifier, objective, limits)
+        new_clf = copy.copy(self.classifier)
+        problem = replace(new_clf.selection_.problem, objective=objective, limits=limits)
+        # An error budget has no use if the overall error is the objective or limited.
+        if error() in (objective.rate, *(limit.rate for limit in limits)):
+            problem = replace(problem, error_budget=None)
+        select_for(new_clf, new_clf.selection_, problem)
+        return new_clf
 
     def at_corner(self, rule: SelectedTail) -> Any:
         """Return a copy that answers by the mixture of a corner of the trade-off of a CVaR."""

@@ -1,4 +1,4 @@
-"""Other selections, curves and answers of a classifier with a rule on models' probabilities."""
+"""Problems, selection data and answers of a classifier with a rule on models' probabilities."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.subgroups import GroupNames, rows_among
-from tailboost.selection.curve import Curve, CurvePoint, bound_of
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
-from tailboost.selection.problem import Problem, Trade, name_of, stated
+from tailboost.selection.problem import Problem, name_of, stated
 from tailboost.selection.rule_forms import answers_with_default
 from tailboost.selection.selection import Selection
 
@@ -283,79 +282,10 @@ def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
     return kinds_of(mix, problem, replace(outputs, rows=replace(rows, groups=numbers)))
 
 
-# -- classifiers of other selections ---------------------------------------------------------------------
-
-
-def reselect(mix: Any, arguments: Given, restated: Restated) -> None:
-    """Select the rule anew in a copy of a classifier, for a call of `reweight`.
-
-    Parameters
-    ----------
-    mix : RobustMixtureClassifier
-        The copy that will answer.
-    arguments : Given
-        The rows of the call.
-    restated : Restated
-        What the call states anew.
-    """
-    problem = restated_problem(mix, restated)
-    kinds = mix.selection_.kinds
-    if arguments.X is not None:
-        kinds = kinds_on(mix, arguments, problem)
-    elif arguments.groups is not None:
-        kinds = kinds_by(mix, arguments.groups, problem)
-    check_groups(mix, problem, kinds.widest.outputs.rows.groups)
-    set_rule(mix, Selection.from_kinds(kinds, problem))
-    mix.selection_.warn(forewarned=False)
-
-
 def set_rule(mix: Any, selection: Selection) -> None:
     """Set the selection of a new classifier, or of a copy, and drop the certificate of another rule."""
     mix.selection_ = selection
     vars(mix).pop("certificate_", None)
-
-
-def classifier_within(mix: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
-    """Return a classifier with the rule of another objective and other limits; nothing is trained."""
-    new_mix, problem = restated_copy(mix, objective, limits)
-    set_rule(new_mix, new_mix.selection_.select(problem))
-    return new_mix
-
-
-def rate_curve(mix: Any, trade: Trade, n_points: int) -> Curve:
-    """Return a trade-off as a curve of classifiers, from candidates for ``n_points`` limits."""
-    loosest, problem = restated_copy(mix, trade.minimised, trade.loosest_limits)
-
-    def answering(selection: Selection) -> Any:
-        new_mix = copy.copy(loosest)
-        new_mix.limits = list(selection.problem.limits)
-        set_rule(new_mix, selection)
-        return new_mix
-
-    def at(level_limit: Limit, point: Any) -> Any:
-        limits = (*trade.other_limits, level_limit)
-        if point is None:  # no point of the curve is within the limit
-            return classifier_within(mix, trade.minimised, limits)
-        return answering(point.selection_.stated_within(limits))
-
-    engine = mix.selection_.engine
-    points = []
-    for rate, value, selection in mix.selection_.curve(
-        problem.within(trade.other_limits), trade.limited, n_points
-    ):
-        points.append(CurvePoint(rate, value, answering(selection)))
-        engine = selection.engine
-    return Curve(
-        tuple(points),
-        limited=trade.limited,
-        objective=trade.minimised,
-        measured_on=engine.words,
-        _at=at,
-        _source=mix,
-        limits=trade.other_limits,
-        bound=bound_of(mix.selection_.problem, trade.limited),
-        _recounted=engine.data.strata.columns != mix.selection_.engine.data.strata.columns,
-    )
 
 
 # -- answers ---------------------------------------------------------------------------------------------

@@ -73,23 +73,6 @@ def partitions(X: Table, *further: DaskColumn, name: str = "X") -> list[tuple[An
     return list(zip(blocks, *columns, strict=True))
 
 
-def frame_blocks(frame: Table) -> list[Any]:
-    """Return the partitions of a data frame or column as delayed objects.
-
-    If few columns are needed, Dask may read several files as one partition, so the partitions of other
-    columns no longer match. This optimisation is switched off.
-    """
-    blocks = list(frame.to_delayed())
-    if len(blocks) != frame.npartitions:
-        blocks = list(frame.to_delayed(optimize_graph=False))
-    if frame.ndim == 1:
-        return blocks
-    # Files may have their columns in different orders.
-    in_order = dask.delayed(_in_order, pure=False)
-    names = list(frame.columns)
-    return [in_order(block, names) for block in blocks]
-
-
 def _in_order(block: Any, names: list[Any]) -> Any:
     """Return a partition with the columns in the order of the collection, sorted only if they are not."""
     columns = list(block.columns)
@@ -103,12 +86,24 @@ def _in_order(block: Any, names: list[Any]) -> Any:
 
 
 def _blocks(X: Table) -> list[Any]:
-    """Return the partitions of a collection as delayed objects; a partition has all columns."""
-    if _is_frame(X):
-        return frame_blocks(X)
-    if X.ndim == 2 and X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})  # one block of columns
-    return list(X.to_delayed().ravel())
+    """Return the partitions of a collection as delayed objects; a partition has all columns.
+
+    If few columns are needed, Dask may read several files as one partition, so the partitions of other
+    columns no longer match. This optimisation is switched off.
+    """
+    if not _is_frame(X):
+        if X.ndim == 2 and X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})  # one block of columns
+        return list(X.to_delayed().ravel())
+    blocks = list(X.to_delayed())
+    if len(blocks) != X.npartitions:
+        blocks = list(X.to_delayed(optimize_graph=False))
+    if X.ndim == 1:
+        return blocks
+    # Files may have their columns in different orders.
+    in_order = dask.delayed(_in_order, pure=False)
+    names = list(X.columns)
+    return [in_order(block, names) for block in blocks]
 
 
 def _aligned(table: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any]:

@@ -406,25 +406,18 @@ def _text(column: Column) -> Any:
 
 
 def _refuse_dates(column: Column, subject: str) -> None:
-    """Raise ValueError if all texts of a column are dates."""
-    if column.notna().any() and _all_dates(column):
-        raise ValueError(
-            f"{subject} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop "
-            "the column or turn it into numbers, for instance days before a fixed day"
-        )
-
-
-def _all_dates(column: Column) -> bool:
-    """Return whether all texts of a column are dates, all with the month or all with the day first."""
+    """Raise ValueError if all texts of a column are dates, all with the month or all with the day first."""
     pandas = import_pandas("load_table")
     texts = pandas.Series(column.dropna().unique(), dtype=object)
     # pandas also reads single numbers and words as dates.
     if not all(len(text) <= DATE_LENGTH and DATE.fullmatch(text) for text in texts):
-        return False
+        return
     for day_first in (False, True):
         dates = pandas.to_datetime(
             texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first
         )
-        if dates.notna().all():
-            return True
-    return False
+        if len(texts) and dates.notna().all():
+            raise ValueError(
+                f"{subject} holds dates or times (such as {str(texts[0])!r}); drop the column or "
+                "turn it into numbers, for instance days before a fixed day"
+            )
