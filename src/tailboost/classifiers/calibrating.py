@@ -32,6 +32,7 @@ from tailboost.core.checks import (
     check_labels,
     check_length,
     check_number,
+    distinct,
     distinct_and_places,
     group_columns,
     label_column,
@@ -40,6 +41,7 @@ from tailboost.core.checks import (
     numbered,
     sorted_names,
     take,
+    with_categories,
 )
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
@@ -552,6 +554,8 @@ class Batch:
         """Check the rows; raise ValueError or TypeError if an argument is not as `calibrate` describes."""
         X = arguments.X
         arguments.refuse("one batch", details={"model": type(model).__name__})
+        # Both parts and every step read the groups: text is numbered once.
+        arguments = replace(arguments, groups=with_categories(arguments.groups))
         check_indexes(
             X_cal=X, y_cal=arguments.y, groups=arguments.groups, clusters=arguments.clusters
         )
@@ -578,9 +582,9 @@ class Batch:
 
     @property
     def strata(self) -> Strata:
-        """The strata of all rows."""
-        answered = Answered.from_arrays(self.labels, self.labels, groups=self.arguments.groups)
-        return answered.strata
+        """The strata of the labels, without groups."""
+        classes = distinct(self.labels)
+        return Answered.from_arrays(classes, classes).strata
 
     def needed_groups(
         self, limits: Sequence[Limit], read_by_rule: bool | str, *, all_columns: bool
@@ -693,13 +697,15 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
     limits : sequence of Limit
         What is to be certified.
     strata : Strata
-        The strata of all rows.
+        The strata of the labels; groups are not needed.
     by_group : bool or str
         True or the name of the group column for a group-aware rule.
     """
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
-    has_ranks = all(counted_answer(limit.rate, strata) is not None for limit in limits)
+    # The answer is the same in each subgroup.
+    answers = [counted_answer(replace(limit.rate, by=None), strata) for limit in limits]
+    has_ranks = None not in answers
     compares = any(limit.compares for limit in limits)
     if has_ranks and not compares:
         return FOR_RANKS

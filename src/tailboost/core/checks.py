@@ -703,6 +703,18 @@ def factorized(values: Any) -> tuple[NDArray[Any], Ints] | None:
     return np.asarray(names), places
 
 
+def with_categories(groups: Any) -> Any:
+    """Return groups with pandas' text as categories, which `factorized` reads faster; others unchanged."""
+    if not hasattr(groups, "iloc"):
+        return groups
+    if hasattr(groups, "columns"):
+        text = [name for name, dtype in groups.dtypes.items() if dtype.name in PANDAS_TEXT]
+        return groups.astype(dict.fromkeys(text, "category"))
+    if groups.dtype.name in PANDAS_TEXT:
+        return groups.astype("category")
+    return groups
+
+
 def unboxed(labels: Any) -> Any:
     """Return labels of a type of pandas, or Python objects of one kind, as numbers or booleans of NumPy.
 

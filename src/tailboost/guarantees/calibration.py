@@ -299,7 +299,8 @@ class Calibration:
             raise self._untested(f"{_out_of_reach_words(self)} {ONLY_COUNTED}", ())
         outcome, best = best_certified(procedures, fresh)
         if isinstance(outcome, Certified):
-            return certified_classifier(outcome, self)
+            of_kind = replace(self, selection=procedures[best].selection)
+            return certified_classifier(outcome, of_kind)
         strata = fresh.answered.strata
         read_labels = any(limit.rate.needs_labels(strata) for limit in self.limits)
         if not outcome.tested and not read_labels:
@@ -723,7 +724,9 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         [family.bounds(calibration.level) for family in families],
         limits,
         result,
+        calibration.selection,
         fresh,
+        answered,
         run_for=calibration.run_for,
         level=calibration.level,
         given_error=given_error,
@@ -1002,7 +1005,7 @@ def _warn_of_useless_rule(
     strata = answered.strata
     if answered.draws:
         return
-    answers = np.unique(answered.actions).tolist()
+    answers = np.flatnonzero(np.bincount(answered.actions)).tolist()
     if len(answers) == 1:
         answer = answer_names(strata)[answers[0]]
         warn_user(

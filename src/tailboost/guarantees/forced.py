@@ -396,7 +396,9 @@ def what_forces(
     bounds: Sequence[Sequence[CertifiedBound]],
     limits: Sequence[Limit],
     result: Certified,
+    selection: Any,
     fresh: FreshRows,
+    answered: FreshRows,
     run_for: Callable[[Any, FreshRows], Certified | Refused | None],
     level: float,
     given_error: float | None,
@@ -417,8 +419,12 @@ def what_forces(
         The limits.
     result : Certified
         The certified rule.
+    selection : Selection
+        The selection before the procedure.
     fresh : FreshRows
         The fresh rows.
+    answered : FreshRows
+        The fresh rows with the answers of the rule.
     run_for : callable
         Returns the result of the same procedure for another selection on its rows; None for long ones.
     level : float
@@ -426,7 +432,6 @@ def what_forces(
     given_error : float or None
         Overall error of the answers with which the rule is compared, if known.
     """
-    answered = fresh.by(result.selection)
     limited = limited_bounds(bounds, limits, answered)
     if not limited:
         return None
@@ -436,7 +441,9 @@ def what_forces(
     if wrong is None:
         return _as_forced(limited[0], limits, answered, level)
 
-    rule = _PricedRule(limits, result, fresh, answered, run_for, level, wrong, given_error)
+    rule = _PricedRule(
+        limits, result, selection, fresh, answered, run_for, level, wrong, given_error
+    )
     forced = rule.forced_by(limited)
     if forced.by_group is None or (given_error is not None and rule.error <= given_error):
         return forced
@@ -456,16 +463,15 @@ class _PricedRule:
 
     Attributes
     ----------
-    limits, result, fresh, run_for, level, given_error
+    limits, result, selection, fresh, answered, run_for, level, given_error
         As in `what_forces`.
-    answered : FreshRows
-        The fresh rows with the answers of the rule.
     wrong : ndarray of shape (n,)
         1 for each labelled row with a wrong answer of the rule, otherwise 0.
     """
 
     limits: Sequence[Limit]
     result: Certified
+    selection: Any
     fresh: FreshRows
     answered: FreshRows
     run_for: Callable[[Any, FreshRows], Certified | Refused | None]
@@ -551,15 +557,15 @@ class _PricedRule:
         ``dropped`` are limits of one subgroup each. None if no rule is certified within the other limits, or
         without labelled rows.
         """
-        selection = self.result.selection
         other_limits = self._without(dropped, self.limits)
         if not other_limits:
-            return _wrong_rows(self.fresh.by(selection.within(other_limits)))
+            return _wrong_rows(self.fresh.by(self.selection.within(other_limits)))
         if self._is_within_tighter:
             # Another sequence takes long. This rule's tighter limits, without the dropped ones, select one.
-            tighter = self._without(dropped, selection.problem.limits)
-            return _wrong_rows(self.fresh.by(selection.within(tighter)))
-        looser = self.run_for(selection.placed_within(other_limits), self.fresh)
+            tighter = self._without(dropped, self.result.selection.problem.limits)
+            return _wrong_rows(self.fresh.by(self.selection.within(tighter)))
+        # From the selection before: its thresholds have known scores and losses.
+        looser = self.run_for(self.selection.placed_within(other_limits), self.fresh)
         if not isinstance(looser, Certified):
             return None
         return _wrong_rows(self.fresh.by(looser.selection))

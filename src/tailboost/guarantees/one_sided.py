@@ -135,8 +135,9 @@ def with_least_loss_between(
         is_within[-1] = highest[place] == np.inf
         if not is_within.any():
             return None
-        loss = losses + others.loss(place, possible)
-        thresholds[place] = possible[is_within][int(loss[is_within].argmin())]
+        possible = possible[is_within]
+        loss = losses[is_within] + others.loss(place, possible)
+        thresholds[place] = possible[loss.argmin()]
     return thresholds
 
 

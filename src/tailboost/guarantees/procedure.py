@@ -15,7 +15,7 @@ from tailboost.core.array_types import Floats, Hashes, Ints, Model
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.recheck import percent
 from tailboost.rates import Limit, Objective, Rate, Strata
-from tailboost.rows.fingerprints import hash_rows
+from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.judged import judged
 from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
 from tailboost.selection.selected import PAYING_ERRORS
@@ -375,9 +375,8 @@ def what_is_tested(model: Model, fresh: FreshRows, arguments: str) -> Iterator[b
     values_by_part = [classifier.tested_values(part) for part in fresh.opened]
     values = [np.concatenate(parts) for parts in zip(*values_by_part, strict=True)]
     # From ½ to 1½, by hashes of 64 bits.
-    weights = np.stack(
-        [0.5 + hash_rows(rows[:, None], seed) * 2.0**-64 for seed in range(1, SUMS + 1)]
-    )
+    seeds = np.arange(1, SUMS + 1, dtype=np.uint64)
+    weights = 0.5 + hashes_of_pairs(rows, seeds[:, None]) * 2.0**-64
     sums = [_weighted_sums(column, weights) for column in (fresh.answered.actions, *values)]
     counts = np.round(classifier.counts_on_selection, COUNT_DECIMALS) + 0.0  # −0 becomes 0
     parameters = model.get_params(deep=False)

@@ -677,17 +677,18 @@ class Rate(Expression):
         for name, top, bottom in zip(*self.by_subgroup(strata), strict=True):
             stratum_may_count = (bottom > 0).any(axis=1)
             rows = np.flatnonzero(stratum_may_count[stratum])
-            among = _at_actions(bottom, stratum[rows], actions[rows])
-            is_counted = among > 0
-            rows = rows[is_counted]
+            among = None
+            counts_in_part = _counts_in_part(bottom)
+            if self.is_ratio or counts_in_part:  # the answer decides how much a row counts
+                among = _at_actions(bottom, stratum[rows], actions[rows])
+                rows, among = rows[among > 0], among[among > 0]
             if self.needs_costs and costs is not None:
                 values = _at_actions(costs, rows, actions[rows])
             else:
                 values = _at_actions(top, stratum[rows], actions[rows])
-            sample = Sample(name, rows, values, low, high)
-            if is_drawn_ratio or _counts_in_part(bottom):
-                sample = replace(sample, among=among[is_counted])
-            samples.append(sample)
+            if not (is_drawn_ratio or counts_in_part):
+                among = None
+            samples.append(Sample(name, rows, values, low, high, among))
         return samples
 
     def samples_of(self, answered: Answered) -> list[Sample]:

@@ -242,12 +242,13 @@ class KnownScores:
 
     @cached_property
     def ascending(self) -> list[Ints]:
-        """The numbers of rows of each group by ascending score: the first row of each score."""
+        """The numbers of rows of each group by ascending score: one row of each score."""
         by_group = []
         for place in range(int(self.place.max(initial=0)) + 1):
             rows = np.flatnonzero(self.place == place)
-            _, first = np.unique(self.values[rows], return_index=True)
-            by_group.append(rows[first])
+            rows = rows[np.argsort(self.values[rows])]
+            is_next = np.diff(self.values[rows], prepend=-np.inf) > 0
+            by_group.append(rows[is_next])
         return by_group
 
 
