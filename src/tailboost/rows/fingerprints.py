@@ -20,6 +20,8 @@ from tailboost.rows.schema import distinct
 
 #: Reason for rows that equal training rows: copies, or features with few values.
 EqualRows = Literal["copies", "natural"]
+# A bound on a logarithm, with its gradient.
+LogBound = Callable[[Floats], tuple[float, Floats]]
 #: Purpose of rows with labels, used up by a rule.
 Use = Literal["selection data", "calibration rows"]
 # Estimated probability up to which two independent tables are judged to share rows: one pair in 100,000.
@@ -675,65 +677,130 @@ def chance_of_agreement(rows: RowCounts, other: RowCounts, *, tolerant: bool = F
 
 
 def _chance_of_split(a: Ints, b: Ints) -> float:
-    """Return `chance_of_agreement` from the numbers of rows of each content in two tables, shape (m,).
-
-    All contents with t rows in both tables are alike: 0, …, t of them are in the first table. These t + 1
-    outcomes are one block of the arrays; ``start`` has the first place of each block.
-    """
+    """Return `chance_of_agreement` from the numbers of rows of each content in two tables, shape (m,)."""
     occurs = a + b > 0
     a = a[occurs]
     b = b[occurs]
     if not (np.minimum(a, b) > 0).any():  # no content is in both
         return 1.0
-    totals, place, n_contents = np.unique(a + b, return_inverse=True, return_counts=True)
-    n = int((a + b).sum())
-    n_first = int(a.sum())
-    p = n_first / n
-    start = np.cumsum(np.r_[0, totals[:-1] + 1])
-    block = np.repeat(np.arange(len(totals)), totals + 1)
-    t = totals[block]
-    outcome = np.arange(len(block)) - start[block]
-    log_probability = _log_binomial(outcome, t, p)
-    agreement = outcome * (t - outcome) / t
-    # Shape (3, blocks): a constant, log t, and its excess over the logarithm of `FREQUENT`. The last two are
-    # centred on their means over all rows.
-    terms = np.log([np.full(len(totals), np.e), totals, np.maximum(totals / FREQUENT, 1)])
-    terms[1:] -= (terms[1:] @ (n_contents * totals) / n)[:, None]
-    observed = np.r_[(a * b / (a + b)).sum(), terms[:, place] @ a]
-
-    def log_bound(tilt: Floats) -> tuple[float, Floats]:
-        # The bound with its gradient, for each row. Every tilt gives a valid bound.
-        slope = tilt[1:] @ terms
-        exponent = log_probability + tilt[0] * agreement + slope[block] * outcome
-        largest = np.maximum.reduceat(exponent, start)
-        mass = np.exp(exponent - largest[block])  # at most 1: no overflow
-        sums = np.add.reduceat(mass, start)
-        mean_agreement = np.add.reduceat(mass * agreement, start) / sums
-        mean_outcome = np.add.reduceat(mass * outcome, start) / sums
-        value = n_contents @ (np.log(sums) + largest) - tilt @ observed
-        means = np.r_[n_contents @ mean_agreement, terms @ (n_contents * mean_outcome)]
-        return float(value) / n, (means - observed) / n
-
-    from scipy.optimize import minimize  # not needed for answers of a rule from a file
-
-    def least(tilt: Floats, largest_tilt: float) -> Any:
-        powers = (-STEEPEST, STEEPEST)
-        return minimize(
-            log_bound,
-            tilt,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(0, largest_tilt), (-1e4, 1e4), powers, powers],
-            options={"ftol": 1e-14, "gtol": 1e-8},
-        )
-
-    populations = least(np.zeros(4), 0)  # the odds of the contents, by maximum likelihood
+    split = _Split.of(a, b)
+    populations = _least(split.log_bound_of_powers, np.zeros(4), largest_tilt=0.0)
     if populations.jac[0] >= 0:  # rows of these populations agree more
         return 1.0
-    best = least(populations.x, 1e4)
-    # Given that n_first of the n rows are in the first table.
-    log_chance = n * (best.fun - populations.fun) - _log_binomial(n_first, n, p)
+    best = _least(split.log_bound(), populations.x, largest_tilt=1e4)
+    # Given the number of rows in the first table.
+    log_chance = split.n * (best.fun - populations.fun) - _log_binomial(
+        split.n_first, split.n, split.p
+    )
     return float(np.exp(min(0.0, log_chance)))
+
+
+def _least(log_bound: LogBound, tilt: Floats, largest_tilt: float) -> Any:
+    """Return the result of scipy's `minimize` for a bound of `_Split`, from a first tilt."""
+    from scipy.optimize import minimize  # not needed for answers of a rule from a file
+
+    powers = (-STEEPEST, STEEPEST)
+    return minimize(
+        log_bound,
+        tilt,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, largest_tilt), (-1e4, 1e4), powers, powers],
+        options={"ftol": 1e-14, "gtol": 1e-8},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """The rows of two tables by content. All contents with t rows in both tables are alike.
+
+    A tilt has four numbers: of the agreement, and of the log-odds of a row for the three ``terms``.
+
+    Attributes
+    ----------
+    totals, n_contents : ndarray of int, shape (k,)
+        The different t, and the number of contents with t rows.
+    n, n_first : int
+        The number of rows of both tables, and of the first one.
+    terms : ndarray of shape (3, k)
+        A constant, log t, and its excess over the logarithm of `FREQUENT`. The last two are centred on their
+        means over all rows.
+    observed : ndarray of shape (4,)
+        The agreement, and the sums of the terms over the rows of the first table.
+    """
+
+    totals: Ints
+    n_contents: Ints
+    n: int
+    n_first: int
+    terms: Floats
+    observed: Floats
+
+    @classmethod
+    def of(cls, a: Ints, b: Ints) -> Self:
+        """Return the split of contents with ``a`` and ``b`` rows in the two tables, shape (m,)."""
+        totals, place, n_contents = np.unique(a + b, return_inverse=True, return_counts=True)
+        n = int((a + b).sum())
+        frequent = np.maximum(totals / FREQUENT, 1)
+        terms = np.log([np.full(len(totals), np.e), totals, frequent])
+        terms[1:] -= (terms[1:] @ (n_contents * totals) / n)[:, None]
+        observed = np.r_[(a * b / (a + b)).sum(), terms[:, place] @ a]
+        return cls(totals, n_contents, n, int(a.sum()), terms, observed)
+
+    @property
+    def p(self) -> float:
+        """The share of the rows in the first table."""
+        return self.n_first / self.n
+
+    def log_bound_of_powers(self, tilt: Floats) -> tuple[float, Floats]:
+        """Return the bound without a tilt of the agreement, with its gradient, for each row.
+
+        The rows of a content in the first table are then binomial.
+        """
+        slope = tilt[1:] @ self.terms
+        log_sums = np.logaddexp(np.log1p(-self.p), np.log(self.p) + slope)
+        p_first = np.exp(np.log(self.p) + slope - log_sums)
+        mean_agreement = (self.totals - 1) * p_first * (1 - p_first)
+        return self._for_each_row(
+            tilt, self.totals * log_sums, mean_agreement, self.totals * p_first
+        )
+
+    def log_bound(self) -> LogBound:
+        """Return a function of the tilt: the bound with its gradient, for each row. All tilts are valid.
+
+        Of the t rows of a content 0, …, t are in the first table. These t + 1 outcomes are one block of the
+        arrays; ``start`` has the first place of each block.
+        """
+        start = np.cumsum(np.r_[0, self.totals[:-1] + 1])
+        block = np.repeat(np.arange(len(self.totals)), self.totals + 1)
+        t = self.totals[block]
+        outcome = np.arange(len(block)) - start[block]
+        log_probability = _log_binomial(outcome, t, self.p)
+        agreement = outcome * (t - outcome) / t
+
+        def bound(tilt: Floats) -> tuple[float, Floats]:
+            slope = tilt[1:] @ self.terms
+            exponent = log_probability + tilt[0] * agreement + slope[block] * outcome
+            largest = np.maximum.reduceat(exponent, start)
+            mass = np.exp(exponent - largest[block])  # at most 1: no overflow
+            sums = np.add.reduceat(mass, start)
+            mean_agreement = np.add.reduceat(mass * agreement, start) / sums
+            mean_outcome = np.add.reduceat(mass * outcome, start) / sums
+            return self._for_each_row(
+                tilt, np.log(sums) + largest, mean_agreement, mean_outcome
+            )
+
+        return bound
+
+    def _for_each_row(
+        self, tilt: Floats, log_sums: Floats, mean_agreement: Floats, mean_outcome: Floats
+    ) -> tuple[float, Floats]:
+        """Return a bound with its gradient from the values of a content with each t, shape (k,)."""
+        value = self.n_contents @ log_sums - tilt @ self.observed
+        means = np.r_[
+            self.n_contents @ mean_agreement, self.terms @ (self.n_contents * mean_outcome)
+        ]
+        return float(value) / self.n, (means - self.observed) / self.n
 
 
 def _log_binomial(k: Any, n: Any, p: float) -> Any:
