@@ -376,7 +376,7 @@ def what_is_tested(model: Model, fresh: FreshRows, arguments: str) -> Iterator[b
     values = [np.concatenate(parts) for parts in zip(*values_by_part, strict=True)]
     # From ½ to 1½, by hashes of 64 bits.
     seeds = np.arange(1, SUMS + 1, dtype=np.uint64)
-    weights = 0.5 + hashes_of_pairs(rows, seeds[:, None]) * 2.0**-64
+    weights = 0.5 + hashes_of_pairs(rows, seeds[:, None]).astype(np.float64) * 2.0**-64
     sums = [_weighted_sums(column, weights) for column in (fresh.answered.actions, *values)]
     counts = np.round(classifier.counts_on_selection, COUNT_DECIMALS) + 0.0  # −0 becomes 0
     parameters = model.get_params(deep=False)
