@@ -24,6 +24,7 @@ from tailboost.core.files import write_output
 Record = Mapping[str, Any]
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+PAGE = RESULTS.parent / "docs" / "published.md"
 BEGIN = "<!-- The list: written by `python -m experiments.papers`. -->"
 END = "<!-- The list ends. -->"
 
@@ -58,6 +59,8 @@ class Item:
         Command of the result, if not in the records.
     compared : callable or None
         ``compared(record) -> str`` with the first record: printed result and ours.
+    learner : str
+        The learner of the first record, with that of the paper if it is another one.
     """
 
     paper: str
@@ -67,6 +70,7 @@ class Item:
     records: tuple[str, ...] = ()
     command: str = ""
     compared: Callable[[Record], str] | None = None
+    learner: str = ""
 
 
 # -- printed and ours -------------------------------------------------------------------------------------
@@ -175,7 +179,8 @@ ITEMS = (
     Item(ZHAI, "Figure 1, COMPAS", REACHED,
          "claim: the curve of AdaLPBoost almost overlaps the minimum of ERM and AdaBoost + average. It does "
          "from α = .1 on, with five seeds; at α = .01 the difference is .001 ± .044",
-         ("compas", "compas-mlp"), compared=_of_compas),
+         ("compas", "compas-mlp"), compared=_of_compas,
+         learner="the paper's net"),
     Item(ZHAI, "Figures 1, 2 and 4, CIFAR-10", SMALLER,
          "claim: as for COMPAS, and the CVaR hardly falls after T = 30. With ten rounds of 800 steps and one "
          "seed the curve is at or below the minimum up to α = .2; T = 30 was not run (the paper: 100 rounds "
@@ -206,13 +211,15 @@ ITEMS = (
          "three sets stand in, ringnorm and splice have other rows; λ of .1, .5, .9. "
          "`variance-stumps-fine` has 11 λ and counts any drop, on all sets with 50 splits. VadaBoost is "
          "significantly better on three of 18 at 1 % and on eleven at 5 %, EBBoost on five and on eight",
-         ("variance-stumps", "variance-stumps-fine", "variance-lambda"), compared=_of_variance),
+         ("variance-stumps", "variance-stumps-fine", "variance-lambda"), compared=_of_variance,
+         learner="decision stumps"),
     Item(JEBARA, "Table 2: CART", REACHED,
          "claim: VadaBoost is significantly better than AdaBoost. Its mean error is lower on 12 of 18 "
          "sets, at the paper's 1 % level on one, and not at this level over all sets. As Table 1; depth "
          "and bins of their trees are not printed",
          ("variance-cart",),
-         compared=_of_variance),
+         compared=_of_variance,
+         learner="trees of depth 2 or 4; depth and pruning of CART are not printed"),
     Item(SAITO, "Figure 1: a toy example", REACHED,
          "claim: the least overall error sacrifices the class in the middle, a training error of 0 in the "
          "worst class overfits, and the bound avoids both. On five overlapping squares cross-entropy does "
@@ -251,7 +258,8 @@ ITEMS = (
          "second to Naive with the perceptron; all training errors are below 1 − θ in one of five runs of "
          "each",
          ("worst-class-artificial", "artificial-nets"),
-         compared=partial(_of_artificial, titles=("Table I",))),
+         compared=partial(_of_artificial, titles=("Table I",)),
+         learner="scikit-learn's perceptron 2-128-64-K; paper: net 2-1024-512-K"),
     Item(SAITO, "Table II: discs", REACHED,
          "claim: the smallest worst-class error but for n_min = 10, falling with n_min. It is the smallest "
          "at every n_min, and hardly falls. Five seeds, with the paper's net and a smaller one. Row weights "
@@ -260,11 +268,13 @@ ITEMS = (
          "either net; the three others of the paper's net have a worst class 6 to 12 points above the "
          "printed one",
          ("worst-class-artificial", "artificial-nets", "class-weights"),
-         compared=partial(_of_artificial, titles=tuple(f"Table II, n_min = {n}" for n in (10, 50, 100)))),
+         compared=partial(_of_artificial, titles=tuple(f"Table II, n_min = {n}" for n in (10, 50, 100))),
+         learner="scikit-learn's perceptron 2-128-64-K; paper: net 2-1024-512-K"),
     Item(SAITO, "Table III: CIFAR-10", SMALLER,
          "claim: the smallest worst-class error of all methods. It is, with all methods cut to minutes on a "
          "CPU and one seed; worst-class boosting with nine θ and three seeds at 16×16 pixels",
-         ("cifar10", "cifar10-16"), _on_a_gpu("cifar10"), partial(_of_images, title="CIFAR-10")),
+         ("cifar10", "cifar10-16"), _on_a_gpu("cifar10"), partial(_of_images, title="CIFAR-10"),
+         learner="a small net, 7,000 rows; paper: ResNet-32, all rows"),
     Item(SAITO, "Table III: CIFAR-100", NOT_RUN, f"{AT_PAPER_SCALE}; the data are not at hand",
          command=_on_a_gpu("cifar100")),
     Item(SAITO, "Table III: Tiny ImageNet", NOT_RUN, f"{AT_PAPER_SCALE}; the data are not at hand",
@@ -273,7 +283,8 @@ ITEMS = (
          "claim: the smallest worst-class error of all methods. It is, with all methods cut to minutes on a "
          "CPU and one seed",
          ("cifar10-imbalanced",),
-         _on_a_gpu("cifar10-imbalanced"), partial(_of_images, title="CIFAR-10, imbalanced")),
+         _on_a_gpu("cifar10-imbalanced"), partial(_of_images, title="CIFAR-10, imbalanced"),
+         learner="a small net; paper: ResNet-32"),
     Item(SAITO, "Table IV: EMNIST", SMALLER,
          f"{AT_PAPER_SCALE}; the data are not at hand; MNIST and Fashion-MNIST are recorded, small",
          ("mnist-imbalanced",), _on_a_gpu("emnist")),
@@ -286,7 +297,8 @@ ITEMS = (
          "claim: γ has hardly an effect. On the squares, with three seeds, a large γ ends the game early, "
          "and the worst class is far worse; on CIFAR-10 it needs a GPU",
          ("worst-class-sensitivity",), _on_a_gpu("cifar10"),
-         compared=_of_gamma),
+         compared=_of_gamma,
+         learner="scikit-learn's perceptron on squares; paper: ResNet-32 on CIFAR-10"),
     Item(SAITO, "Tables IX and X: θ", SMALLER,
          "claim: θ has a large effect on the worst-class error, which validation rows can select; on "
          "CIFAR-10 it is best at .9. It has the effect, and validation rows select a θ near the best. On "
@@ -296,7 +308,8 @@ ITEMS = (
          "worst class is outside the interval at .5. Validation rows select .5, .9 and .5. 32×32 pixels "
          "need hours of a GPU",
          ("cifar10-16", "worst-class-sensitivity"), _on_a_gpu("cifar10"),
-         compared=_of_theta),
+         compared=_of_theta,
+         learner="ResNet-20 at 16×16 pixels; paper: ResNet-32 at 32×32"),
     Item(BLANCHET, "Table 1: credit default", REACHED,
          "claim: better accuracy, true positive rate, false negative rate and loss on test rows. At the "
          "paper's radius the test loss is lower by .94 ± .22 and the training loss is higher, as claimed; "
@@ -361,16 +374,28 @@ def _line(item: Item, results: Path) -> list[str]:
     ]
 
 
+def printed_table() -> str:
+    """Return printed results beside ours as Markdown, each with our learner."""
+    lines = []
+    for item in ITEMS:
+        if item.compared is None:
+            continue
+        record = f"`results/{item.records[0]}.md`"
+        lines.append([item.paper, item.name, item.learner, item.compared(load(item.records[0])), record])
+    header = ("paper", "table or figure", "our learner", "printed / ours (difference)", "record")
+    return markdown(header, lines)
+
+
 def _edition(name: str, results: Path) -> str:
     old = "**Record of the first edition**" in (results / f"{name}.md").read_text(encoding="utf-8")
     return " (first edition)" if old else ""
 
 
 def write(results: Path = RESULTS) -> None:
-    """Write the list into ``README.md`` between its marks."""
-    file = results / "README.md"
-    before, _, rest = file.read_text(encoding="utf-8").partition(BEGIN)
-    write_output(file, f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{rest.partition(END)[2]}")
+    """Write the list into ``README.md``, and its printed results into a page, between their marks."""
+    for file, content in ((results / "README.md", table(results)), (PAGE, printed_table())):
+        before, _, rest = file.read_text(encoding="utf-8").partition(BEGIN)
+        write_output(file, f"{before}{BEGIN}\n\n{content}\n\n{END}{rest.partition(END)[2]}")
 
 
 if __name__ == "__main__":

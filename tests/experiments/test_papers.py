@@ -59,6 +59,16 @@ def test_the_page_is_what_the_records_give():
     assert between == papers.table(), "python -m experiments.papers writes it anew"
 
 
+def test_the_page_of_the_papers_has_the_printed_numbers_beside_ours():
+    text = papers.PAGE.read_text(encoding="utf-8")
+    between = text.partition(papers.BEGIN)[2].partition(papers.END)[0].strip()
+    assert between == papers.printed_table(), "python -m experiments.papers writes it anew"
+    compared = [item for item in papers.ITEMS if item.compared]
+    assert len(compared) == between.count("results/")
+    assert all(item.learner in between for item in compared)
+    assert all(item.learner for item in compared)
+
+
 @pytest.mark.parametrize("item", papers.ITEMS, ids=lambda item: f"{item.paper}, {item.name}")
 def test_an_item_is_true(item):
     assert item.status in papers.STATUSES
