@@ -116,6 +116,26 @@ def test_missing_labels_of_pandas_are_late(dtype):
     assert monitor.add(Labeller(), X, labels, name="May").batches[1].labelled == 20
 
 
+def test_the_batch_of_copied_rows_is_named():
+    X, y, _ = rows(1500, 0)
+    monitor = tb.Monitor.against(Ruler(), 0.45)
+    for number, month in enumerate(("January", "February")):
+        part = slice(500 * number, 500 * (number + 1))
+        monitor = monitor.add(Ruler(), X[part], y[part], name=month)
+    stored = tb.Monitor.from_dict(json.loads(json.dumps(monitor.to_dict())))
+    for state in (monitor, stored):
+        with pytest.raises(tb.LeakageError, match=r"equal a row of batch 'January'\. If"):
+            state.add(Ruler(), X[:500], y[:500], name="March")
+        with pytest.raises(tb.LeakageError, match="equal a row of batch 'January' or of batch 'February'"):
+            state.add(Ruler(), X[250:750], y[250:750], name="March")
+    certificate = tb.certify(Ruler(), X[1000:], y[1000:], max_error=0.45)
+    with pytest.raises(tb.LeakageError, match=r"equal a row of the certificate\. If"):
+        tb.Monitor.of(certificate).add(Ruler(), X[1000:], y[1000:])
+    recheck = certificate.recheck(X[:500], y[:500])
+    with pytest.raises(tb.LeakageError, match=r"equal a row of batch '1'\. If"):
+        certificate.recheck(X[:500], y[:500], previous=recheck)
+
+
 def test_rows_seen_before_add_up():
     """A batch of tested rows from several batches, and one row repeated in every batch."""
     X, y, said = rows(6000, 0)
