@@ -64,8 +64,14 @@ from tailboost.guarantees.calibration import (
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
 from tailboost.guarantees.procedure import Reference
+from tailboost.guarantees.recheck import GROUPS_NOTED, joined
 from tailboost.guarantees.shares import counted_answer
-from tailboost.learners.scores import GivenModel, GivenProbabilities, Scores
+from tailboost.learners.scores import (
+    GivenModel,
+    GivenProbabilities,
+    Scores,
+    columns_of_scores,
+)
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import EqualRows, hash_rows, hashes_of_pairs, random_numbers
@@ -564,10 +570,11 @@ class Batch:
         check_length(labels, "y_cal", n_rows_of(X), "X_cal")
         if arguments.groups is not None:
             check_length(arguments.groups, "groups", len(labels), "X_cal")
-        if arguments.clusters is None:
-            refuse_persons(X, arguments.names_of_groups, "X_cal")
-
         models = [model for _, model in named_models(model)]
+        if arguments.clusters is None:
+            other_roles = [*arguments.names_of_groups, *columns_of_scores(models)]
+            refuse_persons(X, other_roles, "X_cal")
+
         scores = [model for model in models if isinstance(model, Scores)]
         score_values = [
             score.values(X) for score in scores
@@ -669,24 +676,35 @@ def _refuse_one_sided(name: str, names: Labels, place: Ints, selects: Mask) -> N
     ``names`` has all labels or groups, ``place`` those of the n rows as places among them. ``selects`` is a
     mask of the selecting rows, shape (n,).
     """
+    n_rows = np.bincount(place, minlength=len(names))
+    faults = []
+    cures = []
     parts = ((selects, "select", "larger"), (~selects, "certify", "smaller"))
     for rows, purpose, cure in parts:
         is_absent = np.bincount(place[rows], minlength=len(names)) == 0
-        absent = names[is_absent].tolist()
-        if absent:
-            value = min(absent, key=repr)
-            n = int((names[place] == value).sum())
-            cures = "Bring more rows, or leave these out"
-            if n > 1:
-                option = as_typed("selection_share=", "--selection-share")
-                cures = f"Give a {cure} {option}, bring more rows, or leave these out"
-            if name == "groups" and len(names) > MOST_NUMBERS and names.dtype.kind in "iuf":
-                cures = "Make bands of these numbers first, as by pandas.cut"
-            raise ValueError(
-                f"{name}: {value!r} has {how_many(n, 'row')}, and none of them is among the "
-                f"{how_many(int(rows.sum()), 'row')} drawn to {purpose}. No rule was tested, "
-                f"so no attempt is spent. {cures}"
-            )
+        absent = sorted(np.flatnonzero(is_absent).tolist(), key=lambda k: repr(names[k]))
+        if not absent:
+            continue
+        sizes = [
+            f"{names[k : k + 1].tolist()[0]!r} has {how_many(n_rows[k], 'row')}" for k in absent
+        ]
+        faults.append(
+            f"{joined(sizes, GROUPS_NOTED)}, and none of them is among the "
+            f"{how_many(int(rows.sum()), 'row')} drawn to {purpose}"
+        )
+        if (n_rows[is_absent] > 1).any():
+            option = as_typed("selection_share=", "--selection-share")
+            cures.append(f"Give a {cure} {option}, bring more rows, or leave these out")
+    if not faults:
+        return
+    advice = "Bring more rows, or leave these out"
+    if len(faults) == len(cures) == 1:
+        advice = cures[0]
+    if name == "groups" and len(names) > MOST_NUMBERS and names.dtype.kind in "iuf":
+        advice = "Make bands of these numbers first, as by pandas.cut"
+    raise ValueError(
+        f"{name}: {'; '.join(faults)}. No rule was tested, so no attempt is spent. {advice}"
+    )
 
 
 def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | str) -> float:

@@ -40,7 +40,7 @@ from tailboost.classifiers.robust_selection import (
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import has_named_columns, label_vector
 from tailboost.guarantees.additive_summary import rates_of
-from tailboost.learners.scores import only_scores
+from tailboost.learners.scores import columns_of_scores, only_scores
 from tailboost.rates import Limit, Objective, Rate, deferred, error
 from tailboost.rows.fingerprints import RowHashes, digest, digest_of_rule
 from tailboost.rows.given import Given, refuse
@@ -207,6 +207,11 @@ class JudgedModels(JudgedSelection):
     def reads_scores(self) -> bool:
         """Whether the rule reads scores alone: then equal rows count as different rows."""
         return only_scores(self.classifier.estimators_)
+
+    @property
+    def columns_of_scores(self) -> list[Any]:
+        """The columns of scores among the models; [] without any."""
+        return columns_of_scores(self.classifier.estimators_)
 
     @property
     def rule(self) -> Rule | ThresholdRule:

@@ -41,7 +41,12 @@ from tailboost.core.checks import (
 from tailboost.core.spelling import a_type_of
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
-from tailboost.learners.scores import as_classifier, needs_adapter, only_scores
+from tailboost.learners.scores import (
+    as_classifier,
+    columns_of_scores,
+    needs_adapter,
+    only_scores,
+)
 from tailboost.rates import InfeasibleLimitsError
 from tailboost.rows.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.rows.given import Given
@@ -259,7 +264,8 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
     )
     if arguments.clusters is None:
         features = () if training.are_scores else getattr(arguments.X, "columns", ())
-        warn_of_persons(arguments.X, arguments.names_of_groups, features)
+        scores = columns_of_scores([estimator for _, estimator in estimators])
+        warn_of_persons(arguments.X, [*arguments.names_of_groups, *scores], features)
     else:
         clusters = numbered(arguments.clusters, "clusters", training.n_given)
         training.clusters = clusters[training.used]

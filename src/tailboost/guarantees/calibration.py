@@ -24,10 +24,12 @@ from tailboost.core.exceptions import (
 from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import as_typed, did_you_mean, limits_as_typed
 from tailboost.guarantees.certifiable import (
+    GROWTHS,
     MOST_ROWS_TRIED,
     certifiable_limits,
     least_growth,
     level_of_more_rows,
+    looser_levels,
 )
 from tailboost.guarantees.certificates import (
     OVERALL_PRICE,
@@ -78,6 +80,7 @@ from tailboost.guarantees.rate_bounds import (
     RateFamily,
     Shortfall,
     better_answer,
+    keeps_by_construction,
     limit_bounds,
     rows_for_no_error,
     rule_remarks,
@@ -326,9 +329,9 @@ class Calibration:
         """Return whether the rows certify other limits at a level.
 
         False too if the answer takes long: for many rows, and for a slow procedure. False too if a limit
-        names a group that the selection does not know.
+        names a group that the selection does not know, or if the level is 0 by rounding.
         """
-        if len(self.fresh) > MOST_ROWS_TRIED:
+        if len(self.fresh) > MOST_ROWS_TRIED or not level:
             return False
         try:
             selection = self.selection.within(limits)
@@ -670,7 +673,15 @@ def _reached(estimates: Sequence[Any], limit: Limit) -> str:
     _, line = _least_room(estimates, limit)
     is_of_group = line.subgroup is not None and not limit.compares
     of_group = f" for {unit_name(line.subgroup)}" if is_of_group else ""
-    return f"{value_words(line.value, in_percent=limit.in_percent)}{of_group}"
+    reached = f"{value_words(line.value, in_percent=limit.in_percent)}{of_group}"
+    without_rows = [
+        unit_name(line.subgroup)
+        for line in estimates
+        if line.limit == str(limit) and not np.isnan(line.bound) and np.isnan(line.value)
+    ]
+    if without_rows:
+        reached += f"; no row counts for {joined(without_rows, MOST_GROUPS)}"
+    return reached
 
 
 def _least_room(estimates: Sequence[Any], limit: Limit) -> tuple[float, Any]:
@@ -678,6 +689,8 @@ def _least_room(estimates: Sequence[Any], limit: Limit) -> tuple[float, Any]:
     lines = [
         line for line in estimates if line.limit == str(limit) and not np.isnan(line.bound)
     ]
+    # A subgroup without a row that counts has no rate.
+    lines = [line for line in lines if not np.isnan(line.value)] or lines
     rooms = [limit.sign * (line.bound - line.value) for line in lines]
     least = int(np.argmin(rooms))
     return rooms[least], lines[least]
@@ -1169,12 +1182,42 @@ def _shortfall_words(
         words += " Numbers of rows are about this rule; another rule may need fewer."
 
     words += "".join(f" {sentence}" for sentence in better_answer(bounds, answered))
-    part = min(result.parts.values(), default=1.0)
-    return words + _what_would_help(bounds_by_limit, calibration, part)
+    words += _kept_without_test(bounds_by_limit, calibration, answered)
+    # A group with one answer has no test, and the part 0.
+    parts = [part for part in result.parts.values() if part > 0.0] or [1.0]
+    return words + _what_would_help(bounds_by_limit, calibration, parts)
+
+
+def _kept_without_test(
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]],
+    calibration: Calibration,
+    answered: FreshRows,
+) -> str:
+    """Return a line on subgroups with few rows whose missed limit a single answer keeps; "" without any."""
+    strata = answered.answered.strata
+    names_by_answer: dict[tuple[str, Limit], list[str]] = {}
+    for limit, bounds in zip(calibration.limits, bounds_by_limit, strict=True):
+        for bound in bounds:
+            if bound.certified is not False or bound.subgroup is None:
+                continue
+            level = calibration.next_level
+            if bound.n and not has_few_rows(bound.n, bound.target, limit, level):
+                continue
+            for number, answer in enumerate(answer_names(strata)[: strata.n_classes]):
+                if keeps_by_construction(bound, strata, [number]):
+                    names = names_by_answer.setdefault((answer, limit), [])
+                    names.append(unit_name(bound.subgroup))
+    return "".join(
+        f"\nA rule with the answer {answer} to every row of {joined(names, MOST_GROUPS)} keeps "
+        f"{limit} there without a test."
+        for (answer, limit), names in names_by_answer.items()
+    )
 
 
 def _what_would_help(
-    bounds_by_limit: Sequence[Sequence[CertifiedBound]], calibration: Calibration, part: float
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]],
+    calibration: Calibration,
+    parts: Sequence[float],
 ) -> str:
     """Return a line on more rows, looser limits or fewer groups that new rows would certify; "" without one.
 
@@ -1187,14 +1230,15 @@ def _what_would_help(
         The bounds of the tested rule.
     calibration : Calibration
         The refused attempt.
-    part : float in (0, 1]
-        The smallest part of the level for a test.
+    parts : sequence of float in (0, 1]
+        The parts of the level of the tests.
     """
     limits = calibration.limits
     level = calibration.next_level
 
     def level_on_these_rows(growth: float) -> float:
-        return level_of_more_rows(part * level, growth) / part
+        # The strictest of all tests: a very small part alone would allow any level.
+        return min(level_of_more_rows(part * level, growth) / part for part in parts)
 
     growth = least_growth(
         lambda growth: calibration.would_certify(limits, level_on_these_rows(growth))
@@ -1224,12 +1268,44 @@ def _what_would_help(
         f"as many with {limits_as_typed([limit.text for limit in others])}"
         for others in other_limits
     ]
+    if not ways and growth is None:
+        return f"\n{_why_no_help(bounds_by_limit, calibration)}"
     if not ways:
         return ""
     return (
         f"\nNew rows would pass with a probability of {POWER:g} or more: {'; or '.join(ways)}. "
         "Estimates on these rows, at the error probability of the next attempt."
     )
+
+
+def _why_no_help(
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]], calibration: Calibration
+) -> str:
+    """Return a sentence on why `_what_would_help` names neither rows nor limits that would do."""
+    if len(calibration.fresh) > MOST_ROWS_TRIED:
+        return (
+            f"With more than {MOST_ROWS_TRIED:,} rows no looser limits are tried here, because "
+            "this takes long."
+        )
+    procedures = procedures_for(calibration.selection, calibration.fresh, calibration.level)
+    slow = [procedure.title for procedure in procedures if procedure.takes_long]
+    if slow:
+        return (
+            f"No looser limits are tried here: the procedure, {slow[0]}, takes long for each."
+        )
+    missed = [
+        limit
+        for limit, bounds in zip(calibration.limits, bounds_by_limit, strict=True)
+        if any(bound.certified is False for bound in bounds)
+    ]
+    words = f"Neither {GROWTHS[-1]:g} times as many rows nor one looser limit"
+    if not any(map(looser_levels, missed)):
+        words = (
+            f"{GROWTHS[-1]:g} times as many rows would not pass, and no looser bounds are tried "
+            "for a limit with a bound for each subgroup"
+        )
+        return f"{words}. Estimates on these rows."
+    return f"{words} would pass with a probability of {POWER:g}. Estimates on these rows."
 
 
 def shortfalls_of(

@@ -825,7 +825,7 @@ def _checked(given: Given, model: Model, reader: Any, rates: Sequence[Rate]) -> 
         if rate.needs_costs:
             given.refuse("certificate", "rate of costs", details={"rate": rate})
     if given.has_labels and given.clusters is None:
-        refuse_persons(given.X, given.names_of_groups)
+        refuse_persons(given.X, [*given.names_of_groups, *reader.columns_of_scores])
     return _with_equal_columns(given)
 
 

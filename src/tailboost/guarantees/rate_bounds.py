@@ -27,6 +27,7 @@ from tailboost.rates import (
     Limit,
     Rate,
     Sample,
+    Strata,
     answered_error,
     deferred,
     parse,
@@ -819,26 +820,36 @@ def kept_by_construction(bound: CertifiedBound, fresh: FreshRows) -> bool:
     A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
     precision of this label, because no row counts.
     """
+    if bound.rate is None:
+        return False
+    answering_rule = judged(fresh.final).rule
+    if answering_rule is None:
+        return False
+    column, group = bound.rate.by, bound.subgroup
+    # Of any column: pairs of column and group, or groups of a column without a name.
+    if column == GROUP:
+        column, group = group if isinstance(group, tuple) else (None, group)
+    actions = answering_rule.actions_in(column, group)
+    strata = fresh.answered.strata
+    answers = [*strata.classes, HUMAN_REVIEW]
+    possible = [number for number, answer in enumerate(answers) if answer in actions]
+    return keeps_by_construction(bound, strata, possible)
+
+
+def keeps_by_construction(
+    bound: CertifiedBound, strata: Strata, answers: Sequence[int]
+) -> bool:
+    """Return whether these answers in a subgroup, by their numbers, cannot break its limit."""
     rate = bound.rate
     if rate is None or bound.target is None or bound.rule != "predict":
         return False
     compares_or_joins = bound.subgroups or bound.others
     if compares_or_joins or rate.is_across or rate.kind == "cost":
         return False
-    column, group = rate.by, bound.subgroup
-    # Of any column: pairs of column and group, or groups of a column without a name.
-    if column == GROUP:
-        column, group = group if isinstance(group, tuple) else (None, group)
-    answering_rule = judged(fresh.final).rule
-    if answering_rule is None:
-        return False
-    actions = answering_rule.actions_in(column, group)
-    strata = fresh.answered.strata
     counted, among = rate.tables(strata)
-    answers = [*strata.classes, HUMAN_REVIEW][: counted.shape[1]]
-    is_possible = np.array([answer in actions for answer in answers])
-    counts = among[:, is_possible] > 0
-    parts = counted[:, is_possible][counts] / among[:, is_possible][counts]
+    possible = [number for number in answers if number < counted.shape[1]]
+    counts = among[:, possible] > 0
+    parts = counted[:, possible][counts] / among[:, possible][counts]
     if bound.sense == "≥":
         return bool((parts >= bound.target).all())
     return bool((parts <= bound.target).all())

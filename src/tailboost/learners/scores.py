@@ -563,6 +563,13 @@ def as_classifier(model: Model, X: Table, y: Column) -> Any:
     return FrozenEstimator(adapter.fit(X, y))
 
 
+def columns_of_scores(models: Sequence[Any]) -> list[Any]:
+    """Return the columns of the scores among models, which may be frozen."""
+    estimators = [getattr(model, "estimator", model) for model in models]
+    scores = [estimator for estimator in estimators if isinstance(estimator, Scores)]
+    return [column for score in scores for column in score.column_list]
+
+
 def only_scores(models: Sequence[Any]) -> bool:
     """Whether all models are scores or given probabilities: then equal rows count as different rows."""
     return all(

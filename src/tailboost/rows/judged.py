@@ -69,6 +69,8 @@ class Judged:
     weighs_groups: Any = False
     #: Whether the rule reads scores alone: then equal rows count as different rows.
     reads_scores: Any = False
+    #: The columns of scores among the models; () without any.
+    columns_of_scores: Any = ()
     #: Whether answers of the randomised rule are drawn; None without a randomised rule.
     draws: Any = None
     #: Digest of the decision function: of the rule and its models; None without a selected rule. Copies,

@@ -51,6 +51,11 @@ class JudgedRule(RecordedScores):
         scores = self.classifier.scores
         return score_columns(X, scores.column_list, repr(scores))
 
+    @property
+    def columns_of_scores(self) -> list[Any]:
+        """The columns of scores that the rule reads."""
+        return self.classifier.scores.column_list
+
     def groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the groups of rows, by default the columns of the table that the limits and the rule read.
 

@@ -343,11 +343,12 @@ class StoredModel:
             warn_of_persons(rows.table, self._other_roles(rows))
 
     def _other_roles(self, rows: NewRows) -> set[Any]:
-        """Return the columns of groups, and the features that an option stated to be no ids.
+        """Return the columns of groups and of scores, and the features that an option stated to be no ids.
 
         Another feature may be a column of persons, such as a ``patient_id`` that nobody dropped.
         """
-        return {*self.notes.get("no_ids", []), *rows.group_columns}
+        scores = judged(self.classifier).columns_of_scores
+        return {*self.notes.get("no_ids", []), *rows.group_columns, *scores}
 
     @property
     def _features(self) -> list[Any]:
@@ -505,8 +506,8 @@ def known_labels(column: Column, classes: Any, name: str) -> Any:
         raise BadInput(
             f"target column {name!r} has labels that the model does not know: "
             f"{', '.join(map(repr, unknown[:5]))}; it knows "
-            f"{', '.join(map(repr, list(by_text)[:5]))}. Write its labels in the column, or "
-            f"drop these rows{looks and f'. {looks}'}"
+            f"{', '.join(map(repr, list(by_text)[:5]))}. Name another column by --target, write "
+            f"its labels in this one, or drop these rows{looks and f'. {looks}'}"
         )
     with warnings_as_lines():
         warn_alike(by_text, "labels")

@@ -1,0 +1,94 @@
+"""A refusal names what would do, or says plainly why it names nothing."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tailboost as tb
+from tailboost.guarantees import calibration
+
+
+def rows(n, seed, n_missing=6):
+    """Rows with a score, of two wards; a few have no ward."""
+    rng = np.random.default_rng(seed)
+    p = rng.random(n)
+    ward = rng.choice(["A", "B"], n)
+    ward[rng.choice(n, n_missing, replace=False)] = "?"
+    ward = np.where(ward == "?", "missing", ward)
+    table = pd.DataFrame({"p": p, "ward": ward})
+    return table, (rng.random(n) < p).astype(int)
+
+
+def refusal(limits, n=800, *, by_group=False, n_missing=6, seed=1):
+    """Return the text of a refused calibration of one batch."""
+    table, y = rows(n, seed, n_missing)
+    score = tb.Scores("p", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        with pytest.raises(tb.NotCertifiedError) as error:
+            tb.calibrate(score, table[["p"]], y, groups=table[["ward"]], by_group=by_group, limits=limits)
+    return str(error.value)
+
+
+def test_a_single_answer_keeps_the_precision_of_a_tiny_group():
+    """By hand: of rows without the answer 1 the precision of 1 counts none; a miss rate counts all."""
+    limits = ["precision(1, by=ward) >= 60%"]
+    said = refusal(limits, 2000)
+    (line,) = [line for line in said.split("\n") if "without a test" in line]
+    assert line.startswith("A rule with the answer 0 to every row of missing keeps precision of 1 by ward")
+    said = refusal(["miss(1, by=ward) <= 20%"], 2000)
+    assert "A rule with the answer 0" not in said
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_no_rate_of_a_group_without_counted_rows_is_reached(seed):
+    """A group without an answer 1 has no precision: the refusal named "nan %" as the reached value."""
+    said = refusal(["precision(1, by=ward) >= 90%"], 1000, seed=seed)
+    assert "next to impossible" in said
+    assert "nan" not in said
+    assert "no row counts for missing" in said
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_tiny_parts_of_the_level_give_no_advice(seed):
+    """A hopeless group has a tiny part of the level. The advice divided by it, and by rounding by 0."""
+    said = refusal(["precision(1, by=ward) >= 93%"], 900, by_group="ward", seed=seed)
+    levels = [int(level) for level in re.findall(r"precision\(1, by='ward'\) >= (\d+)%", said)]
+    assert all(level > 50 for level in levels)
+
+
+MISSES_BY_WARD = "miss(1, by=ward) <= {A: 10%, B: 10%}"
+
+
+@pytest.mark.parametrize("limits", [["f_score(1) >= 75%"], [MISSES_BY_WARD, "false_alarm(1) <= 40%"]])
+def test_many_rows_are_said_to_be_the_reason(monkeypatch, limits):
+    monkeypatch.setattr(calibration, "MOST_ROWS_TRIED", 100)
+    by_group = "ward" if len(limits) > 1 else False
+    said = refusal(limits, by_group=by_group, n_missing=0)
+    assert "With more than 100 rows no looser limits are tried here" in said
+
+
+def test_a_slow_procedure_is_said_to_be_the_reason():
+    said = refusal(["f_score(1) >= 75%"])
+    assert "No looser limits are tried here: the procedure, fixed sequence, takes long" in said
+
+
+def test_bounds_by_group_are_said_to_be_the_reason():
+    said = refusal(["error(by=ward) <= {A: 25%, B: 26%}"], by_group="ward", n_missing=0)
+    assert "no looser bounds are tried for a limit with a bound for each subgroup" in said
+
+
+def test_each_label_or_group_without_selecting_rows_is_named():
+    table, y = rows(2000, 0, 0)
+    table.loc[0, "ward"] = "X"
+    table.loc[1, "ward"] = "Y"
+    with pytest.raises(ValueError, match=r"groups: ") as error:
+        tb.calibrate(
+            tb.Scores("p", 1), table[["p"]], y, groups=table[["ward"]], limits=["miss(1, by=ward) <= 90%"]
+        )
+    assert "'X' has 1 row" in str(error.value)
+    assert "'Y' has 1 row" in str(error.value)
