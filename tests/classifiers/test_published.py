@@ -680,7 +680,7 @@ def test_small_classes_are_not_pooled():
 def test_two_classes_need_p_of_one():
     """Equation (16) of Saito et al. 2024, with p ∈ (.5, 1]: γ is ⌊2p⌋/2 − ½ − .0005."""
     X, y = noisy(3, n=60, K=2)
-    with pytest.raises(ValueError, match=r"q is the p of tailboost\.published\.worst_class_boost"):
+    with pytest.raises(ValueError, match=r"p=1\.0 in tailboost\.published\.worst_class_boost"):
         published.worst_class_boost(TREE, 0.3, p=0.8).fit(X, y)
     clf = published.worst_class_boost(HistTreeClassifier(max_depth=8), 0.3, p=1.0, random_state=0).fit(X, y)
     assert clf.gamma_ == pytest.approx(0.4995)

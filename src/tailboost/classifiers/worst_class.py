@@ -633,11 +633,14 @@ def stated_terms(clf: WorstClassBoostClassifier, training: TrainingSet) -> Terms
     name_subgroups(clf, clf.subgroups, training)
     terms = Terms.of(clf)
     if clf.class_loss == "indicator" and terms.edge <= 0:
+        # More than half of the K subgroups, rounded up to two digits.
+        least_q = np.ceil(100 * (clf._pools.count // 2 + 1) / clf._pools.count) / 100
+        more = " or more" if least_q < 1.0 else ""
         raise ValueError(
             f"gamma='auto' with q={clf.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = "
-            f"{terms.edge:.4g} ≤ 0 for K = {clf._pools.count} subgroups (q is the p of "
-            "tailboost.published.worst_class_boost): use class_loss='error', or give gamma "
-            "or a larger fraction"
+            f"{terms.edge:.4g} ≤ 0 for K = {clf._pools.count} subgroups: give q={least_q}{more} "
+            f"(p={least_q}{more} in tailboost.published.worst_class_boost), gamma, or "
+            "class_loss='error'"
         )
     subgroups = clf._named
     clf._allowed = allowed_errors(clf.max_error, subgroups.names.tolist(), subgroups.kind)

@@ -25,6 +25,17 @@ class OneOf(StrOptions):
         self.options = texts
 
 
+class OneOfOrRate(OneOf):
+    """Allowed texts of a parameter, or the text of a rate with its arguments."""
+
+    def is_satisfied_by(self, val: object) -> bool:
+        """Whether a value is one of the texts, or has the brackets of a rate's arguments."""
+        return super().is_satisfied_by(val) or (isinstance(val, str) and "(" in val)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, the text of a rate such as 'miss(1)'"
+
+
 @contextmanager
 def naming_nearest(estimator: Model) -> Iterator[None]:
     """Add what may be meant to the error for a wrong parameter: the nearest texts, or a percentage."""

@@ -92,8 +92,8 @@ def read_raw(
         Encoding of a CSV file, by default UTF-8. A byte-order mark in the file states another one.
     numbers : collection of str, default=()
         Columns of a CSV file to be read as float64 and never as text, if all their values are numbers
-        or missing. This takes a third of the time. With ``decimal``, or if another value is among them, they
-        are text.
+        or missing. This takes a third of the time. They are text with ``decimal``, with another value among
+        them, or without a number other than 0 and 1.
     """
     import_pandas("load_table")  # raises if pandas is not installed
     if not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n':
@@ -216,7 +216,11 @@ def _read_csv(
             dtypes: dict[str, type] = defaultdict(lambda: str)
             dtypes.update(dict.fromkeys(numbers, float))
             with suppress(ValueError):  # a value is no number
-                return read(dtype=dtypes)
+                frame = read(dtype=dtypes)
+                # pandas reads a column of the words True and False as 1 and 0.
+                present = frame[[name for name in numbers if name in frame]]
+                if not present.isin([0.0, 1.0]).where(present.notna(), True).all().any():
+                    return frame
         return read(dtype=str)
     except UnicodeError as error:
         example = as_typed("encoding='cp1252'", "--encoding cp1252")

@@ -521,9 +521,18 @@ def read_stated(stated: Stated, form: str) -> list[tuple[Any, Expression | None]
     if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
         raise TypeError(f"{form}, got {stated!r}")
     expressions = []
+    faults = []
     for entry in entries:
-        expression = as_expression(parse(entry) if isinstance(entry, str) else entry)
+        try:
+            expression = as_expression(parse(entry) if isinstance(entry, str) else entry)
+        except ValueError as fault:
+            faults.append(fault)
+            continue
         expressions.append((entry, expression))
+    if len(faults) > 1:
+        raise ValueError(". ".join(map(str, faults)))
+    if faults:
+        raise faults[0]
     return expressions
 
 

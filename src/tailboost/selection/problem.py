@@ -176,7 +176,7 @@ def name_of(objective: Stated) -> str:
 
 
 def objective_named(name: Any, alpha: float | None) -> Any:
-    """Return an objective by its name, as a rate or as a CVaR.
+    """Return an objective by its name or text, as a rate or as a CVaR.
 
     Raises
     ------
@@ -189,6 +189,8 @@ def objective_named(name: Any, alpha: float | None) -> Any:
         return Objective.from_expression(name)
     if name == "cvar" and alpha is not None:
         return CVaR(float(alpha))
+    if "(" in name:
+        return Objective.from_expression(parse(name))
     if name not in NAMED:
         raise ValueError(
             f"objective={name!r}; allowed are 'cvar', {', '.join(map(repr, NAMED))}, or a rate"

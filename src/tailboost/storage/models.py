@@ -397,7 +397,10 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except Unreadable as error:
-        raise ValueError(f"{os.fspath(path)!r} {error}") from error.__cause__
+        cure = ""
+        if "damaged" in str(error):
+            cure = ". Of a damaged file fetch another copy, or fit and store the model again"
+        raise ValueError(f"{os.fspath(path)!r} {error}{cure}") from error.__cause__
 
 
 def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> Any:

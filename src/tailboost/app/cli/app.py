@@ -210,7 +210,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
         message = error.format_message()
-        if "unexpected extra argument" in message and len(_files_among(words)) > 1:
+        if message.startswith("Missing option"):
+            message = f"Missing: {_missing_options(error, words)}"
+        elif "unexpected extra argument" in message and len(_files_among(words)) > 1:
             message += "; a command takes one table: join the files first"
         elif "unexpected extra argument" in message and re.search("[<>]=", message):
             message += "; put a limit into quotes: --limit 'miss(1) <= 40%'"
@@ -222,6 +224,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         code = fail("stopped by Ctrl-C", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _missing_options(error: Any, words: Sequence[str]) -> str:
+    """Return the required options of a command that its words lack, each with its help."""
+    written = {word.split("=")[0] for word in words if word.startswith("-")}
+    missing = [
+        f"{' or '.join(parameter.opts)}, {parameter.help.rstrip('.')}"
+        for parameter in error.ctx.command.params
+        if parameter.required and parameter.opts[0].startswith("-")
+        if written.isdisjoint(parameter.opts)
+    ]
+    return "; ".join(missing)
 
 
 def _announce_files(words: Sequence[str]) -> None:

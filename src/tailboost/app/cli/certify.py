@@ -14,7 +14,7 @@ import typer
 from tailboost import NotCertifiedError, datasets
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
-from tailboost.app.cli.documents import ledger_in
+from tailboost.app.cli.documents import attempts_file, ledger_in
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import (
     FileLedger,
@@ -35,6 +35,7 @@ from tailboost.app.cli.rates import (
 from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.calibrating import certified_on_rest, own_answers, selected_on_part
 from tailboost.core.array_types import Model, Stated
+from tailboost.core.files import is_same_file
 from tailboost.core.long_work import doing
 from tailboost.core.spelling import shell_word
 from tailboost.guarantees.calibration import calibrate_selected
@@ -82,7 +83,11 @@ FreshTable = Annotated[
 ]
 Previous = Annotated[
     Path | None,
-    options.option("FILE", "Another model file, whose recorded attempts count too."),
+    options.option(
+        "FILE",
+        "Another model or rule file, or TABLE.attempts.json of a table of scores: its recorded "
+        "attempts count too.",
+    ),
 ]
 Attempts = Annotated[
     int | None,
@@ -375,7 +380,9 @@ class _Request:
         """Return the arguments of a test about its confidence and all attempts; reads ``previous``."""
         arguments: dict[str, Any] = {"confidence": self.confidence, "attempts": self.attempts}
         if self.previous is not None:
-            ledger = score_rules.read_model(self.previous).read_ledger()
+            ledger = attempts_file(self.previous)
+            if ledger is None:
+                ledger = score_rules.read_model(self.previous).read_ledger()
             arguments["previous"] = ledger if ledger.attempts else None
         return arguments
 
@@ -562,7 +569,7 @@ def _reporting_failure(recorded_in: Path, ledger: Any, *, is_of_table: bool) -> 
             shared.tell_aside(
                 "These rows cannot be used again, also not with other limits. Attempts recorded "
                 f"in {recorded_in}: {len(ledger.attempts)}. calibrate reads this file if DATA "
-                "and the folder of --model are the same"
+                "and the folder of --model are the same; with another table, name it by --previous"
             )
         elif error.attempts:
             shared.tell_aside(
@@ -596,7 +603,8 @@ def _calibrate_scores(
     failures = out.with_name(f"{data.name}.attempts.json")
     shared.check_output("--model", out, failures, *request.files)
     where = str(data)
-    if failures.exists():  # the attempts that certified nothing from this table
+    is_previous = request.previous is not None and is_same_file(request.previous, failures)
+    if failures.exists() and not is_previous:  # attempts that certified nothing from this table
         earlier = (*attempts_of(test_arguments.get("previous")), *ledger_in(failures).attempts)
         test_arguments["previous"] = Ledger(earlier)
         where += f", with the attempts in {failures}"

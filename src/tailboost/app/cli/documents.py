@@ -16,7 +16,14 @@ from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel, columns_instead
 from tailboost.app.cli.options import CsvFormat
-from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn, warnings_as_lines
+from tailboost.app.cli.shared import (
+    BadInput,
+    bad_input,
+    is_rule_file,
+    read_json,
+    warn,
+    warnings_as_lines,
+)
 from tailboost.core.array_types import Table
 from tailboost.core.checks import first_of, reading
 from tailboost.core.files import write_output
@@ -32,11 +39,16 @@ from tailboost.storage.rule_files import KIND_OF_RULE_FILE
 # A whole number of at most 18 digits, as Python writes it.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
 
+# The cure of truth values in the place of scores.
+NUMBER_BEHIND = "Give the number behind it, such as a probability"
+
 
 def read_document(path: Path) -> dict[str, Any]:
     """Return the content of a rule file."""
     if not path.exists():
-        raise BadInput(f"there is no rule file {str(path)!r}")
+        raise BadInput(
+            f"there is no rule file {str(path)!r}; `tailboost tune` writes rule files"
+        )
     with bad_input(f"{path}: "), reading(KIND_OF_RULE_FILE):
         return read_json(path)
 
@@ -48,6 +60,13 @@ def ledger_in(path: Path) -> Ledger:
             return Ledger.from_dict(read_document(path)["ledger"])
         except KeyError as error:
             raise ValueError(f"{error} is missing") from None
+
+
+def attempts_file(path: Path) -> Ledger | None:
+    """Return the ledger of a file with nothing else, as of a table of scores; None for another file."""
+    if not is_rule_file(path) or not path.exists() or {*read_document(path)} != {"ledger"}:
+        return None
+    return ledger_in(path)
 
 
 def warn_if_left_out(path: Path, content: dict[str, Any], certificate: Any) -> None:
@@ -105,6 +124,11 @@ def score_rows(
         "--target": [target],
     }
     _refuse_absent(needed, table, data, read_by_rule)
+    for name in score:
+        if is_bool_dtype(table[name].dtype):  # of a Parquet file
+            raise BadInput(
+                f"{str(data)!r}: column {name!r} holds truth values. {NUMBER_BEHIND}"
+            )
     features = pd.DataFrame(
         {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
     )
@@ -201,6 +225,8 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
         cure = "Name a column of numbers, or leave unknown scores empty and select with --missing SCORE"
         if re.fullmatch(r"[\d.,\s]+%\s*", text):
             cure = "Remove the percent sign, and divide by 100"
+        elif text.lower() in ("true", "false"):
+            cure = NUMBER_BEHIND
         raise BadInput(
             f"{str(data)!r}: column {name!r} holds no number in row {first_row}: {text!r}. "
             f"{cure}"

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from inspect import signature
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import typer
 
 from tailboost import ThresholdRule, rates
 from tailboost.app.cli import options, shared
+from tailboost.app.cli.documents import attempts_file
 from tailboost.app.cli.models import NewRows, Reading, StoredModel
 from tailboost.app.cli.rates import (
     fitted_rates,
@@ -31,6 +33,7 @@ from tailboost.core.spelling import a_type_of, shell_word
 from tailboost.guarantees.stated import StatedTargets, stated_by
 from tailboost.rates.bounds import share_with_interval
 from tailboost.rows.judged import group_uses, judged
+from tailboost.rows.ledger import Ledger
 from tailboost.rows.readers import Overlap, row_hashes
 from tailboost.rows.subgroups import GroupUse, deferral_words
 from tailboost.selection.rule_forms import sql_table
@@ -166,6 +169,10 @@ def inspect_model(
     as_json: options.Json = False,
 ) -> None:
     """Print the content of a model file or rule file: method, data, classes, rule, errors, versions."""
+    ledger = attempts_file(model)
+    if ledger is not None:
+        _print_attempts(model, ledger, as_json)
+        return
     with shared.warnings_as_lines():
         stored = read_model(model)
     description = _description(stored)
@@ -173,6 +180,38 @@ def inspect_model(
         shared.tell_json(description)
     else:
         _print_description(description, stored, details)
+
+
+def _print_attempts(path: Path, ledger: Ledger, as_json: bool) -> None:
+    """Print the attempts in a file of failed calibrations of a table of scores."""
+    attempts = _attempts_of(ledger)
+    if as_json:
+        shared.tell_json({"file": str(path), "attempts": attempts})
+        return
+    shared.tell(
+        f"{path.name}: attempts of `tailboost calibrate --score` that certified nothing. It has no "
+        "rule."
+    )
+    for line in _attempt_lines(attempts):
+        shared.tell(line)
+    shared.tell(f"Other tables: calibrate --previous {shell_word(path)} counts these attempts.")
+
+
+def _attempts_of(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return the attempts of a ledger as plain types: rows, and spent share of the error probability."""
+    return [
+        {"rows": attempt.rows.contents.n_rows, "spent": attempt.spent}
+        for attempt in ledger.attempts
+    ]
+
+
+def _attempt_lines(attempts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each attempt of `_attempts_of`."""
+    return [
+        f"attempt {number}: {attempt['rows']:,} fresh rows, "
+        f"{value_words(attempt['spent'], in_percent=True)} of the error probability"
+        for number, attempt in enumerate(attempts, start=1)
+    ]
 
 
 def _changed_parameters(classifier: Model) -> dict[str, str]:
@@ -212,10 +251,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         "columns": columns,
         "rule": stored.rule,
         "certificate": None if certificate is None else certificate.to_dict(),
-        "attempts": [
-            {"rows": attempt.rows.contents.n_rows, "spent": attempt.spent}
-            for attempt in stored.read_ledger().attempts
-        ],
+        "attempts": _attempts_of(stored.read_ledger()),
         "rates": rates_of_fit,
         "summary": None if summary is None else summary.details,
         "versions": stored.versions,
@@ -259,11 +295,6 @@ def _description_lines(about: dict[str, Any], stored: StoredModel) -> dict[str, 
     for label in about["classes"]:
         n_rows = f" ({counts[label]:,} rows)" if label in counts else ""
         classes.append(f"{label}{n_rows}")
-    attempts = [
-        f"attempt {number}: {attempt['rows']:,} fresh rows, "
-        f"{value_words(attempt['spent'], in_percent=True)} of the error probability"
-        for number, attempt in enumerate(about["attempts"], start=1)
-    ]
     no_features = notes.get("not_features", [])
     sentences = group_sentences(stored.classifier, stored.group_columns, no_features)
     return {
@@ -279,7 +310,7 @@ def _description_lines(about: dict[str, Any], stored: StoredModel) -> dict[str, 
         "weights": notes.get("weight") or "",
         "no features": ", ".join(no_features),
         "rule": about["rule"] or "",
-        "calibrated": "\n".join(attempts),
+        "calibrated": "\n".join(_attempt_lines(about["attempts"])),
         "versions": ", ".join(map(" ".join, about["versions"].items())),
     }
 

@@ -214,7 +214,12 @@ def decide(
         str, options.option("COL", "Column of ids: stable, and all different.", "--id")
     ],
     secret_env: Annotated[
-        str, options.option("VAR", "Environment variable that holds the secret.")
+        str,
+        options.option(
+            "VAR",
+            "Environment variable with a secret of at least 16 bytes, without which nobody can "
+            'foresee the draws. Make it once: export VAR="$(openssl rand -hex 16)", and keep it.',
+        ),
     ],
     out: options.OutFile,
     context: Annotated[

@@ -77,16 +77,27 @@ def read_objective(text: str | None) -> Any:
 def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
     """Return the texts of --limit as limits; an error quotes the text and says how to write it."""
     limits = []
+    faults = []
     for text in texts or []:
-        expression = _parse("--limit", text)
-        limit = expression.limit
-        if limit is None:
-            raise BadInput(
-                f"--limit: {text!r} has no bound; write, for instance, {text} "
-                f"{_bound_for(expression)}"
-            )
-        limits.append(limit)
+        try:
+            limits.append(_read_limit(text))
+        except BadInput as fault:
+            faults.append(str(fault))
+    if faults:
+        raise BadInput(". ".join(faults))
     return limits
+
+
+def _read_limit(text: str) -> rates.Limit:
+    """Return the text of a --limit as a limit."""
+    expression = _parse("--limit", text)
+    limit: rates.Limit | None = expression.limit
+    if limit is None:
+        raise BadInput(
+            f"--limit: {text!r} has no bound; write, for instance, {text} "
+            f"{_bound_for(expression)}"
+        )
+    return limit
 
 
 def _bound_for(expression: rates.Expression) -> str:
@@ -190,14 +201,22 @@ def in_table_terms(
     Raises
     ------
     BadInput
-        If a rate needs an absent column of groups, or is about a label that the table does not have.
+        If rates need absent columns of groups, or are about labels that the table does not have. The message
+        has all faults.
     """
     labels = {str(label): label for label in np.asarray(classes).tolist()}
-    in_terms = []
+    faults = []
     for goal in stated:
         expression = rates.as_expression(goal)
         if expression is not None:  # None: an objective by name
-            _check_divisions(expression.rate, columns, names_in_file)
+            faults += _faults_of_divisions(expression.rate, columns, names_in_file)
+            faults += _faults_of_label(expression, labels)
+    if faults:
+        raise BadInput(". ".join(dict.fromkeys(faults)))
+    in_terms = []
+    for goal in stated:
+        expression = rates.as_expression(goal)
+        if expression is not None:
             goal = _in_table_terms(expression, labels, costs)
         in_terms.append(goal)
     return in_terms
@@ -205,7 +224,6 @@ def in_table_terms(
 
 def _in_table_terms(expression: Any, labels: dict[str, Any], costs: CostTable | None) -> Any:
     """Return one rate or limit with the labels and groups of the table; ``labels`` are by their text."""
-    _check_label(expression, labels)
     rate = expression.rate
     changes: dict[str, Any] = {}
     if isinstance(rate.by, tuple):
@@ -226,13 +244,14 @@ def _in_table_terms(expression: Any, labels: dict[str, Any], costs: CostTable | 
     )
 
 
-def _check_divisions(
+def _faults_of_divisions(
     rate: Any, columns: Sequence[str], names_in_file: Callable[[], Sequence[str]] | None
-) -> None:
-    """Raise `BadInput` if a rate needs groups of a column that --group does not name."""
+) -> list[str]:
+    """Return a sentence for each column of groups that a rate needs, and --group does not name."""
+    faults = []
     for name in rate.by if isinstance(rate.by, tuple) else (rate.by,):
         if name in ("group", "cell") and not columns:
-            raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
+            faults.append(f"{rate!r} needs groups; name their column: --group COL")
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
             advice = did_you_mean(str(name), columns) or f"add --group {shell_word(name)}"
             if names_in_file is not None:
@@ -240,24 +259,25 @@ def _check_divisions(
                 if str(name) not in names:
                     has = columns_instead(names, [str(name)], "they have")
                     advice = f"the data have no such column; {has}"
-            raise BadInput(f"{rate!r} needs the groups of {name!r}; {advice}")
+            faults.append(f"{rate!r} needs the groups of {name!r}; {advice}")
+    return faults
 
 
-def _check_label(expression: Any, labels: dict[str, Any]) -> None:
-    """Raise `BadInput` if a rate or limit is about a label that is not in the table.
+def _faults_of_label(expression: Any, labels: dict[str, Any]) -> list[str]:
+    """Return a sentence on a rate or limit about a label that is not in the table; [] for others.
 
-    The message has the rate or limit with a label of the table.
+    The sentence has the rate or limit with a label of the table.
     """
     label = expression.rate.label
     if label is None or str(label) in labels or label in labels.values():
-        return
+        return []
     advice = f"{did_you_mean(str(label), labels)}the labels are {listed(list(labels))}"
     example = replace(expression.rate, label=list(labels.values())[-1])
     in_terms = expression.of_rate(example, lambda subgroup: subgroup)
-    raise BadInput(
+    return [
         f"{_text_of(expression)!r}: there is no label {str(label)!r}; {advice}; write, for "
         f"instance, {_text_of(in_terms)!r}"
-    )
+    ]
 
 
 def _text_of(expression: Any) -> str:

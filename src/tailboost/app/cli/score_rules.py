@@ -497,6 +497,11 @@ class StoredRule(StoredDocument):
     def read(cls, path: Path) -> Self:
         """Read a rule file."""
         content = read_document(path)
+        if {*content} == {"ledger"}:
+            raise BadInput(
+                f"{path}: it has failed attempts of a table of scores, and no rule; only inspect, "
+                "and --previous of calibrate, take it"
+            )
         if "labels" in content:
             raise BadInput(
                 f"{path}: the rule has several labels per row; only tune, predict, certify, "
