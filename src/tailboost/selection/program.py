@@ -594,7 +594,7 @@ def best_in_pool(
     numbers = np.array(among or range(len(pool.candidates)))
     counts = pool.all_counts[numbers]
     best = _best_number(program, counts, charge_of(solution))
-    value = float(program.evaluate(counts[best])[0]) * program.scale
+    value = program.value(counts[best])
     violations = program.violations(counts[best])
     bound = best_mixture.bound
     if violations.max(initial=0.0) <= SLIGHT:
@@ -616,18 +616,8 @@ def _mixture_of(solution: Solution, pool: Pool) -> Best:
     used = np.flatnonzero(solution.weights > LEAST_WEIGHT)
     weights = solution.weights[used] / solution.weights[used].sum()
     counts = mixed(weights, pool.all_counts[used])
-    value = float(program.evaluate(counts)[0]) * program.scale
-    violations = program.violations(counts)
-    return Best(
-        numbers=used,
-        weights=weights,
-        counts=counts,
-        value=value,
-        bound=value,
-        violations=violations,
-        mixture_violations=violations,
-        solution=solution,
-    )
+    best = Best.from_weights(program, used, weights, counts)
+    return replace(best, mixture_violations=best.violations, solution=solution)
 
 
 def _best_number(program: Program, counts: Floats, charge: float) -> int:
