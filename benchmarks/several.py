@@ -121,7 +121,7 @@ def case(table: Table, most: dict[str, float], seed: int, size: int) -> dict[str
     for name in ("all tests", "smallest"):
         began = time.process_time()
         with patch.object(
-            JointPowerPath, "of_all", smallest if name == "smallest" else JointPowerPath.of_all
+            JointPowerPath, "joint_probits", smallest if name == "smallest" else JointPowerPath.joint_probits
         ):
             try:
                 rule = tb.calibrate(

