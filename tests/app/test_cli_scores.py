@@ -1060,7 +1060,7 @@ def test_calibrate_takes_a_table_of_scores_alone(files):
         "--selection-share", ".5", "--model", files / "b.json",
     )  # fmt: skip
     assert "--selection-share: the rule was selected on other rows, so all rows certify" in selected
-    strict = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .99")
+    strict = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .999")
     assert strict.exit_code == 1
     assert "not certified  " in strict.stderr
     record = files / "alone.csv.attempts.json"
@@ -1068,7 +1068,7 @@ def test_calibrate_takes_a_table_of_scores_alone(files):
     assert not (files / "c.json").exists()
     looser = *given[:-1], files / "d.json", "--target", "label", *limit
     assert "attempt 1 used 2,800" in refused(*looser)  # would be certified: see above
-    again = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .99")
+    again = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .999")
     assert again.exit_code == 1  # the same call is no further attempt
     assert len(json.loads(record.read_text())["ledger"]["attempts"]) == 1
     record.unlink()

@@ -225,6 +225,22 @@ def test_names_of_groups_and_other_groups_do_not_change_the_rule():
     np.testing.assert_array_equal(rules[0], rules[2])
 
 
+@pytest.mark.parametrize("names", [["no", "yes"], ["reject", "accept"], [2, 1]])
+def test_names_of_labels_do_not_change_the_rows_that_select(names):
+    """In the same order they change nothing; in another order, the fit has other folds of the same rows."""
+    T, y, g = Population().draw(900, np.random.default_rng(3))
+    answers, certifying = [], []
+    for named in (y, np.array(names)[y]):
+        label = named[y == 1][0]
+        scores = tb.Scores("s", label, kind="logit")
+        asked = {"limits": [f"gap(selected({label}, by=group)) <= .2"], "by_group": True}
+        certifying.append(selected_on_part(scores, Given(T, named, g), **asked)[1].X.index)
+        answers.append(tb.calibrate(scores, T, named, groups=g, **asked).predict(T, groups=g) == label)
+    np.testing.assert_array_equal(*certifying)
+    if names == ["no", "yes"]:
+        np.testing.assert_array_equal(*answers)
+
+
 def test_labels_of_the_selecting_rows_are_as_random_as_the_rows(monkeypatch):
     """A draw from each label would fix their number: `drawn_part` has no label, and its callers give none."""
     T, y, _ = Population().draw(300, np.random.default_rng(0))

@@ -332,3 +332,18 @@ def test_the_interval_of_eight_rows_of_four_persons_by_hand():
     assert share == 3 / 8
     assert low == pytest.approx(stats.beta.ppf(0.025, n * 3 / 8, n * 5 / 8 + 1), rel=1e-4)
     assert high == pytest.approx(stats.beta.ppf(0.975, n * 3 / 8 + 1, n * 5 / 8), rel=1e-4)
+
+
+@pytest.mark.parametrize("names", [["m", "f"], [9, 2]])
+def test_names_of_groups_do_not_change_the_vote_of_a_cluster(names):
+    """Each cluster has one random row in each group: other names draw the same rows."""
+    rng = np.random.default_rng(0)
+    group, homes, y = rng.integers(2, size=900), rng.integers(300, size=900), rng.integers(2, size=900)
+    answers = np.where(rng.random(900) < 0.2, 1 - y, y)
+    found = []
+    for named in (group, np.array(names)[group]):
+        given = {"groups": named, "clusters": homes}
+        certificate = tb.certify(answers, None, y, rates=["selected(1, by=group)", "error"], **given)
+        losses = tb.certify_losses(answers != y, **given)
+        found.append(sorted((b.n, b.lower, b.upper) for b in (*certificate.bounds, *losses.bounds)))
+    assert found[0] == found[1]

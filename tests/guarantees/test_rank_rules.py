@@ -381,6 +381,29 @@ def test_a_rule_that_draws_is_refused_if_its_estimate_is_beyond_the_limit():
         tb.calibrate(tb.Scores("s", 1), T, y, groups=g, limits=limits, by_group=True, randomized=True)
 
 
+def test_draws_depend_neither_on_the_order_of_the_selection_data_nor_on_the_numbers_of_groups():
+    rng = np.random.default_rng(0)
+    chance = rng.integers(1, 6, 300) / 6  # also the score: rows with equal scores have equal losses
+    selection = ScoredRows(chance, rng.integers(2, size=300), np.column_stack([chance, 1 - chance]))
+    fresh = ScoredRows(chance[:200], selection.place[:200], selection.losses[:200])
+    numbers, order = rng.random(200), rng.permutation(300)
+    breaks = TieBreaks.from_rows(fresh, selection, numbers)
+    shuffled = ScoredRows(chance[order], selection.place[order], selection.losses[order])
+    other = TieBreaks.from_rows(fresh, shuffled, numbers)
+    assert other.rows.scores == pytest.approx(breaks.rows.scores)
+    for place in (0, 1):
+        found = [np.sort(each.selection.scores[each.selection.part(place)]) for each in (breaks, other)]
+        np.testing.assert_array_equal(*found)
+    swapped = [ScoredRows(rows.scores, 1 - rows.place, rows.losses) for rows in (fresh, selection)]
+    mirrored = TieBreaks.from_rows(*swapped, numbers)
+    for k in (0, 1):
+        orders = [
+            np.argsort(np.r_[each.rows.scores[fresh.place == k], each.selection.scores[selection.place == k]])
+            for each in (breaks, mirrored)
+        ]
+        np.testing.assert_array_equal(*orders)
+
+
 # -- close scores and refusals -----------------------------------------------------------------------------
 
 

@@ -74,7 +74,13 @@ from tailboost.learners.scores import (
 )
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
-from tailboost.rows.fingerprints import EqualRows, hash_rows, hashes_of_pairs, random_numbers
+from tailboost.rows.fingerprints import (
+    EqualRows,
+    hash_rows,
+    hashes_of_pairs,
+    numbered_by_rows,
+    random_numbers,
+)
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.persons import refuse_persons
@@ -741,7 +747,8 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
 def contents_of(X: Table, labels: Labels) -> Hashes:
     """Return a hash of each row with its label, shape (n,), for `random_places`.
 
-    The hash of a row depends neither on the order of the rows nor on the order of the columns.
+    The hash of a row depends neither on the order of the rows nor on the order of the columns. A class is
+    known by its rows, so the labels may have any names.
 
     Parameters
     ----------
@@ -755,8 +762,10 @@ def contents_of(X: Table, labels: Labels) -> Hashes:
         X = np.asarray(X)[:, None]
     if hasattr(X, "columns"):
         X = as_table(X, sorted_names(list(X.columns)))
-    # Labels have another seed, so equal values of a label and of X have different hashes.
-    contents: Hashes = hash_rows(X) + hash_rows(labels[:, None], seed=1)
+    contents: Hashes = hash_rows(X)
+    class_number = numbered_by_rows(distinct_and_places(labels)[1], contents)
+    # Numbers of classes have another seed, so equal values of a number and of X have different hashes.
+    contents += hash_rows(class_number[:, None], seed=1)
     return contents
 
 

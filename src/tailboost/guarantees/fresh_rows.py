@@ -54,6 +54,7 @@ from tailboost.rows.fingerprints import (
     further_rows,
     hash_rows,
     nth_of_kind,
+    numbered_by_rows,
     random_numbers,
 )
 from tailboost.rows.given import Given, refuse
@@ -228,7 +229,7 @@ class FreshRows:
         content = self.hashes
         if content is None:
             content = hash_rows(np.reshape(self.answered.actions, (len(self), -1)))
-        stratum = self.answered.stratum
+        stratum = numbered_by_rows(self.answered.stratum, content)
         if self.clusters is not None:
             return random_numbers(content, stratum, clusters=self.clusters)
         no_cluster = np.zeros(len(self), dtype=np.intp)

@@ -23,7 +23,7 @@ from tailboost.guarantees.fresh_rows import one_vote
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, mean_bound
 from tailboost.rates import Sample
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
-from tailboost.rows.fingerprints import hash_rows, random_numbers
+from tailboost.rows.fingerprints import hash_rows, numbered_by_rows, random_numbers
 from tailboost.solvers import cvar, worst_case_weights
 
 BAND = "Kolmogorov–Smirnov band"
@@ -195,7 +195,9 @@ def _samples(losses: Floats, groups: Groups, clusters: Column) -> list[tuple[Kin
     if clusters is None:
         return samples
     cluster_of_row = numbered(clusters, "clusters", len(losses))
-    draws = random_numbers(hash_rows(losses[:, None]), group_number, clusters=cluster_of_row)
+    contents = hash_rows(losses[:, None])
+    group_number = numbered_by_rows(group_number, contents)
+    draws = random_numbers(contents, group_number, clusters=cluster_of_row)
     return [(kind, one_vote(sample, cluster_of_row, draws)) for kind, sample in samples]
 
 

@@ -60,7 +60,7 @@ from tailboost.guarantees.shares import (
 )
 from tailboost.rates import Limit
 from tailboost.rates.bounds import probability_within
-from tailboost.rows.fingerprints import random_numbers
+from tailboost.rows.fingerprints import hash_rows, numbered_by_rows, random_numbers
 from tailboost.selection.data import (
     BEYOND,
     COST_RESOLUTION,
@@ -78,7 +78,6 @@ REACHED = 0.995
 # Room in standard deviations, below which ranks are hopeless; ranks of two groups with 95 % need about 1.6.
 # In ten cases of benchmarks/power.py the same rules take half the seconds.
 HOPELESS_ROOM = 1.2
-SEED = 20261123  # of the random numbers of the selection data
 # Allowed probability of continuous scores too close for a threshold at the ranks of a group.
 TOO_CLOSE = 1e-4
 
@@ -622,14 +621,18 @@ class TieBreaks:
         """Return the order of fresh rows and selection data.
 
         ``numbers`` are the random numbers of the n fresh rows, shape (n,). The numbers of the selection data
-        are drawn with a fixed seed. ``place`` of the rows is the number of their threshold, as of a group.
+        depend on these data alone, not on their order. ``place`` of the rows is the number of their
+        threshold, as of a group.
         """
         # In all arrays the n fresh rows come first.
         n = len(rows.scores)
         ties = _numbered_ties(
             np.r_[rows.scores, selection.scores], np.r_[rows.place, selection.place]
         )
-        selection_numbers = np.random.default_rng(SEED).random(len(selection.scores))
+        contents = hash_rows(np.column_stack([selection.scores, selection.losses]))
+        selection_numbers = random_numbers(
+            contents, numbered_by_rows(selection.place, contents)
+        )
         by_tie_and_number = np.lexsort((np.r_[numbers, selection_numbers], ties))
         positions = np.empty(len(ties))
         # All positions lie between the thresholds ±BEYOND, where all rows have one answer.

@@ -288,6 +288,20 @@ def digest_of_rule(rule: Any, columns: Sequence[Any] = ()) -> str:
 # -- draws and fingerprints ---------------------------------------------------------------------------------
 
 
+def numbered_by_rows(kind: Ints, contents: Hashes) -> Ints:
+    """Return the number of each row's kind, the most frequent kind first, shape (n,).
+
+    Kinds, such as classes, are known by their rows, so their names and old numbers have no effect. The sum of
+    the rows' ``contents`` orders kinds with equally many rows; if it is equal too, they keep their order.
+    """
+    n_rows = np.bincount(kind)
+    sums = np.zeros(len(n_rows), dtype=np.uint64)
+    np.add.at(sums, kind, contents)
+    number = np.empty(len(n_rows), dtype=np.intp)
+    number[np.lexsort((sums, -n_rows))] = np.arange(len(n_rows))
+    return number[kind]
+
+
 def random_numbers(*parts: NDArray[Any], clusters: Ints | None = None) -> Floats:
     """Return an independent uniform random number for each row.
 
