@@ -396,16 +396,14 @@ def _hashes_with_labels(fresh: FreshRows) -> Hashes:
         texts.append(repr((label, by_column)))
 
     hashes_of_strata = hash_rows(np.array(texts, dtype=object)[:, None])
-    hashes = hash_rows(
-        np.column_stack([fresh.hashes, hashes_of_strata[fresh.answered.stratum]])
-    )
+    hashes = hashes_of_pairs(fresh.hashes, hashes_of_strata[fresh.answered.stratum])
     if fresh.clusters is None:
         return hashes
 
     # The sum of its rows' hashes identifies a cluster, whatever its name.
     hashes_of_clusters = np.zeros(int(fresh.clusters.max()) + 1, dtype=np.uint64)
     np.add.at(hashes_of_clusters, fresh.clusters, hashes)
-    return hash_rows(np.column_stack([hashes, hashes_of_clusters[fresh.clusters]]))
+    return hashes_of_pairs(hashes, hashes_of_clusters[fresh.clusters])
 
 
 def _mid_ranks(values: Floats) -> Floats:

@@ -914,9 +914,7 @@ class UsedRows:
             # The text of a label has the same hash for all types: 1 in one table may be "1" in another.
             names = np.array([str(label) for label in classes.tolist()], dtype=object)
             hash_of_class = hash_rows(names[:, None])
-            hashes_with_label = hash_rows(
-                np.column_stack([hashes_with_label, hash_of_class[y]])
-            )
+            hashes_with_label = hashes_of_pairs(hashes_with_label, hash_of_class[y])
         return cls(RowCounts.from_hashes(hashes), RowCounts.from_hashes(hashes_with_label), use)
 
     @classmethod

@@ -342,10 +342,13 @@ class ThresholdRule(StoredRule):
         numbers = np.empty(len(scores), dtype=np.intp)
         for group_number, band in enumerate(self.bands):
             rows = np.flatnonzero(place == group_number)
+            scores_of_group = scores[rows]
+            band_of_row = np.zeros(len(rows), dtype=np.intp)
             thresholds = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
+            for threshold in thresholds:  # few: counting takes less time than a search
+                band_of_row += scores_of_group >= threshold
             actions = np.array([number_of_action[action] for _, action in band], dtype=np.intp)
-            bands_of_rows = np.searchsorted(thresholds, scores[rows], side="right")
-            numbers[rows] = actions[bands_of_rows]
+            numbers[rows] = actions[band_of_row]
         return numbers
 
     def margin(self, score: Any, groups: Groups = None) -> Floats:
