@@ -159,3 +159,14 @@ def test_the_least_fraction_of_classes_is_named(n_classes, least):
         tb.published.worst_class_boost("tree", theta=0.1, p=0.501).fit(X, y)
     clf = tb.published.worst_class_boost("tree", theta=0.1, p=least, n_estimators=1).fit(X, y)
     assert clf.gamma_ > 0
+
+
+def test_a_batch_given_twice_and_a_model_in_the_place_of_a_table_have_a_cure(files):
+    done(*tuned(files, "--score", "risk_id", "--positive", "1", "--limit", "miss(1) <= 60%"))
+    rule, fresh = files / "rule.json", files / "fresh.csv"
+    done("monitor", rule, fresh)
+    assert "give other rows another name (--batch)" in refused("monitor", rule, fresh)
+    assert "the table stands last" in refused("certify", rule, rule)
+    line = refused("card", rule, fresh, "--monitor", files / "absent.json")
+    assert "`tailboost monitor` writes it" in line
+    assert (files / "rule.monitor.json").exists()

@@ -110,6 +110,11 @@ def read_raw(
         if path.is_dir():
             fault = "is a folder"
         raise ValueError(f"{str(path)!r} {fault}; a file is needed")
+    if path.suffix in (".model", ".json"):
+        raise ValueError(
+            f"{str(path)!r} is no table: of a model file or rule file and a table the table "
+            "stands last"
+        )
     if suffix is None:
         raise ValueError(
             f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}: give a file "

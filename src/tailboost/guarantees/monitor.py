@@ -399,7 +399,8 @@ class Monitor:
         is_first_look = name not in earlier_names
         if not is_first_look and name not in self.waiting:
             raise ValueError(
-                f"batch {name!r} was given before, and none of its rows waits for its label"
+                f"batch {name!r} was given before, and none of its rows waits for its label; give "
+                f"other rows another name ({as_typed('name=', '--batch')})"
             )
         return name, is_first_look
 

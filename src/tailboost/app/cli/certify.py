@@ -712,7 +712,10 @@ def card(
     model_monitor = None
     if monitor is not None:
         if not monitor.exists():
-            raise BadInput(f"--monitor: there is no file {str(monitor)!r}")
+            raise BadInput(
+                f"--monitor: there is no file {str(monitor)!r}; `tailboost monitor` writes it, "
+                "by default as MODEL.monitor.json"
+            )
         _, model_monitor = read_state(monitor, stored_model, "--monitor")
     classifier = stored_model.classifier
     reading = Reading("measure", columns, cluster)
