@@ -269,7 +269,8 @@ class Fold:
     def stages(self, grow: bool) -> Iterator[Ints]:
         """Yield class numbers for the m rows of the fold after each stage of growth, shape (m,).
 
-        Without growth there is one stage, the whole model.
+        A stage is the model with its first trees. Without growth there is one, the whole model: its outputs
+        are class numbers, or probabilities by class with an `Accumulating` session.
         """
         session = self.learner.session
         if grow:

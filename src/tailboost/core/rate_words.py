@@ -58,9 +58,11 @@ def estimate_words(
     beside: float | None = None,
     in_percent: bool = False,
 ) -> str:
-    """Return an estimate from rows; a dash for None.
+    """Return an estimate from rows as text; a dash for None or NaN.
 
-    Its rounding is smaller than its distance to a limit beside it.
+    A rate has as many digits as its rows support, and more where fewer would print it at or beyond a limit
+    that it keeps, or the reverse: .3004 beside a limit of .3 is not printed as .3. A value above 1, such as a
+    cost, has four digits.
 
     Parameters
     ----------
@@ -79,7 +81,7 @@ def estimate_words(
         return f"{value:.4g}"
     digits = _least_digits(n_rows)
     if beside is not None and abs(value - beside) > 10.0**-MOST_DIGITS:
-        distance = abs(value - beside) * (1 - 1e-9)
+        distance = abs(value - beside) * (1 - 1e-9)  # a rounding to the limit itself is too far
         while digits < MOST_DIGITS and abs(round(value, digits) - value) >= distance:
             digits += 1
     return fixed_words(value, digits, in_percent)

@@ -325,23 +325,25 @@ def largest_rate(n: float, bound: float, ratio: float, level: float, probit: flo
     bound : float
         The tested bound on the error rate.
     ratio : float
-        Fresh rows by selection rows.
+        Number of fresh rows for each selection row.
     level : float
-        Of the exact test.
+        Level of the exact test.
     probit : float
-        Of the predicted probability of passing, with the noise of both tables.
+        Normal quantile of the predicted probability of passing: 0 for one half, positive for more.
     """
     n_fresh = int(ratio * n)
     largest_count = most_reached(n_fresh, bound, level)
-    if largest_count < 0:
+    if largest_count < 0:  # no count passes
         return 0.0
 
-    # The count is at the probit for the rate r that solves
+    # The predicted count has mean n_fresh r and, with the noise of both tables, variance
+    # n_fresh (1 + ratio) r (1 - r). It is at the probit for the rate r that solves
     # (largest_count + 1/2 - n_fresh r)² = probit² n_fresh (1 + ratio) r (1 - r).
-    count = largest_count + 0.5
+    count = largest_count + 0.5  # correction for continuity
     noise = probit**2 * n_fresh * (1.0 + ratio)
     roots = np.roots([n_fresh**2 + noise, -(2.0 * count * n_fresh + noise), count**2]).real
 
-    # Below the count for a probable pass, above it for an improbable one.
+    # The square holds for both signs of the probit: the smaller rate passes with a probability of at
+    # least one half, the larger one with less.
     rate = roots.min() if probit >= 0 else roots.max()
     return float(np.clip(rate, 0.0, 1.0))

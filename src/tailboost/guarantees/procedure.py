@@ -374,7 +374,8 @@ def what_is_tested(model: Model, fresh: FreshRows, arguments: str) -> Iterator[b
     # By part of the rows, then by candidate.
     values_by_part = [classifier.tested_values(part) for part in fresh.opened]
     values = [np.concatenate(parts) for parts in zip(*values_by_part, strict=True)]
-    # From ½ to 1½, by hashes of 64 bits.
+    # A sum over rows has no order, and rounded it has no rounding errors. A weight of each row, from ½ to
+    # 1½ by a hash of 64 bits, tells which row has which value.
     seeds = np.arange(1, SUMS + 1, dtype=np.uint64)
     weights = 0.5 + hashes_of_pairs(rows, seeds[:, None]).astype(np.float64) * 2.0**-64
     sums = [_weighted_sums(column, weights) for column in (fresh.answered.actions, *values)]

@@ -245,7 +245,9 @@ class BinnedReader:
 
 
 def _categories(column: Any, name: Any) -> list[Any] | None:
-    """Return the sorted categories of a column of text or categories; None for numbers.
+    """Return the categories of a column of text, sorted, or of categories, in their order; None for numbers.
+
+    A column of dtype object with numbers only has numbers.
 
     Raises
     ------

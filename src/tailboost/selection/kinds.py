@@ -314,10 +314,10 @@ class Kinds:
         )
 
     def simplest(self, problem: Problem) -> tuple[ProbabilityEngine, Selected]:
-        """Return the engine of the simplest kind as good as any other for a problem, and its selected rule.
+        """Return the engine of the simplest or of the widest kind for a problem, and its selected rule.
 
-        A more complex kind is taken if it pays on held-out rows, see `Comparison.pays_beside`, or if no
-        simpler kind has a rule within the limits.
+        The widest kind is taken if it pays on held-out rows, see `Comparison.pays_beside`, or if the
+        simplest one has no rule within the limits.
 
         Raises
         ------

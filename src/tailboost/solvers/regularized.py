@@ -220,9 +220,27 @@ def newton(
 ) -> NewtonResult:
     """Minimise F over the simplex from ``start`` to a duality gap of ``tol``, or as far as possible.
 
-    ``respond`` returns the best weights for losses, shape (n,). ``combined`` are the losses of ``start``,
-    computed if None. ``fixed`` are the expected losses of units with fixed weights, shape (T,). A gap of
-    ``relative_gap`` of R(w) is also accepted.
+    F(λ) is the largest value over weights w of ⟨w, loss of the mixture λ⟩ less the penalty R(w). The best
+    iterate is returned, because a step near the optimum can be worse by rounding.
+
+    Parameters
+    ----------
+    losses : PackedLosses
+        Losses of T units on n rows.
+    respond : callable
+        Returns the best weights w for losses of shape (n,).
+    start : ndarray of shape (T,)
+        Mixture weights λ to begin with.
+    tol : float
+        Largest duality gap to reach.
+    combined : ndarray of shape (n,), optional
+        Losses of the mixture ``start``; computed by default.
+    fixed : ndarray of shape (T,) or float, default=0
+        Expected losses on units with fixed weights, added to those under w.
+    relative_gap : float, default=0
+        A gap of this part of R(w) is also accepted.
+    max_iter : int, default=60
+        Largest number of steps.
     """
     lam = start
     if combined is None:
@@ -237,13 +255,13 @@ def newton(
         if gap <= max(tol, relative_gap * response.penalty) or iteration == max_iter:
             break
         hessian = losses.covariance(response.d)
-        # The accuracy of the step rises with that of the solution.
+        # Newton's method doubles the digits only if each step is solved about as exactly.
         accuracy = min(1e-3 * gap, 1e-4 * gap**2 + 1e-15)
         target = simplex_qp(g, hessian, lam, accuracy)
         target_losses = losses.combine(target)
         fixed_slope = float(np.sum(fixed * (target - lam)))
         step, response = _line_search(respond, response, combined, target_losses, fixed_slope)
-        if step == 0.0:
+        if step == 0.0:  # no descent beyond rounding
             break
         if step == 1.0:
             lam = target

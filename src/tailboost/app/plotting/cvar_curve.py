@@ -222,8 +222,13 @@ def _reweighted_cvar(
     mixture_weights: Floats,
     sample_weight: ArrayLike | None,
 ) -> list[float]:
-    """Return the CVaR at each α of the mixture with the weights for this α, shape (m, candidates)."""
-    losses = np.zeros((mixture_weights.shape[1], len(y)))
+    """Return the CVaR of the errors at each of m tail masses α, each with mixture weights of its own.
+
+    ``mixture_weights`` has the shape (m, candidates).
+    """
+    losses = np.zeros(
+        (mixture_weights.shape[1], len(y))
+    )  # stays 0 for a candidate without weight
     has_weight = mixture_weights.any(axis=0)  # at some α
     for j in np.flatnonzero(has_weight):
         losses[j] = classifier.predict_with(X, np.full(len(y), j)) != y

@@ -239,8 +239,20 @@ class ComparisonTable:
         place: float,
         n_compared: int,
     ) -> Difference:
-        """Return the difference of a worst error at a place of our trade-off, one of ``n_compared``."""
-        points = self.curve(ours, worst)
+        """Return the difference of worst errors of our method and a baseline at equal overall error.
+
+        Parameters
+        ----------
+        worst : str
+            Key of the worst error, of a class or of a group.
+        ours, baseline : ComparedMethod
+            The methods.
+        place : float
+            Place on our trade-off: 1.5 is in the middle between its second and its third point.
+        n_compared : int
+            Number of comparisons that hold together.
+        """
+        points = self.curve(ours, worst)  # one point for a method without a trade-off
 
         def at_place(values: Sequence[float]) -> float:
             return float(np.interp(place, range(len(values)), values))
@@ -250,15 +262,11 @@ class ComparisonTable:
             our_points = [our_record] if len(points) == 1 else our_record["tradeoff"]
             worst_on_split = at_place([point[worst] for point in our_points])
             on_splits.append(worst_on_split - baseline_record[worst])
-        return Difference(
-            ours,
-            baseline,
-            tuple(
-                at_place([point[key]["mean"] for point in points]) for key in ("error", worst)
-            ),
-            tuple(figure_of(baseline, key)["mean"] for key in ("error", worst)),
-            self._interval_of(on_splits, worst, n_compared),
-        )
+        keys = ("error", worst)
+        our_means = tuple(at_place([point[key]["mean"] for point in points]) for key in keys)
+        baseline_means = tuple(figure_of(baseline, key)["mean"] for key in keys)
+        interval = self._interval_of(on_splits, worst, n_compared)
+        return Difference(ours, baseline, our_means, baseline_means, interval)
 
     def _interval_of(
         self, on_splits: Sequence[float], worst: str, n_compared: int
