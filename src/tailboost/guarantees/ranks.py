@@ -24,6 +24,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import maximum_filter1d
 from scipy.special import ndtri
 
 from tailboost.core.array_types import Floats, Ints
@@ -72,8 +73,8 @@ from tailboost.selection.data import (
 # which the rates of the groups may differ on the selection data.
 RATES = 125
 ROOM = (0.0, 0.2, 0.4, 0.6, 0.8)
-# Fraction of the ranks with a threshold between different scores nearby; at the others there is no
-# certificate.
+# Probability that a threshold between different scores is as near to a rank as the selection data say;
+# otherwise there is no certificate.
 REACHED = 0.995
 # Room in standard deviations, below which ranks are hopeless; ranks of two groups with 95 % need about 1.6.
 # In ten cases of benchmarks/power.py the same rules take half the seconds.
@@ -110,7 +111,41 @@ def ranks_of_comparison(
 ) -> Ints | None:
     """Return the least and the largest number of rows of each share with the counted answer, shape (m, 2).
 
-    None if no numbers certify the limit. The numbers depend on the selection data alone.
+    The numbers of `ranges_by_loss` that certify the limit, with the least loss. None if there are none. They
+    depend on the selection data alone, and the probability is exact for every range. So the certificate holds
+    for any widths: with one that is too small, `at_ranks` finds no threshold, and nothing is certified.
+
+    Parameters
+    ----------
+    limit, sizes, selection, shares, ordered
+        As in `ranges_by_loss`.
+    level : float
+        Allowed probability of breaking the limit.
+    """
+    factor, gap = limit.pair
+    for ranges in ranges_by_loss(limit, sizes, selection, shares, ordered=ordered):
+        least, most = ranges.T
+        if _is_hopeless(limit, least, most, np.array(sizes)):
+            continue
+        probability = probability_within(
+            least.tolist(), most.tolist(), sizes, factor=factor, gap=gap
+        )
+        if probability >= 1.0 - level:
+            return ranges
+    return None
+
+
+def ranges_by_loss(
+    limit: Limit,
+    sizes: Sequence[int],
+    selection: ScoredRows,
+    shares: Sequence[Share],
+    *,
+    ordered: bool = False,
+) -> list[Ints]:
+    """Return ranges of numbers of rows of each share with the counted answer, the one of least loss first.
+
+    Each has the least and the largest number, shape (m, 2), around a rank with a threshold nearby.
 
     Parameters
     ----------
@@ -122,8 +157,6 @@ def ranks_of_comparison(
         The selection data with expected losses.
     shares : sequence of Share
         The shares with their rows among the selection data.
-    level : float
-        Allowed probability of breaking the limit.
     ordered : bool, default=False
         Whether random numbers order rows with equal scores: then all ranks have a threshold.
     """
@@ -131,26 +164,21 @@ def ranks_of_comparison(
     options = _ranks_by_loss(limit, sizes, by_share)
     # One answer to all rows keeps a comparison by construction, so only better rules are tried.
     constant_loss = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
-    distances = np.zeros(len(shares), dtype=np.intp)
+    distances = [np.zeros(n + 1, dtype=np.intp) for n in sizes]
     if not ordered:
-        distances += [
-            _distance(selection, share, n) for share, n in zip(shares, sizes, strict=True)
+        distances = [
+            _distances(selection, share, n) for share, n in zip(shares, sizes, strict=True)
         ]
-    factor, gap = limit.pair
-    # Each vector of ranks once, the one with the least loss first.
+    found = []
+    # Each vector of ranks once.
     for ranks in dict.fromkeys(ranks for loss, ranks in options if loss < constant_loss):
         if not any(ranks) or ranks == tuple(sizes):  # one answer to all rows
             continue
-        least = np.maximum(ranks - distances, 0)
-        most = np.minimum(ranks + distances, sizes)
-        if _is_hopeless(limit, least, most, np.array(sizes)):
-            continue
-        probability = probability_within(
-            least.tolist(), most.tolist(), sizes, factor=factor, gap=gap
-        )
-        if probability >= 1.0 - level:
-            return np.stack([least, most], axis=1)
-    return None
+        distance = np.array([at[rank] for at, rank in zip(distances, ranks, strict=True)])
+        least = np.maximum(ranks - distance, 0)
+        most = np.minimum(ranks + distance, sizes)
+        found.append(np.stack([least, most], axis=1))
+    return found
 
 
 def _ranks_by_loss(
@@ -200,30 +228,48 @@ def _is_hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
     return bool((rooms < HOPELESS_ROOM * deviations)[is_pair].any())
 
 
-def _distance(rows: ScoredRows, share: Share, n: int) -> int:
-    """Return the distance to the next threshold between different scores, in ranks of n fresh rows.
+def _distances(rows: ScoredRows, share: Share, n: int) -> Ints:
+    """Return the distance of each rank of n fresh rows to the next threshold, shape (n + 1,).
 
-    On the selection data ``rows``, `REACHED` of all ranks have a threshold within this distance. Among many
-    more fresh rows also continuous scores may be closer than `COST_RESOLUTION`. If almost all of them are,
-    the distance is n.
+    The threshold is between different scores. On the selection data ``rows``, all nearby ranks, or `REACHED`
+    of all ranks, have a threshold within this distance. So equal scores elsewhere do not count. Also
+    continuous scores may be too close for a threshold, see `_half_run`.
     """
     scores = np.sort(rows.scores[share.rows])
     n_selected = len(scores)
     _, n_above = possible_thresholds(scores)
     ranks_with_threshold = n_above[::-1]  # ascending
+    if share.answer == 0:
+        ranks_with_threshold = n_selected - n_above
     ranks = np.arange(n_selected + 1)
     next_threshold = np.searchsorted(ranks_with_threshold, ranks)
     to_next = ranks_with_threshold[next_threshold] - ranks
     to_previous = np.abs(ranks - ranks_with_threshold[np.maximum(next_threshold - 1, 0)])
     distances = np.minimum(to_next, to_previous)
-    of_ties = int(np.ceil(np.quantile(distances, REACHED) * max(1.0, n / n_selected)))
+    # The score at a rank of the fresh rows has a rank so near to it on the selection data, with the
+    # probability `REACHED`: the difference of two shares near 1/2 has the largest deviation.
+    deviation = np.sqrt(0.25 * n_selected * (1.0 + n_selected / n))
+    n_nearby = 1 + 2 * int(np.ceil(ndtri((1.0 + REACHED) / 2.0) * deviation))
+    nearby = maximum_filter1d(distances, n_nearby, mode="nearest")
+    selected_rank = np.round(np.linspace(0.0, n_selected, n + 1)).astype(np.intp)
+    distances_of_ties = np.minimum(nearby, np.quantile(distances, REACHED))[selected_rank]
+    of_ties = np.ceil(distances_of_ties * max(1.0, n / n_selected)).astype(np.intp)
+    return np.minimum(n, of_ties + _half_run(scores, n))
 
+
+def _half_run(scores: Floats, n: int) -> int:
+    """Return half the number of n fresh rows in a row that are too close for a threshold between them.
+
+    Among many more fresh rows also continuous scores may be closer than `COST_RESOLUTION`. If almost all of
+    them are, the number is n. ``scores`` are those of the selection data, ascending.
+    """
     # Spread of √n successive scores, if they are not all equal.
+    n_selected = len(scores)
     n_neighbours = max(1, int(np.sqrt(n_selected)))
     widths = scores[n_neighbours:] - scores[:-n_neighbours]
     widths = widths[widths > COST_RESOLUTION]
     if not len(widths):
-        return of_ties
+        return 0
 
     # Expected number of fresh rows within the resolution, and probability that the next row is
     # so close.
@@ -235,8 +281,7 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
         return n
     # A run of so many close rows has the probability `TOO_CLOSE`; the middle is half a run away.
     run_length = np.log(TOO_CLOSE) / np.log(chance_of_close)
-    of_close_scores = max(0, int(np.ceil((run_length - 1.0) / 2.0)))
-    return min(n, of_ties + of_close_scores)
+    return max(0, int(np.ceil((run_length - 1.0) / 2.0)))
 
 
 def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
@@ -582,12 +627,19 @@ class Ranks(Procedure):
 
     @property
     def are_wide(self) -> bool:
-        """Whether equal scores take more room around a rank than the tests of a threshold would need.
+        """Whether equal scores take more room around the best ranks than the tests of a threshold would need.
 
-        Tests of all pairs of groups need a margin of several standard deviations of a count.
+        Tests of all pairs of groups need a margin of several standard deviations of a count. The ranks of
+        least loss are judged, whether or not they certify the limit: others may lie apart from equal scores.
         """
-        least, most = self.rank_ranges.T
         sizes = np.array([len(share.rows) for share in self.shares])
+        least, most = ranges_by_loss(
+            self.limits[0],
+            sizes.tolist(),
+            self.ordered_selection,
+            self.selected_shares,
+            ordered=self.breaks is not None,
+        )[0].T
         rates = (least + most) / 2 / sizes
         n_pairs = len(sizes) * (len(sizes) - 1)
         n_deviations = -ndtri(self.level / n_pairs)
