@@ -26,15 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.guarantees.ranks import (
-    TieBreaks,
-    at_ranks,
-    counted_answer,
-    one_sided,
-    ranks_of,
-    ranks_of_comparison,
-    shares_of,
-)
+from tailboost.guarantees.one_sided import one_sided
+from tailboost.guarantees.ranks import TieBreaks, at_ranks, ranks_of_comparison
+from tailboost.guarantees.shares import counted_answer, ranks_of, shares_of
 from tailboost.guarantees.thresholds import ThresholdTests, limited_rates
 from tailboost.rates import error, false_alarm, gap, miss, precision, ratio, selected
 from tailboost.rates.strata import Strata
