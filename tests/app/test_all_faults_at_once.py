@@ -116,10 +116,11 @@ def test_failed_attempts_of_one_table_count_for_another(files):
     assert "no rule; only inspect, and --previous" in refused("certify", attempts, files / "fresh.csv")
 
     again = ("calibrate", files / "fresh.csv", *options, "--limit", "miss(1) <= 60%")
-    done(*again, "--previous", attempts)
-    with_previous = tb.load_rule(files / "c.json").certificate_
     done(*again)
     alone = tb.load_rule(files / "c.json").certificate_
+    (files / "fresh.csv.attempts.json").unlink()
+    done(*again, "--previous", attempts)
+    with_previous = tb.load_rule(files / "c.json").certificate_
     # The second attempt has a part of the level that the first one left.
     assert [len(alone.attempts), len(with_previous.attempts)] == [1, 2]
     assert with_previous.attempts[1].spent < alone.attempts[0].spent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -54,7 +55,12 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
 )
 from tailboost.core.long_work import telling
-from tailboost.core.spelling import as_typed, how_many, with_known_arguments
+from tailboost.core.spelling import (
+    as_typed,
+    how_many,
+    limits_as_typed,
+    with_known_arguments,
+)
 from tailboost.guarantees.calibration import (
     before_any_attempt,
     calibrate_selected,
@@ -73,9 +79,10 @@ from tailboost.learners.scores import (
     columns_of_scores,
 )
 from tailboost.rates import Answered, Limit, Strata
-from tailboost.rates.strata import names_in
+from tailboost.rates.strata import CELL, GROUP, names_in
 from tailboost.rows.fingerprints import (
     EqualRows,
+    digest,
     hash_rows,
     hashes_of_pairs,
     numbered_by_rows,
@@ -301,15 +308,18 @@ def calibrate(
                 **options,
             )
     with progress:
+        drawn: dict[str, float] = {}
         classifier, certifying = selected_on_part(
             model,
             arguments,
             max_error,
             limits=limits,
             selection_share=selection_share,
+            drawn=drawn,
             **params,
         )
-        return _certified_or_advised(classifier, certifying, max_error, options)
+        (share,) = drawn.values()
+        return _certified_or_advised(classifier, certifying, share, max_error, options)
 
 
 def _call_with_model_of(rule: Rule | ThresholdRule) -> str:
@@ -343,6 +353,7 @@ def _refuse_parameters_of_tune(
 def _certified_or_advised(
     classifier: RobustMixtureClassifier,
     certifying: Given,
+    share: float,
     max_error: Stated,
     options: dict[str, Any],
 ) -> Any:
@@ -356,6 +367,8 @@ def _certified_or_advised(
         The classifier with the selected rule.
     certifying : Given
         The rows that certify.
+    share : float
+        The fraction of the rows or clusters that selected.
     max_error : as in `calibrate`
         What is to be certified, beside the limits of the classifier.
     options : dict
@@ -366,7 +379,7 @@ def _certified_or_advised(
     except NotCertifiedError as error:
         if not error.advice:  # no attempt was made
             n_selecting = classifier.selection_.engine.outputs.rows.n_given
-            advice = f"{_to_select_again(n_selecting, n_rows_of(certifying.X))}."
+            advice = f"{to_select_again(n_selecting, n_rows_of(certifying.X), share)}."
             raise error.advised(advice) from None
         if classifier.records_.ledger.inner:
             raise
@@ -378,12 +391,16 @@ def _certified_or_advised(
         raise error.advised(advice) from None
 
 
-def _to_select_again(n_selecting: int, n_others: int) -> str:
-    """Return a sentence, without its full stop, on a batch that has selected and not certified."""
+def to_select_again(n_selecting: int, n_others: int, share: float) -> str:
+    """Return a sentence, without its full stop, on a batch that has selected and not certified.
+
+    ``share`` is the fraction of the rows or clusters that selected. The printed one draws them all.
+    """
+    enough = math.ceil(1e4 * share - 1e-6) / 1e4
     return (
         f"{n_selecting:,} of the {n_selecting + n_others:,} rows of this batch selected. They "
         "may not certify other limits: give "
-        f"{as_typed('selection_share=', '--selection-share')} as large as here, or larger"
+        f"{as_typed(f'selection_share={enough:g}', f'--selection-share {enough:g}')} or more"
     )
 
 
@@ -394,6 +411,7 @@ def selected_on_part(
     *,
     limits: Stated = None,
     selection_share: float | None = None,
+    drawn: dict[str, float] | None = None,
     **params: Any,
 ) -> tuple[RobustMixtureClassifier, Given]:
     """Return a model with a rule selected on a part of the rows, and the certifying rows.
@@ -411,12 +429,16 @@ def selected_on_part(
         What is to be certified.
     selection_share : float in (0, 1), optional
         The least fraction of the rows that select.
+    drawn : dict of str to float, optional
+        The fraction of the rows or clusters that selected in earlier calls, by `Batch.digest`. At least the
+        same ones select here. The fraction of this call is written into it.
 
     Raises
     ------
     ValueError, TypeError
         If an argument is not as described, or a part would be empty.
     """
+    drawn = {} if drawn is None else drawn
     target_limits = stated_limits(max_error, limits)
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
@@ -429,20 +451,25 @@ def selected_on_part(
     share = selection_share
     if share is None:
         share = default_share(target_limits, batch.strata, by_group=by_group)
+    share = max(share, drawn.get(batch.digest, 0.0))
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
     place = batch.random_places(seed)
 
     places_of_groups = [place_of_row for _, place_of_row in needed_groups.values()]
     while True:
         selects = drawn_part(place, share, needed=[batch.labels, *places_of_groups])
-        batch.refuse_one_sided(selects, needed_groups)
+        batch.refuse_one_sided(
+            selects, needed_groups, target_limits, reads_groups=by_group is not False
+        )
+        drawn[batch.digest] = float((place[selects].max() + 1) / (place.max() + 1))
         try:
             classifier = batch.tuned(selects, limits=target_limits, **params)
         except InfeasibleLimitsError as error:
             # Few rows may contradict limits by chance. The same rows select again, with further ones.
             if not error.lacks_rows or share >= LARGEST_SHARE:
                 n_selecting = int(selects.sum())
-                again = _to_select_again(n_selecting, len(selects) - n_selecting)
+                n_others = len(selects) - n_selecting
+                again = to_select_again(n_selecting, n_others, drawn[batch.digest])
                 error.args = (f"{error}. {again}",)
                 raise
             share = min(LARGEST_SHARE, 2.0 * share)
@@ -489,9 +516,9 @@ def certified_on_rest(
         f"{_assumed_of_equal_rows(classifier, rows.equal_rows)}."
     )
     if len(certificate.attempts) == 1 and not classifier.records_.ledger.inner:
-        note += (
-            f" Without {as_typed('previous=', '--previous')} no earlier call on these rows is known, "
-            "also none with other limits."
+        note += as_typed(
+            " Without previous= no earlier call on these rows is known, also none with other limits.",
+            " An earlier call on these rows is known if its file with the attempts was read.",
         )
     # The certificate has a copy of the classifier.
     certificate.model.records_ = calibrated.records_
@@ -594,6 +621,11 @@ class Batch:
         return cls(model, arguments, labels, scores, contents_of(scored, labels))
 
     @property
+    def digest(self) -> str:
+        """A digest of the rows with their labels, in any order."""
+        return digest(np.sort(self.contents).tobytes())
+
+    @property
     def strata(self) -> Strata:
         """The strata of the labels, without groups."""
         classes = distinct(self.labels)
@@ -632,20 +664,33 @@ class Batch:
         return random_places(self.contents, seed, clusters, ties)
 
     def refuse_one_sided(
-        self, selects: Mask, needed_groups: dict[Any, tuple[Labels, Ints]]
+        self,
+        selects: Mask,
+        needed_groups: dict[Any, tuple[Labels, Ints]],
+        limits: Sequence[Limit],
+        *,
+        reads_groups: bool,
     ) -> None:
-        """Raise ValueError if a label or needed group has rows in one part alone, or labels fit no score."""
+        """Raise ValueError if a label or needed group has rows in one part alone, or labels fit no score.
+
+        A rule that reads no groups needs no rows of a group that the ``limits`` leave out.
+        """
         _refuse_one_sided(
             as_typed("y_cal", "labels"), *distinct_and_places(self.labels), selects
         )
-        for column in needed_groups.values():
-            _refuse_one_sided("groups", *column, selects)
+        for name, column in needed_groups.items():
+            others = [limit for limit in limits if limit.compares or limit.rate.by != name]
+            reads_all = any(
+                not {name, GROUP, CELL}.isdisjoint(names_in(limit.rate.by)) for limit in others
+            )
+            may_leave_out = not reads_groups and not reads_all
+            _refuse_one_sided("groups", *column, selects, name, limits if may_leave_out else ())
         for score in self.scores:
             score.refuse_other_label(take(self.arguments.X, selects), self.labels[selects])
 
     def tuned(self, selects: Mask, **params: Any) -> RobustMixtureClassifier:
         """Return the result of `tune` on the selecting rows, without warnings about them."""
-        with warnings.catch_warnings(), selecting_from(len(selects)), before_any_attempt():
+        with warnings.catch_warnings(), selecting_from(len(selects)), before_any_attempt(""):
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
             return tune(
@@ -676,21 +721,33 @@ class Batch:
         return replace(arguments, **certifying)
 
 
-def _refuse_one_sided(name: str, names: Labels, place: Ints, selects: Mask) -> None:
+def _refuse_one_sided(
+    name: str,
+    names: Labels,
+    place: Ints,
+    selects: Mask,
+    column: Any = None,
+    limits: Sequence[Limit] = (),
+) -> None:
     """Raise ValueError if a label or group has rows in one part alone.
 
     ``names`` has all labels or groups, ``place`` those of the n rows as places among them. ``selects`` is a
-    mask of the selecting rows, shape (n,).
+    mask of the selecting rows, shape (n,). With ``limits``, a group of the ``column`` needs rows if one of
+    them names it, and the message has the limits without it.
     """
     n_rows = np.bincount(place, minlength=len(names))
+    bounds = [limit.bounds(names.tolist()) for limit in limits if limit.rate.by == column]
+    is_free = np.isnan(bounds).all(axis=0) if bounds else np.zeros(len(names), dtype=bool)
+    left_out: set[Any] = set()
     faults = []
     cures = []
     parts = ((selects, "select", "larger"), (~selects, "certify", "smaller"))
     for rows, purpose, cure in parts:
-        is_absent = np.bincount(place[rows], minlength=len(names)) == 0
+        is_absent = (np.bincount(place[rows], minlength=len(names)) == 0) & ~is_free
         absent = sorted(np.flatnonzero(is_absent).tolist(), key=lambda k: repr(names[k]))
         if not absent:
             continue
+        left_out.update(names[absent].tolist())
         sizes = [
             f"{names[k : k + 1].tolist()[0]!r} has {how_many(n_rows[k], 'row')}" for k in absent
         ]
@@ -708,6 +765,17 @@ def _refuse_one_sided(name: str, names: Labels, place: Ints, selects: Mask) -> N
         advice = cures[0]
     if name == "groups" and len(names) > MOST_NUMBERS and names.dtype.kind in "iuf":
         advice = "Make bands of these numbers first, as by pandas.cut"
+    elif bounds:
+        remaining = [
+            limit.all_but(left_out, names.tolist()) if limit.rate.by == column else [limit]
+            for limit in limits
+        ]
+        if all(remaining):
+            texts = [limit.text for (limit,) in remaining]
+            advice += (
+                f": {limits_as_typed(texts)}. Then the rule answers their rows too, and no limit "
+                "by group is about them"
+            )
     raise ValueError(
         f"{name}: {'; '.join(faults)}. No rule was tested, so no attempt is spent. {advice}"
     )

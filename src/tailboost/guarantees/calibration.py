@@ -137,19 +137,18 @@ ONLY_COUNTED = (
     "These rows were only counted and no limit was tested, so no attempt is spent: they can be "
     "used again."
 )
-ONLY_SELECTED = (
-    "No limit was tested on calibration rows, so no attempt is spent: they can be used again "
-    "with other limits"
-)
+ONLY_SELECTED = "No limit was tested on calibration rows, so no attempt is spent"
 
 
 @contextmanager
-def before_any_attempt() -> Iterator[None]:
-    """Add to the error for contradicting limits that no attempt is spent."""
+def before_any_attempt(
+    then: str = ": they can be used again with other limits",
+) -> Iterator[None]:
+    """Add to the error for contradicting limits that no attempt is spent, and what ``then`` may follow."""
     try:
         yield
     except InfeasibleLimitsError as error:
-        error.args = (f"{error}. {ONLY_SELECTED}",)
+        error.args = (f"{error}. {ONLY_SELECTED}{then}",)
         raise
 
 

@@ -484,7 +484,9 @@ class Summary(PrintedSummary):
         lines = []
         if self.certificate is None:
             if self.error_words:
-                lines.append(f"Overall error {self.error_words}.")
+                lines.append(
+                    f"Overall error {self.error_words}, on the rows that selected the rule."
+                )
             if self.rates is not None:
                 lines += self.rates.deferral
             lines.append(self.chances)

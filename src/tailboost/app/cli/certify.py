@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tailboost import NotCertifiedError, datasets
+from tailboost import InfeasibleLimitsError, NotCertifiedError, datasets
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
-from tailboost.app.cli.documents import attempts_file, ledger_in
+from tailboost.app.cli.documents import TableLedger, attempts_file
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import (
     FileLedger,
@@ -35,7 +35,6 @@ from tailboost.app.cli.rates import (
 from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.calibrating import certified_on_rest, own_answers, selected_on_part
 from tailboost.core.array_types import Model, Stated
-from tailboost.core.files import is_same_file
 from tailboost.core.long_work import doing
 from tailboost.core.spelling import shell_word
 from tailboost.guarantees.calibration import calibrate_selected
@@ -43,9 +42,8 @@ from tailboost.guarantees.stated import stated_by
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
-from tailboost.rows.ledger import Ledger, attempts_of
+from tailboost.rows.ledger import Ledger
 from tailboost.rows.persons import refuse_persons
-from tailboost.storage.rule_documents import text_of
 
 CALIBRATE_ADVICE = (
     "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
@@ -276,8 +274,9 @@ def calibrate(
     targets and limits of the fit. A model or score without a selected rule needs no other table: a random
     part of the rows selects. If no rule is certified, no file is written and the exit code is 1. The attempt
     is recorded in the file MODEL before the test, and in the new file. A later attempt counts all recorded
-    ones, and needs other rows. A table of scores records no attempt. Fresh rows of --unlabeled count in
-    limits that need no label, such as 'gap(selected(1, by=sex)) <= .05'; these alone need no DATA.
+    ones, and needs other rows. The attempts of a table of scores are in TABLE.attempts.json beside --out.
+    Fresh rows of --unlabeled count in limits that need no label, such as 'gap(selected(1, by=sex)) <= .05';
+    these alone need no DATA.
     """
     # With --score, the argument MODEL is the table of scores, which holds the fresh rows.
     if score and (data is not None or selection is not None or target is None):
@@ -552,15 +551,12 @@ def _to_certify(
 def _reporting_failure(recorded_in: Path, ledger: Any, *, is_of_table: bool) -> Iterator[None]:
     """End the command with exit code 1 if the calibration inside certifies nothing.
 
-    A line for each target and the attempts so far are printed. ``recorded_in`` is the file with the attempts.
-    It is written here for a table of scores (``is_of_table``), before anything is printed.
+    A line for each target and the attempts so far are printed. ``recorded_in`` is the file with the attempts,
+    of a table of scores if ``is_of_table``.
     """
     try:
         yield
     except NotCertifiedError as error:
-        if error.attempts and is_of_table:
-            content = text_of({"ledger": ledger.to_dict()})
-            shared.write_out(recorded_in, content, "--model")
         first_line, *lines = error.reason.split("\n")
         code = shared.fail(f"no model is written: {first_line}", 1)
         for line in lines:
@@ -568,8 +564,9 @@ def _reporting_failure(recorded_in: Path, ledger: Any, *, is_of_table: bool) -> 
         if error.attempts and is_of_table:
             shared.tell_aside(
                 "These rows cannot be used again, also not with other limits. Attempts recorded "
-                f"in {recorded_in}: {len(ledger.attempts)}. calibrate reads this file if DATA "
-                "and the folder of --model are the same; with another table, name it by --previous"
+                f"in {recorded_in}: {len(ledger.attempts)}. calibrate reads this file for a table "
+                "of the same name and --out in the same folder; for another table, name it by "
+                "--previous"
             )
         elif error.attempts:
             shared.tell_aside(
@@ -599,15 +596,12 @@ def _calibrate_scores(
     data = request.data
     assert data is not None  # the table of scores
     if not shared.is_rule_file(out):
-        raise BadInput("--model: with --score the file to write is a rule file (.json)")
-    failures = out.with_name(f"{data.name}.attempts.json")
-    shared.check_output("--model", out, failures, *request.files)
+        raise BadInput("--out: with --score the file to write is a rule file (.json)")
+    ledger = TableLedger.read(out.with_name(f"{data.name}.attempts.json"))
+    shared.check_output("--out", out, ledger.path, *request.files)
     where = str(data)
-    is_previous = request.previous is not None and is_same_file(request.previous, failures)
-    if failures.exists() and not is_previous:  # attempts that certified nothing from this table
-        earlier = (*attempts_of(test_arguments.get("previous")), *ledger_in(failures).attempts)
-        test_arguments["previous"] = Ledger(earlier)
-        where += f", with the attempts in {failures}"
+    if ledger.path.exists():
+        where += f", with the attempts in {ledger.path}"
     with shared.warnings_as_lines():
         selection, rows = stated.on(data, request.csv, positive)
         rows = replace(rows, cluster_column=request.cluster)
@@ -620,24 +614,38 @@ def _calibrate_scores(
                 rows.features, rows.y, rows.groups, clusters=rows.clusters, **other_rows
             )
             limits = list(selection.limits) or None
-            with doing("Selecting a rule"):
-                classifier, certifying = selected_on_part(
-                    selection.model,
-                    fresh_rows,
-                    max_error,
-                    limits=limits,
-                    selection_share=request.selection_share,
-                    **selection.goal,
-                )
+            try:
+                with doing("Selecting a rule"):
+                    classifier, certifying = selected_on_part(
+                        selection.model,
+                        fresh_rows,
+                        max_error,
+                        limits=limits,
+                        selection_share=request.selection_share,
+                        drawn=ledger.selecting,
+                        **selection.goal,
+                    )
+            except InfeasibleLimitsError:  # its estimates are of the selecting rows
+                ledger.write()
+                raise
+            classifier.records_ = replace(classifier.records_, ledger=ledger)
             with (
-                _reporting_failure(failures, classifier.records_.ledger, is_of_table=True),
+                _reporting_failure(ledger.path, ledger, is_of_table=True),
                 doing("Certifying it"),
             ):
                 certified_rule = certified_on_rest(
                     classifier, certifying, max_error, **test_arguments
                 )
+            certificate = certified_rule.certificate_
+            ledger.certified.add(certificate.attempts[-1].key)
+            ledger.write()
+    # Certified attempts on other rows are none of the rule's campaign.
+    certified_rule.records_ = replace(
+        certified_rule.records_, ledger=Ledger(certificate.attempts)
+    )
     shared.write_out(out, selection.document(certified_rule, calibrated=data.name))
-    tell_certificate(certified_rule.certificate_, request.details)
+    tell_certificate(certificate, request.details)
+    shared.say(f"Attempt recorded in {ledger.path}: other limits need other rows.")
     shared.say(f"Rule: {out}")
 
 

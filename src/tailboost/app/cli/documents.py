@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,14 @@ from tailboost.app.cli.shared import (
 )
 from tailboost.core.array_types import Table
 from tailboost.core.checks import first_of, reading
+from tailboost.core.exceptions import LeakageError
 from tailboost.core.files import write_output
 from tailboost.core.long_work import doing
 from tailboost.core.spelling import other_separator, warn_alike
 from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
-from tailboost.rows.fingerprints import digest
-from tailboost.rows.ledger import Ledger
+from tailboost.rows.fingerprints import EqualRows, digest
+from tailboost.rows.ledger import Attempt, Ledger
 from tailboost.storage.rule_documents import text_of
 from tailboost.storage.rule_files import KIND_OF_RULE_FILE
 
@@ -54,7 +55,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def ledger_in(path: Path) -> Ledger:
-    """Read the ledger of a rule file, or of the failed attempts with a table of scores."""
+    """Read the ledger of a rule file, or of a table of scores."""
     with bad_input(f"{path}: the ledger is damaged: "):
         try:
             return Ledger.from_dict(read_document(path)["ledger"])
@@ -64,9 +65,100 @@ def ledger_in(path: Path) -> Ledger:
 
 def attempts_file(path: Path) -> Ledger | None:
     """Return the ledger of a file with nothing else, as of a table of scores; None for another file."""
-    if not is_rule_file(path) or not path.exists() or {*read_document(path)} != {"ledger"}:
+    if not is_rule_file(path) or not path.exists() or not is_record(read_document(path)):
         return None
     return ledger_in(path)
+
+
+def is_record(document: Mapping[str, Any]) -> bool:
+    """Return whether a document is the record of a table of scores, see `TableLedger`."""
+    return "ledger" in document and {*document} <= {"ledger", "certified", "selecting"}
+
+
+@dataclass(eq=False)
+class TableLedger(Ledger):
+    """Ledger of the tables of one name, in a file beside their rules; written before each test.
+
+    An attempt that certified a rule ends its campaign. It counts for a table with some of its rows alone, so
+    new rows in a table of the same name are a new calibration.
+
+    Attributes
+    ----------
+    path : Path
+        The file. It may be absent before the first attempt.
+    certified : set of str
+        The keys of the attempts that certified a rule.
+    selecting : dict of str to float
+        The largest fraction of the rows that selected a rule, by a digest of the table.
+    """
+
+    path: Path = field(kw_only=True)
+    certified: set[str] = field(default_factory=set)
+    selecting: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> TableLedger:
+        """Read the file of a table; an absent one has no attempt."""
+        if not path.exists():
+            return cls(path=path)
+        attempts = ledger_in(path).attempts
+        document = read_document(path)
+        certified = {str(key) for key in document.get("certified", [])}
+        with bad_input(f"{path}: the selecting rows are damaged: "):
+            shares = dict(document.get("selecting", {}))
+            selecting = {str(table): float(share) for table, share in shares.items()}
+        return cls(attempts, path=path, certified=certified, selecting=selecting)
+
+    def record(
+        self,
+        attempt: Attempt,
+        earlier: Sequence[Attempt] = (),
+        *,
+        equal_rows: EqualRows = "copies",
+        attempts: int | None = None,
+    ) -> tuple[Attempt, ...]:
+        """Record an attempt in the file, see `Ledger.record`.
+
+        A recorded attempt that certified a rule on other rows does not count.
+        """
+        on_record = self.attempts
+        self.attempts = tuple(
+            each
+            for each in on_record
+            if each.key not in self.certified
+            or each.key == attempt.key
+            or attempt.rows.shared_with(each.rows, equal_rows)
+        )
+        try:
+            counted = super().record(attempt, earlier, equal_rows=equal_rows, attempts=attempts)
+        except LeakageError as error:
+            error.args = (f"{error}. On new rows, state all limits in one call",)
+            raise
+        finally:
+            known = {each.key for each in on_record}
+            new = [each for each in self.attempts if each.key not in known]
+            self.attempts = (*on_record, *new)
+        self.write()
+        return counted
+
+    def withdraw(self, attempt: Attempt) -> None:
+        """Take back a recorded attempt, see `Ledger.withdraw`."""
+        super().withdraw(attempt)
+        self.write()
+
+    def write(self) -> None:
+        """Write the file."""
+        content = self.to_dict()
+        write_output(
+            self.path,
+            text_of(
+                {
+                    "ledger": content,
+                    "certified": sorted(self.certified),
+                    "selecting": self.selecting,
+                }
+            ),
+        )
 
 
 def warn_if_left_out(path: Path, content: dict[str, Any], certificate: Any) -> None:

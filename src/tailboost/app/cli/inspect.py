@@ -183,14 +183,13 @@ def inspect_model(
 
 
 def _print_attempts(path: Path, ledger: Ledger, as_json: bool) -> None:
-    """Print the attempts in a file of failed calibrations of a table of scores."""
+    """Print the attempts in the file of a table of scores."""
     attempts = _attempts_of(ledger)
     if as_json:
         shared.tell_json({"file": str(path), "attempts": attempts})
         return
     shared.tell(
-        f"{path.name}: attempts of `tailboost calibrate --score` that certified nothing. It has no "
-        "rule."
+        f"{path.name}: attempts of `tailboost calibrate --score` with a table. It has no rule."
     )
     for line in _attempt_lines(attempts):
         shared.tell(line)

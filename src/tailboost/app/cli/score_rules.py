@@ -14,6 +14,7 @@ from tailboost import tune as tune_rule
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.documents import (
     StoredDocument,
+    is_record,
     read_document,
     score_rows,
     warn_if_left_out,
@@ -497,9 +498,9 @@ class StoredRule(StoredDocument):
     def read(cls, path: Path) -> Self:
         """Read a rule file."""
         content = read_document(path)
-        if {*content} == {"ledger"}:
+        if is_record(content):
             raise BadInput(
-                f"{path}: it has failed attempts of a table of scores, and no rule; only inspect, "
+                f"{path}: it has the attempts of a table of scores, and no rule; only inspect, "
                 "and --previous of calibrate, take it"
             )
         if "labels" in content:
