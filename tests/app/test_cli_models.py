@@ -413,6 +413,11 @@ class TestEvaluate:
             (lambda t: t.assign(outcome="maybe"), [], "'maybe'"),
             (lambda t: t.assign(outcome=t["outcome"].where(t.index > 3)), [], "4 missing values"),
             (lambda t: t, ["--group", "town"], "no column 'town'"),
+            (
+                lambda t: t.drop(columns="outcome"),
+                ["--group", "town", "--cluster", "who"],
+                "new.csv' has no column 'outcome', 'town', 'who'; it has",
+            ),
             (lambda t: t, ["--group", "person"], "100 different values"),
             (lambda t: t.head(0), [], "no rows"),
             (lambda t: t.drop(columns="x"), [], "missing column 'x'"),

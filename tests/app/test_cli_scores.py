@@ -1455,6 +1455,7 @@ def test_rows_without_score_are_named_as_in_the_file(tmp_path):
     line = refused(*given)
     assert "2 of 400 rows have no score 'p' (row 17, 350, counted from 0)" in line
     assert "--missing SCORE" in line
+    assert "The other" not in line
     done(*given, "--missing", "0", "--limit", "miss(1) <= 40%")
     line = refused("predict", tmp_path / "r.json", tmp_path / "s.csv", "--out", tmp_path / "r.json")
     assert "overwrite" in line
@@ -1563,3 +1564,32 @@ def test_a_deferred_row_has_no_distribution(tmp_path):
     assert answers["deferred"].any()
     for name in (name for name in answers if name.startswith("distribution_")):
         assert answers[name].isna().equals(answers["deferred"])
+
+
+def test_percent_with_rows_without_score_are_told_at_once_in_shell_and_python(tmp_path):
+    rng = np.random.default_rng(0)
+    score = np.round(100 * rng.random(400), 1)
+    frame = pd.DataFrame({"p": score, "y": (100 * rng.random(400) < score).astype(int)})
+    frame.loc[[17, 350], "p"] = np.nan
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    given = ["tune", tmp_path / "s.csv", "--score", "p", "--target", "y", "--out", tmp_path / "r.json"]
+    line = refused(*given)
+    largest = f"to {np.nanmax(frame.p):.4g} are no probabilities between 0 and 1"
+    for words in ("2 of 400 rows have no score 'p'", largest, "divide percent by 100", "--kind number"):
+        assert words in line
+    assert "is no number between 0 and 1; state --kind logit" in refused(*given, "--missing", 100)
+    done(*given, "--missing", 100, "--kind", "number", "--limit", "miss(1) <= 40%")
+    with pytest.raises(ValueError, match=rf"2 rows have no score .*{largest}.*kind='number'"):
+        tb.tune(tb.Scores("p", 1), frame[["p"]], frame.y)
+
+
+def test_a_column_of_dates_as_target_is_named_before_labels_of_limits(tmp_path):
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2026-01-01", periods=84).strftime("%Y-%m-%d")
+    frame = pd.DataFrame({"p": rng.random(400), "day": [*days, *rng.choice(days, 316)]})
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    given = ["tune", tmp_path / "s.csv", "--score", "p", "--target", "day", "--out", tmp_path / "r.json"]
+    for more in ([], ["--limit", "miss(1) <= .2"], ["--positive", "2026-01-01"]):
+        line = refused(*given, *more)
+        assert "--target: column 'day' has 84 different values (such as '2026-01-01')" in line
+        assert "there is no label" not in line

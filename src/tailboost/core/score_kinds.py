@@ -69,7 +69,8 @@ class ScoreKind:
         """Raise ValueError if the score of rows without one is not of this kind; None is no such score."""
         if missing is not None and not self.contains(missing):
             raise ValueError(
-                f"missing={missing!r} is no number between {self.lower:g} and {self.upper:g}"
+                f"missing={missing!r} is no number between {self.lower:g} and {self.upper:g}; "
+                f"{self._remedy_as_typed}"
             )
 
     def checked(self, scores: Column, owner: str, missing: float | None, remedy: str) -> Floats:
@@ -87,9 +88,11 @@ class ScoreKind:
         Raises
         ------
         ValueError
-            If scores are no numbers, are missing, or lie outside the range. The message names rows.
+            If scores are no numbers, are missing, or lie outside the range. The message names rows, and has
+            both faults.
         """
         values = _as_numbers(scores, owner)
+        faults = []
         is_missing_score = np.isnan(values)
         if missing is not None:
             values[is_missing_score] = missing
@@ -98,28 +101,43 @@ class ScoreKind:
             verb = "have"
             if len(rows_without_score) == 1:
                 verb = "has"
-            raise ValueError(
-                f"{owner}: {how_many(len(rows_without_score), 'row')} {verb} no score (row "
+            faults.append(
+                f"{how_many(len(rows_without_score), 'row')} {verb} no score (row "
                 f"{_shown(rows_without_score)}); drop them, or select a rule with "
                 f"{as_typed('tb.Scores(…, missing=SCORE)', 'tune --missing SCORE')}, the "
                 "score of such rows"
             )
-        rows_outside = _rows((values < self.least) | (values > self.most))
-        if rows_outside:
-            raise ValueError(
-                f"{owner}: values from {values.min():.4g} to {values.max():.4g} are no "
-                f"{self.plural} between {self.lower:g} and {self.upper:g} (row "
-                f"{_shown(rows_outside)}); {self._advice_outside(values, remedy)}"
-            )
+        outside = self.words_outside(values, remedy)
+        if outside:
+            faults.append(outside)
+        if faults:
+            raise ValueError(f"{owner}: {'. The other '.join(faults)}")
         return np.clip(values, self.lower, self.upper, out=values)
 
-    def _advice_outside(self, values: Floats, remedy: str) -> str:
+    def words_outside(self, values: Floats, remedy: str) -> str:
+        """Return a clause on values outside the range, with advice; empty without any. NaN is no value."""
+        rows_outside = _rows((values < self.least) | (values > self.most))
+        if not rows_outside:
+            return ""
+        return (
+            f"values from {np.nanmin(values):.4g} to {np.nanmax(values):.4g} are no "
+            f"{self.plural} between {self.lower:g} and {self.upper:g} (row "
+            f"{_shown(rows_outside)}); {self._advice_outside(values, remedy)}"
+        )
+
+    @property
+    def _remedy_as_typed(self) -> str:
+        """The advice about other numbers, with options in a shell."""
+        return re.sub(r"kind='(\w+)'", as_typed(r"kind='\1'", r"--kind \1"), self.remedy)
+
+    def _advice_outside(self, all_values: Floats, remedy: str) -> str:
         """Return the advice about values outside the range: they may be percent, or grades."""
+        values = all_values[~np.isnan(all_values)]
         are_percent = values.min() >= 0 and 1 < values.max() <= 100
         percent = "divide percent by 100"
         is_stated = remedy == self.remedy  # by the argument of this kind
         if is_stated:
-            remedy = re.sub(r"kind='(\w+)'", as_typed(r"kind='\1'", r"--kind \1"), remedy)
+            remedy = self._remedy_as_typed
         if self.name != "probability" or not are_percent:
             return remedy
         if not is_stated:

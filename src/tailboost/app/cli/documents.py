@@ -14,7 +14,7 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 
 from tailboost import datasets
-from tailboost.app.cli.models import NewRows, StoredModel, columns_instead
+from tailboost.app.cli.models import NewRows, StoredModel, refuse_absent
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import (
     BadInput,
@@ -29,7 +29,8 @@ from tailboost.core.checks import first_of, reading
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.files import write_output
 from tailboost.core.long_work import doing
-from tailboost.core.spelling import other_separator, warn_alike
+from tailboost.core.score_kinds import ScoreKind, score_kind
+from tailboost.core.spelling import warn_alike
 from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.rows.fingerprints import EqualRows, digest
@@ -193,6 +194,7 @@ def score_rows(
     csv: CsvFormat,
     score: Sequence[str],
     *,
+    kind: str,
     missing: float | None,
     target: str | None = None,
     columns: Sequence[str] = (),
@@ -201,7 +203,8 @@ def score_rows(
 ) -> NewRows:
     """Read a file of scores, with labels of their type. Errors name the file, the column and the row.
 
-    Rows without a score are refused unless ``missing`` is a number. ``read_by_rule`` are the columns that a
+    Rows without a score are refused unless ``missing`` is a number; then the message also has scores that are
+    not of the ``kind``. ``read_by_rule`` are the columns that a
     stored rule reads; other columns are named by options.
     """
     with bad_input(), doing(f"Reading {data.name}"):
@@ -215,7 +218,7 @@ def score_rows(
         "--group": columns,
         "--target": [target],
     }
-    _refuse_absent(needed, table, data, read_by_rule)
+    refuse_absent(needed, table, data, read_by_rule)
     for name in score:
         if is_bool_dtype(table[name].dtype):  # of a Parquet file
             raise BadInput(
@@ -225,7 +228,7 @@ def score_rows(
         {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
     )
     if missing is None:
-        _refuse_missing_scores(features, data)
+        _refuse_missing_scores(features, data, score_kind(kind))
     rows = NewRows(table, features, data, columns, by_group=by_group)
     if target is None:
         return rows
@@ -235,42 +238,21 @@ def score_rows(
     return replace(rows, y=labels)
 
 
-def _refuse_absent(
-    needed: Mapping[str, Sequence[str | None]],
-    table: Table,
-    data: Path,
-    read_by_rule: Sequence[str],
-) -> None:
-    """Raise `BadInput` with all needed columns, by option, that the table of a file ``data`` lacks."""
-    absent: dict[str, str] = {}
-    for option, names in needed.items():
-        for name in names:
-            if name is not None and name not in table:
-                absent.setdefault(name, option)
-    if not absent:
-        return
-    fault = f"{str(data)!r} has no column {', '.join(map(repr, absent))}"
-    advice = columns_instead(list(table), [*absent], "it has", table)
-    if {*absent} <= {*read_by_rule}:
-        fault += ", which the rule or its limits read"
-        if not other_separator(list(table)):
-            advice += "; if a column has another name there, rename it in the file"
-        raise BadInput(f"{fault}; {advice}")
-    options = ", ".join(dict.fromkeys(absent.values()))
-    raise BadInput(f"{options}: {fault}; {advice}")
-
-
-def _refuse_missing_scores(features: Table, data: Path) -> None:
-    """Raise `BadInput` with the first rows of a file ``data`` without a score."""
+def _refuse_missing_scores(features: Table, data: Path, kind: ScoreKind) -> None:
+    """Raise `BadInput` with the first rows of a file ``data`` without a score, and scores of another kind."""
     for name, scores in features.items():
         rows_without = np.flatnonzero(scores.isna())
         if not len(rows_without):
             continue
-        raise BadInput(
+        fault = (
             f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score "
             f"{name!r} ({first_of(rows_without)}); drop them, or select the rule with "
             "--missing SCORE, the score of such rows"
         )
+        outside = kind.words_outside(scores.to_numpy(), kind.remedy)
+        if outside:
+            fault += f". The other {outside}; then SCORE is such a number too"
+        raise BadInput(fault)
 
 
 def typed_labels(column: Any, *, is_text: bool) -> Any:

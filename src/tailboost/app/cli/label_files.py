@@ -69,10 +69,12 @@ class LabelSettings:
             for score, label in zip(self.scores, self.labels, strict=True)
         ]
         with warnings_as_lines():
-            rows = score_rows(data, csv, self.scores, missing=self.missing)
+            rows = score_rows(data, csv, self.scores, kind=self.kind, missing=self.missing)
             X_unlabeled = None
             if unlabeled is not None:
-                unlabeled_rows = score_rows(unlabeled, csv, self.scores, missing=self.missing)
+                unlabeled_rows = score_rows(
+                    unlabeled, csv, self.scores, kind=self.kind, missing=self.missing
+                )
                 X_unlabeled = unlabeled_rows.features
             with bad_input(f"{data}: "):
                 return tune_labels(
@@ -158,7 +160,8 @@ class LabelFile(StoredDocument):
     def scores_of(self, data: Path, csv: CsvFormat) -> NewRows:
         """Read the scores of a file."""
         rules = list(self.rules.rules.values())
-        return score_rows(data, csv, [rule.column for rule in rules], missing=rules[0].missing)
+        names = [rule.column for rule in rules]
+        return score_rows(data, csv, names, kind=rules[0].kind, missing=rules[0].missing)
 
     def fresh_rows(
         self, data: Path | None, csv: CsvFormat, cluster: str | None

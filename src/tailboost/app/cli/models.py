@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,7 +73,8 @@ class Reading:
     purpose: str  # ends the message "… has no rows to …"
     columns: Sequence[str] = ()  # columns of groups
     cluster: str | None = None  # column of --cluster
-    unused: Sequence[str] = ()  # other columns: ids and the target
+    unused: Sequence[str] = ()  # other columns, such as ids
+    target: str | None = None  # column of labels, if the command needs them
     # Whether the selection data are refused, because rates are estimated on the rows.
     fresh: bool = True
 
@@ -202,6 +203,31 @@ def columns_instead(
     )
 
 
+def refuse_absent(
+    needed: Mapping[str, Sequence[str | None]],
+    table: Table,
+    data: Path,
+    read_by_rule: Sequence[str] = (),
+) -> None:
+    """Raise `BadInput` with all needed columns, by option, that the table of a file ``data`` lacks."""
+    absent: dict[str, str] = {}
+    for option, names in needed.items():
+        for name in names:
+            if name is not None and name not in table:
+                absent.setdefault(name, option)
+    if not absent:
+        return
+    fault = f"{str(data)!r} has no column {', '.join(map(repr, absent))}"
+    advice = columns_instead(list(table), [*absent], "it has", table)
+    if {*absent} <= {*read_by_rule}:
+        fault += ", which the rule or its limits read"
+        if not other_separator(list(table)):
+            advice += "; if a column has another name there, rename it in the file"
+        raise BadInput(f"{fault}; {advice}")
+    options = ", ".join(dict.fromkeys(absent.values()))
+    raise BadInput(f"{options}: {fault}; {advice}")
+
+
 def check_model_output(option: str, out: Path, *inputs: Path | None) -> None:
     """Raise `BadInput` if a model file cannot be written."""
     check_output(option, out, *inputs)
@@ -321,6 +347,12 @@ class StoredModel:
             table = read_file(data, *csv)
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {reading.purpose}")
+        needed = {
+            "--target": [reading.target],
+            "--group": reading.columns,
+            "--cluster": [reading.cluster],
+        }
+        refuse_absent(needed, table, data)
         features = self.features_in(table, reading)
         if self.encoder is None:
             # Such a model takes no other columns. A model that was fitted on an array has no names.
@@ -358,7 +390,7 @@ class StoredModel:
     def features_in(self, table: Any, reading: Reading) -> Any:
         """Return a table without columns of groups, clusters and ids, except the features of the fit."""
         no_features = {*reading.unused, *reading.columns, reading.cluster, *self.group_columns}
-        no_features |= set(self.notes.get("not_features", []))
+        no_features |= {reading.target, *self.notes.get("not_features", [])}
         no_features -= set(self._features)
         return table.drop(columns=[name for name in table if name in no_features])
 
@@ -377,7 +409,7 @@ class StoredModel:
             raise BadInput(
                 "--target: the model file does not name the target column; give its name"
             )
-        rows = self.read_rows(data, csv, replace(reading, unused=[*reading.unused, name]))
+        rows = self.read_rows(data, csv, replace(reading, target=name))
         labels = rows.column(name, "--target")
         return replace(rows, y=known_labels(labels, self.classifier.classes_, name))
 

@@ -48,6 +48,8 @@ from tailboost.storage.rule_files import KIND_OF_RULE_FILE, RULE_FILE_FORMAT, ru
 
 # A column with more different values has no labels.
 MOST_LABELS = 100
+# One score is for one of two labels. A column with more different values is another one, such as a date.
+MOST_LABELS_OF_ONE_SCORE = 10
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
 
@@ -361,7 +363,10 @@ class RuleSelection:
                 f"{str(data)!r}: column {self.target!r} has the label {labels[0]!r} alone; "
                 "rows of both labels are needed"
             )
-        if len(labels) > max(MOST_LABELS, len(self.scores)):
+        most_labels = max(MOST_LABELS, len(self.scores))
+        if len(self.scores) == 1:
+            most_labels = MOST_LABELS_OF_ONE_SCORE
+        if len(labels) > most_labels:
             raise BadInput(
                 f"--target: column {self.target!r} has {len(labels):,} different values (such "
                 f"as {str(labels[0])!r}); name the column of labels"
@@ -401,6 +406,7 @@ class RuleSelection:
             data,
             csv,
             self.scores,
+            kind=self.kind,
             missing=self.missing,
             target=target,
             columns=columns,
