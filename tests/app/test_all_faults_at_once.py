@@ -171,3 +171,10 @@ def test_a_batch_given_twice_and_a_model_in_the_place_of_a_table_have_a_cure(fil
     line = refused("card", rule, fresh, "--monitor", files / "absent.json")
     assert "`tailboost monitor` writes it" in line
     assert (files / "rule.monitor.json").exists()
+
+
+def test_all_unknown_subgroups_of_a_limit_are_named_in_python():
+    table = patients(500, 0)
+    score, X, groups = tb.Scores("risk_id", 1), table[["risk_id"]], table[["sex"]]
+    with pytest.raises(ValueError, match=r"no subgroup is called 'F' or 'x': did you mean 'f'\? there are"):
+        tb.tune(score, X, table.ill, groups=groups, limits=["miss(1, by=sex) <= {F: .3, x: .2, m: .4}"])

@@ -226,7 +226,20 @@ def test_faults_of_several_columns_are_numbered_and_each_is_told_once(tmp_path):
     line = refused("fit", data, *FOREST, "--sep", ";", "--model", tmp_path / "m.model")
     assert "2 faults: (1) column 'came' of " in line
     assert line.count("holds dates or times") == line.count("read the file with --decimal") == 1
-    assert "before a fixed day; so does column 'left'. (2) column 'paid' of " in line
+    assert (
+        "so does column 'left'. To leave out all dates: --drop came --drop left. (2) column 'paid' of "
+        in line
+    )
     assert "so does column 'due'" in line
-    with pytest.raises(ValueError, match=r"^column 'came' of .*; so does column 'left'$"):
+    with pytest.raises(
+        ValueError, match=r"^column 'came' of .*; so does column 'left'\. .*: drop=\['came', 'left'\]$"
+    ):
         datasets.load_table(data, "y", sep=";", decimal=",")
+    given = ["fit", data, *FOREST, "--sep", ";", "--decimal", ",", "--model", tmp_path / "m.model"]
+    options = refused(*given).partition("To leave out all dates: ")[2].split()
+    done(*given, *options)  # as printed
+    frame = TABLE.assign(came=pd.to_datetime("2025-04-01"), left=pd.to_datetime("2025-04-02"))
+    with pytest.raises(
+        ValueError, match=r"'came', 'left' contains dates.* X\.drop\(columns=\['came', 'left'\]\)"
+    ):
+        tb.AdaBoostClassifier(n_estimators=2).fit(frame, Y)

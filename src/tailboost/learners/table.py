@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Labels, Table
 from tailboost.core.checks import summed
 from tailboost.core.long_work import fitting_apart
+from tailboost.core.spelling import listed
 from tailboost.learners.protocols import PreparedProba
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.schema import distinct, dtype_kind, is_plain, text
@@ -45,6 +46,12 @@ class TableReader:
         """Store categories and numbers by column."""
         self.sparse_ = bool(sp.issparse(X))
         if hasattr(X, "iloc"):
+            dates = [name for name, dtype in X.dtypes.items() if dtype_kind(dtype) == "dates"]
+            if dates:
+                raise ValueError(
+                    f"column {listed(dates)} contains dates or durations; convert it to numbers, "
+                    f"or leave it out: X.drop(columns={dates})"
+                )
             self.categories_ = [
                 _categories(X.iloc[:, j], name) for j, name in enumerate(X.columns)
             ]
@@ -252,13 +259,9 @@ def _categories(column: Any, name: Any) -> list[Any] | None:
     Raises
     ------
     ValueError
-        If the column holds dates, complex numbers, or values that cannot be ordered.
+        If the column holds complex numbers, or values that cannot be ordered.
     """
     kind = dtype_kind(column.dtype)
-    if kind == "dates":
-        raise ValueError(
-            f"column {name!r} contains dates or durations; convert it to numbers first"
-        )
     if kind == "complex":
         raise ValueError(f"Complex data not supported: column {name!r}")
     if kind == "categories":

@@ -891,7 +891,7 @@ class Limit(Expression):
     def bounds(self, names: list[Any]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
 
-        Raise ValueError if a named subgroup with a bound does not exist.
+        Raise ValueError with all named subgroups with a bound that do not exist.
         """
         if not isinstance(self.bound, tuple):
             return np.full(len(names), float(self.bound))
@@ -901,15 +901,17 @@ class Limit(Expression):
         is_on_all_rows = names == [None]
         if not is_on_all_rows:  # None stands for the other subgroups
             bounds[:] = bound_of.pop(None, np.nan)
+        stated = {name: value for name, value in bound_of.items() if not np.isnan(value)}
+        unknown = [name for name in stated if name not in number_of]
+        if unknown:
+            near = "".join(meant(name, number_of) for name in unknown)
+            raise ValueError(
+                f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: {near}"
+                f"there are {names[:20]}"
+            )
         for name, value in bound_of.items():
-            if name not in number_of and np.isnan(value):
-                continue
-            if name not in number_of:
-                near = meant(name, number_of)
-                raise ValueError(
-                    f"{self!r}: no subgroup is called {name!r}: {near}there are {names[:20]}"
-                )
-            bounds[number_of[name]] = value
+            if name in number_of:
+                bounds[number_of[name]] = value
         return bounds
 
     @property

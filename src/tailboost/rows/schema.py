@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from numbers import Real
@@ -26,11 +26,13 @@ from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import (
     COLUMNS_NAMED,
+    as_typed,
     cut_to,
     did_you_mean,
     if_no_header,
     listed,
     other_separator,
+    shell_word,
 )
 from tailboost.core.table_files import import_pandas
 from tailboost.core.written_numbers import (
@@ -62,6 +64,7 @@ CHANCE_OF_OTHERS = 0.001
 _AS_CATEGORIES = '; for categories make it a categorical column: {}.astype("category")'
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+DATES = "holds dates or times"
 _KINDS = {*NUMBERS, "string", "boolean", "empty", "mixed", "mixed-integer"}
 
 
@@ -592,7 +595,7 @@ def refuse_kinds(column: Column, what: str) -> str:
     kind = str(pandas.api.types.infer_dtype(values, skipna=True))
     if kind.startswith(("date", "time", "period")):
         raise ValueError(
-            f"{what} holds dates or times (such as {str(values.dropna().iloc[0])[:40]!r}); "
+            f"{what} {DATES} (such as {str(values.dropna().iloc[0])[:40]!r}); "
             "drop the column or turn it into numbers, for instance days before a fixed day"
         )
     if kind in ("mixed", "mixed-integer"):  # several types, or one that pandas does not name
@@ -602,6 +605,34 @@ def refuse_kinds(column: Column, what: str) -> str:
     if kind not in _KINDS:
         raise ValueError(f"{what} holds {kind} values; numbers, text and true/false are known")
     return kind
+
+
+def refuse_faults(faults: Mapping[Any, str], drop: str) -> None:
+    """Raise one ValueError for the faults of columns by name, if there are any; each fault is told once.
+
+    ``drop`` is the argument in Python that leaves out the columns {}: the cure of dates.
+    """
+    names_by_fault: dict[str, list[Any]] = {}
+    for name, message in faults.items():
+        without_example = message.partition(" (such as ")[0]
+        fault = without_example.removeprefix(f"column {name!r}")
+        names_by_fault.setdefault(fault, []).append(name)
+
+    messages = []
+    for fault, (first, *others) in names_by_fault.items():
+        message = faults[first]
+        if others:
+            message += f"; so does column {', '.join(map(repr, others))}"
+        if fault.endswith(DATES):
+            names = [first, *others]
+            options = " ".join(f"--drop {shell_word(name)}" for name in names)
+            message += f". To leave out all dates: {as_typed(drop.format(names), options)}"
+        messages.append(message)
+    if len(messages) == 1:
+        raise ValueError(messages[0])
+    if messages:
+        numbered = [f"({number}) {message}" for number, message in enumerate(messages, 1)]
+        raise ValueError(f"{len(messages)} faults: {'. '.join(numbered)}")
 
 
 def distinct(column: Column, what: str) -> tuple[Ints, Any]:
@@ -626,7 +657,8 @@ def distinct(column: Column, what: str) -> tuple[Ints, Any]:
 def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
     """Return the schema of a training table, and the table with text that spells numbers as numbers.
 
-    A text column of many different values has no categories in the schema: new values are normal there.
+    A text column of many different values has no categories in the schema: new values are normal there. One
+    ValueError names all columns that are refused.
 
     Warns
     -----
@@ -635,11 +667,17 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
     """
     columns = []
     converted = {}
+    faults = {}
     for j, name in enumerate(frame.columns):
-        schema, numbers = _learned_column(frame.iloc[:, j], name)
+        try:
+            schema, numbers = _learned_column(frame.iloc[:, j], name)
+        except ValueError as fault:
+            faults[name] = str(fault)
+            continue
         columns.append(schema)
         if numbers is not None:
             converted[j] = numbers
+    refuse_faults(faults, "X.drop(columns={})")
     return TableSchema(tuple(columns)), _replaced(frame, converted)
 
 

@@ -25,11 +25,13 @@ from tailboost.core.spelling import (
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
 from tailboost.core.written_numbers import refuse_commas_among_numbers, refuse_other_numbers
 from tailboost.rows.schema import (
+    DATES,
     NUMBERS,
     TableSchema,
     as_written,
     dtype_kind,
     group_names,
+    refuse_faults,
     refuse_kinds,
     text,
     warn_of_empty_columns,
@@ -262,27 +264,8 @@ def _typed(
                 UserWarning,
                 stacklevel=3,  # the line that calls load_table
             )
-    _refuse_faults(faults)
+    refuse_faults(faults, "drop={}")
     return pandas.DataFrame(columns, index=raw.index)
-
-
-def _refuse_faults(faults: Mapping[str, str]) -> None:
-    """Raise one ValueError for the faults of columns by name, if there are any; each fault is told once."""
-    names_by_fault: dict[str, list[str]] = {}
-    for name, message in faults.items():
-        without_example = message.partition(" (such as ")[0]
-        fault = without_example.removeprefix(f"column {name!r}")
-        names_by_fault.setdefault(fault, []).append(name)
-
-    messages = []
-    for first, *others in names_by_fault.values():
-        also = f"; so does column {', '.join(map(repr, others))}" if others else ""
-        messages.append(faults[first] + also)
-    if len(messages) == 1:
-        raise ValueError(messages[0])
-    if messages:
-        numbered = [f"({number}) {message}" for number, message in enumerate(messages, 1)]
-        raise ValueError(f"{len(messages)} faults: {'. '.join(numbered)}")
 
 
 def _no_columns(absent: Mapping[str, str], frame: Any, source: str) -> str:
@@ -375,7 +358,7 @@ def _features(frame: Any, source: str) -> dict[str, Any]:
             columns[name] = _feature(column, source)
         except ValueError as fault:
             faults[name] = str(fault)
-    _refuse_faults(faults)
+    refuse_faults(faults, "drop={}")
     return columns
 
 
@@ -418,6 +401,6 @@ def _refuse_dates(column: Column, subject: str) -> None:
         )
         if len(texts) and dates.notna().all():
             raise ValueError(
-                f"{subject} holds dates or times (such as {str(texts[0])!r}); drop the column or "
-                "turn it into numbers, for instance days before a fixed day"
+                f"{subject} {DATES} (such as {str(texts[0])!r}); drop the column or turn it into "
+                "numbers, for instance days before a fixed day"
             )
