@@ -235,10 +235,43 @@ def test_command_takes_late_labels_in_any_order_and_row_ids(tmp_path):
         result = call("monitor", rule, tmp_path / f"{file}.csv", *given, "--json")
         assert result.exit_code in (0, 3), result.output
         answers.append([(each["n"], each["evidence"]) for each in json.loads(result.stdout)["bounds"]])
+        if not more:  # the verdict was lost: the same call tells it again, and changes nothing
+            before = state.read_bytes()
+            again = call("monitor", rule, tmp_path / f"{file}.csv", *given)
+            assert again.exit_code == 2
+            assert f"So far: {tb.Monitor.from_dict(json.loads(before)['monitor']).verdict}" in again.stderr
+            assert state.read_bytes() == before
         copied = call("monitor", rule, tmp_path / "same.csv", "--state", state, "--name", "feb")
         assert (copied.exit_code, bool(more) or "batch 'jan'" in copied.stderr) == (2, True)
     assert answers == [answers[0]] * 4
     assert answers[0][0][0] == 600
+
+
+def test_the_verdict_is_printed_before_the_page(tmp_path, monkeypatch):
+    pd, testing = pytest.importorskip("pandas"), pytest.importorskip("typer.testing")
+    from tailboost.app import cli
+    from tailboost.app.cli import monitor
+
+    def call(*arguments):
+        return testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    rng = np.random.default_rng(0)
+    for name in ("selection", "later"):
+        p = rng.random(600)
+        pd.DataFrame({"p": p, "y": (rng.random(600) < p).astype(int)}).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    rule = tmp_path / "rule.json"
+    options = ("--score", "p", "--target", "y", "--limit", "miss(1) <= .3", "--out", rule)
+    assert call("tune", tmp_path / "selection.csv", *options).exit_code == 0
+    monkeypatch.setattr(monitor, "render_monitor", stopped)
+    limits = ("--limit", "error() <= .45", "--page", tmp_path / "page.html")
+    result = call("monitor", rule, tmp_path / "later.csv", *limits)
+    assert result.exit_code == 130
+    assert "No alarm: 600 rows of 1 batch contradict none of 1 bound." in result.stdout
 
 
 PYTHON_WORDS = re.compile(r"KeyError|TypeError|attribute|indices|subscript|unhashable|iterable|Expecting")

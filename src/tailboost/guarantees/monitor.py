@@ -400,7 +400,7 @@ class Monitor:
         if not is_first_look and name not in self.waiting:
             raise ValueError(
                 f"batch {name!r} was given before, and none of its rows waits for its label; give "
-                f"other rows another name ({as_typed('name=', '--batch')})"
+                f"other rows another name ({as_typed('name=', '--batch')}). So far: {self.verdict}"
             )
         return name, is_first_look
 

@@ -166,14 +166,17 @@ def monitor(
 def _print_evidence(
     model_monitor: Monitor, page: Path | None, name: str, as_json: bool
 ) -> None:
-    """Print the evidence of a monitor, and write its page; end with exit code 3 after an alarm."""
-    if page is not None:
-        shared.write_out(page, render_monitor(model_monitor, f"{name}: monitor"), "--page")
-        shared.say_aside(f"Page: {page}")
+    """Print the evidence of a monitor, then write its page; end with exit code 3 after an alarm.
+
+    The state is written, so the batch counts. To draw the page takes longer, and may fail.
+    """
     if as_json:
         shared.tell_json(model_monitor.summary())
     else:
         shared.tell(str(model_monitor))  # the verdict comes first
+    if page is not None:
+        shared.write_out(page, render_monitor(model_monitor, f"{name}: monitor"), "--page")
+        shared.say_aside(f"Page: {page}")
     if model_monitor.alarms:
         if as_json:
             shared.warn(model_monitor.verdict)
