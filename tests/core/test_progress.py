@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost.core import checks, long_work
-from tailboost.core.long_work import doing, duration, steps, telling
+from tailboost.core.long_work import doing, duration, part, steps, telling
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(400, 3)), RNG.integers(2, size=400)
@@ -107,6 +107,16 @@ def test_calibrate_and_certify_tell(capsys, monkeypatch):
     assert "rows: 500 of 500" in capsys.readouterr().out
     tb.certify(certified, {"ours": p[1500:]}, labels[1500:])
     assert capsys.readouterr().out == ""
+
+
+def test_a_single_part_has_no_number():
+    said = []
+    for number, total in ((1, 1), (2, 3)):
+        with telling(said.append, patience=0, pause=0), part(number, total), steps("rules", 1) as done:
+            done()
+    with telling(said.append, patience=0, pause=0), steps("rules", 1) as done:
+        done()
+    assert said == ["rules: 1 of 1", "part 2 of 3, rules: 1 of 1", "rules: 1 of 1"]
 
 
 class Interrupting(GaussianNB):

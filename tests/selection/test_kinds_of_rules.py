@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.core.long_work import telling
 from tailboost.exceptions import InfeasibleLimitsError
 from tailboost.guarantees import calibration, procedure
 from tailboost.guarantees.procedure import Certified, Refused, simplest_certified
@@ -258,3 +259,17 @@ def test_a_rule_of_several_candidates_needs_a_probability_for_each():
             selection.with_candidates([candidate, candidate], weights)
     alone = selection.with_candidates([candidate]).rule.ensemble.base_models
     assert [member.candidate for member in alone] == [candidate]
+
+
+def test_no_line_of_progress_comes_twice_in_a_calibration_of_both_kinds():
+    """Each kind tightens limits and tests rules: without its number the count would seem to start again."""
+    rule, *_ = tuned(limits=(*RATIO, "f_score(1) >= .2"))
+    assert len(rule.selection_.of_each_kind()) == 2
+    X, y, groups = rows(3000, 3, told=True)
+    said = []
+    with telling(said.append, patience=0, pause=0):
+        tb.calibrate(rule, X, y, groups=groups)
+    counts = [line.partition(" of 9")[0] for line in said if "tightened rules: " in line]
+    assert {count.partition(", ")[0] for count in counts} == {"part 1 of 2", "part 2 of 2"}
+    assert len(set(counts)) == len(counts)
+    assert any(line.startswith("part 2 of 2, tested rules: ") for line in said)

@@ -64,6 +64,7 @@ class _Teller:
 
 
 _teller: ContextVar[_Teller | None] = ContextVar("teller", default=None)
+_part: ContextVar[str] = ContextVar("part", default="")
 
 
 @contextmanager
@@ -160,7 +161,7 @@ def steps(what: str, total: int) -> Iterator[Steps]:
         Their number.
     """
     teller = _teller.get()
-    counter = Steps(what, total, teller)
+    counter = Steps(f"{_part.get()}{what}", total, teller)
     timer = None
     if teller is not None and teller.patience > 0:
         # A first step may take long: after the patience a line says "0 of …".
@@ -174,6 +175,24 @@ def steps(what: str, total: int) -> Iterator[Steps]:
             timer.cancel()
         if teller is not None and counter.last_line > counter.started:
             teller.clear()
+
+
+@contextmanager
+def part(number: int, total: int) -> Iterator[None]:
+    """Begin the lines of `steps` in the block with the number of this part of the work, if it has several.
+
+    Examples
+    --------
+    >>> from tailboost.core.long_work import part, steps, telling
+    >>> with telling(print, patience=0, pause=0), part(2, 3), steps("tested rules", 9) as done:
+    ...     done(9)
+    part 2 of 3, tested rules: 9 of 9
+    """
+    token = _part.set(f"part {number} of {total}, " if total > 1 else "")
+    try:
+        yield
+    finally:
+        _part.reset(token)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
     warn_user,
 )
+from tailboost.core.long_work import part
 from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import as_typed, did_you_mean, limits_as_typed
 from tailboost.guarantees.certifiable import (
@@ -294,10 +295,7 @@ class Calibration:
         if all(too_few_rows):
             reason = _too_few_words(too_few_rows[0], self.limits, fresh)
             raise self._untested(f"{reason} {ONLY_COUNTED}", too_few_rows[0])
-        if all(
-            too_few or procedure.out_of_reach
-            for too_few, procedure in zip(too_few_rows, procedures, strict=True)
-        ):
+        if _all_out_of_reach(procedures, too_few_rows):
             raise self._untested(f"{_out_of_reach_words(self)} {ONLY_COUNTED}", ())
         outcome, best = best_certified(procedures, fresh)
         if isinstance(outcome, Certified):
@@ -425,6 +423,17 @@ def selected_within(model: Any, limits: list[Limit]) -> Any:
     return judged(model).selection_within(limits)
 
 
+def _all_out_of_reach(procedures: Sequence[Procedure], too_few_rows: Sequence[Any]) -> bool:
+    """Return whether each kind of rule has too few rows for some rate, or is predicted to fail."""
+    for number, (procedure, too_few) in enumerate(
+        zip(procedures, too_few_rows, strict=True), 1
+    ):
+        with part(number, len(procedures)):
+            if not too_few and not procedure.out_of_reach:
+                return False
+    return True
+
+
 def best_certified(
     procedures: Sequence[Procedure], fresh: FreshRows
 ) -> tuple[Certified | Refused, int]:
@@ -434,7 +443,10 @@ def best_certified(
     their results hold together. The simplest of equally good certified rules is taken, because few
     selecting rows could not choose the kind. ``benchmarks/kinds.py`` compares with each kind alone.
     """
-    results = [procedure.run() for procedure in procedures]
+    results = []
+    for number, procedure in enumerate(procedures, 1):
+        with part(number, len(procedures)):
+            results.append(procedure.run())
     best = simplest_certified(results, fresh)
     result = results[best]
     if len(results) > 1 and isinstance(result, Certified):
