@@ -382,8 +382,9 @@ def test_pipeline_gets_its_weights(scheme):
 def test_a_learner_without_weights_gets_a_seeded_resample(learner):
     X, y = noisy(11)
     params = {"n_estimators": 3, "random_state": 0, "n_iter_no_change": None}
-    with pytest.warns(UserWarning, match="has no sample_weight"):
+    with pytest.warns(UserWarning, match="has no sample_weight") as given:
         one = make("adalpboost", learner, **params).fit(X, y)
+    assert {warning.filename for warning in given if "sample_weight" in str(warning.message)} == {__file__}
     with pytest.warns(UserWarning, match="has no sample_weight"):
         two = make("adalpboost", learner, **params).fit(X, y)
     same(one, two, X)

@@ -766,3 +766,13 @@ def test_ends_of_ranges_belong_to_them():
 def test_a_wrong_parameter_has_the_name_of_the_paper(call, name, function):
     with pytest.raises(ValueError, match=f"The '{name}' parameter of {function} must be"):
         call()
+
+
+def test_parameters_d_of_a_stated_radius_are_refused():
+    """They give the radius alone, so they would have no effect."""
+    with pytest.raises(ValueError, match=r"d=30 is for delta='auto', and has no effect on delta=0\.1"):
+        published.dro_boost(TREE, 0.1, d=30)
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = (X[:, 0] > 0).astype(int)
+    radius = {d: published.dro_boost(TREE, d=d, T=1, random_state=0).fit(X, y).radius_ for d in (3, 30)}
+    assert radius[3] < radius[30]

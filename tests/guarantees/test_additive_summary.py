@@ -88,7 +88,7 @@ class TestErrors:
         assert bool(found.decided) == (
             patience is not None or (name == "softmarginboost" and rows != "train")
         )
-        assert ("No intervals: models were fitted" in str(found.errors)) == found.fitted
+        assert ("errors on new rows are usually larger" in str(found.errors)) == found.fitted
         assert ("selected on these rows" in str(found.errors)) == bool(found.decided)
         assert "by weight" in found.measured_on
 

@@ -100,3 +100,8 @@ def test_a_rate_of_fixed_rows_is_minimised():
 def test_what_is_no_rate_is_refused(call, words):
     with pytest.raises((TypeError, ValueError), match=words):
         call()
+
+
+def test_a_function_in_the_place_of_pairs_is_refused_with_an_example():
+    with pytest.raises(TypeError, match=r"such as \[\('ill', 'well'\)\].* functions are not supported"):
+        rates.custom("f", lambda y, answer: y != answer)

@@ -291,7 +291,8 @@ def vadaboost(
 
     The paper selects λ on validation rows, a fixed quarter of the data (section 6). It stops after 100 rounds
     without a drop of the error on them: ``n_iter_no_change=100`` with ``X_val`` and ``y_val`` in `fit` does
-    so, and keeps the rounds up to the smallest error. The paper does not say which rounds it keeps.
+    so, and keeps the rounds up to the smallest error. The paper does not say which rounds it keeps. Without
+    ``X_val`` the fit holds out a fifth of its rows instead.
 
     Parameters
     ----------
@@ -503,6 +504,10 @@ def dro_boost(
     **params
         Further parameters of `DROBoostClassifier`.
     """
+    if delta != "auto" and d != "auto":
+        raise ValueError(
+            f"d={d!r} is for delta='auto', and has no effect on delta={delta!r}; leave one out"
+        )
     return DROBoostClassifier(
         estimator,
         radius=delta,

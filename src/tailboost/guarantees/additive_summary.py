@@ -97,9 +97,7 @@ class AdditiveSummary(PrintedSummary):
             text += f" (the 95 % interval for new rows extends to {self.upper:.4g}{doubt})"
         about_rows = "These rows were not used in the fit"
         if self.fitted:
-            about_rows = (
-                "Models were trained on these rows, so errors on new rows are usually larger"
-            )
+            about_rows = "Models were trained on these rows"
         elif self.decided:
             about_rows = f"No model was trained on these rows, but they decided {' and '.join(self.decided)}"
         return f"{text}. {about_rows}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from numbers import Integral
 from typing import Any
@@ -19,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
+from tailboost.core.exceptions import warn_user
 from tailboost.learners.protocols import Learner, Session
 
 #: Advice on models that are already fitted, for messages.
@@ -205,11 +205,9 @@ class SklearnSession:
         self.concurrent = not self.skorch  # all threads share PyTorch's generators
         self.weight_parameter = weight_parameter(estimator)
         if self.weight_parameter is None:
-            warnings.warn(
+            warn_user(
                 f"{type(estimator).__name__}.fit has no sample_weight: every round draws a "
-                "resample of the rows by weight instead",
-                UserWarning,
-                stacklevel=2,
+                "resample of the rows by weight instead"
             )
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:

@@ -722,7 +722,10 @@ def _checked_pairs(pairs: Any, name: str) -> tuple[Pair, ...]:
     Errors call the parameter of `custom` ``name``.
     """
     if not isinstance(pairs, (list, tuple, set)):
-        raise TypeError(f"{name} must be a list of pairs (true label, answer), got {pairs!r}")
+        raise TypeError(
+            f"{name} must be a list of pairs (true label, answer), such as [('ill', 'well')], "
+            f"got {pairs!r}; functions are not supported"
+        )
     pair_of_text: dict[str, Pair] = {}
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:

@@ -41,7 +41,9 @@ SELECTED_ALONE = (
     "these rows select and certify nothing: print(rule.certificate_) shows the limits on the "
     "fresh rows"
 )
-FITTED = "no intervals: models were fitted on these rows"
+FITTED = (
+    "no intervals: models were trained on these rows, so errors on new rows are usually larger"
+)
 REFITTED = (
     "intervals of subgroups allow for a refit: cross-fitted models (of the class or of the "
     "group) were counted, and models refitted on all rows answer"
