@@ -608,7 +608,7 @@ def refuse_kinds(column: Column, what: str) -> str:
 
 
 def refuse_faults(faults: Mapping[Any, str], drop: str) -> None:
-    """Raise one ValueError for the faults of columns by name, if there are any; each fault is told once.
+    """Raise one ValueError for the faults of columns by name, if there are any, each fault once.
 
     ``drop`` is the argument in Python that leaves out the columns {}: the cure of dates.
     """
