@@ -847,6 +847,18 @@ def test_labels_keep_their_type(labels, suffix, files):
     assert f"miss rate of {yes!r}" in done("certify", files / "typed.json", fresh)
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--python", "--deferred"], "--deferred: for --sql only"),
+        (["--columns", "p_{label}", "--table", "loans"], "--columns, --table: for --sql only"),
+        (["--json", "--sql"], "--json, --sql, --python: give one of them"),
+    ],
+)
+def test_options_of_another_form_of_the_rule_are_refused(rule, options, named):
+    assert named in refused("rule", rule, *options)
+
+
 def test_a_rule_file_is_read_for_a_service(files, rule, tmp_path):
     loaded = tb.load_rule(rule)
     assert loaded == tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])

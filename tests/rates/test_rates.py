@@ -423,6 +423,12 @@ def test_combinations_of_groups_are_found_as_by_sorting_rows(columns, values):
     assert np.array_equal(found.find(np.vstack([groups, groups[:1] + values])), [*of.ravel(), -1])
 
 
+@pytest.mark.parametrize("beta", [2, 0.1, 1 / 3, 123456.789])
+def test_the_text_of_an_f_score_means_the_same_rate(beta):
+    stated = rates.f_score(1, beta=beta)
+    assert rates.parse(f"{stated!r} >= .1").rate == stated
+
+
 BY_SEX = rates.selected("yes", by="sex")
 
 

@@ -723,7 +723,7 @@ class Rate(Expression):
         if self.labels is not None:
             arguments.append(f"labels={list(self.labels)!r}")
         if self.beta != 1.0:
-            arguments.append(f"beta={self.beta:g}")
+            arguments.append(f"beta={str(self.beta).removesuffix('.0')}")
         if self.by is not None:
             arguments.append(f"by={self.by!r}")
         call = f"{self.kind}({', '.join(arguments)})"

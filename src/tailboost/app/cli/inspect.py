@@ -39,6 +39,7 @@ from tailboost.rows.subgroups import GroupUse, deferral_words
 from tailboost.selection.rule_forms import sql_table
 
 CONFIDENCE = 0.95  # of the intervals
+COLUMNS = "{model}_{label}"  # names of the columns of probabilities in an SQL expression
 DEFAULT_TABLE = "t"  # alias of the table in an SQL expression
 LEAKAGE = 0.05  # fraction of training rows among new rows from which `evaluate` warns
 
@@ -330,7 +331,7 @@ def rule(
     ] = False,
     columns: Annotated[
         str, options.option("PATTERN", "With --sql: names of these columns.")
-    ] = "{model}_{label}",
+    ] = COLUMNS,
     table: Annotated[
         str, options.option("NAME", "With --sql: name or alias of the table in your query.")
     ] = DEFAULT_TABLE,
@@ -356,8 +357,18 @@ def rule(
     these probabilities needs nothing more. A rule file of `tailboost tune` is read, too. The SQL expression
     is NULL for rows with missing or invalid probabilities.
     """
-    if as_json + sql + python > 1:
-        raise BadInput("--json, --sql and --python: give one of them")
+    forms = {"--json": as_json, "--sql": sql, "--python": python}
+    if sum(forms.values()) > 1:
+        raise BadInput(f"{', '.join(forms)}: give one of them")
+    of_sql = {
+        "--columns": columns != COLUMNS,
+        "--table": table != DEFAULT_TABLE,
+        "--group": group is not None,
+        "--deferred": deferred,
+    }
+    without_effect = [option for option, is_given in of_sql.items() if is_given and not sql]
+    if without_effect:
+        raise BadInput(f"{', '.join(without_effect)}: for --sql only; leave it out")
     classifier = read_model(model).classifier
     decision_rule = judged(classifier).rule
     if decision_rule is None:
