@@ -7,6 +7,7 @@ ROOT = Path(__file__).parents[1]
 MENTIONING = runpy.run_path(str(ROOT / "tools" / "tests_of.py"))["mentioning"]
 
 FILES = {
+    "pyproject.toml": "[tool.pytest.ini_options]\naddopts = \"-m 'not slow and not fuzz'\"\n",
     "src/tailboost/rates/rate.py": "KINDS = {}\ndef share(): ...\ndef both(): ...\n",
     "src/tailboost/rates/power.py": "def both(): ...\ndef _hidden(): ...\n",
     "tests/rates/test_once.py": "shares = share()\n",
@@ -31,6 +32,24 @@ def test_files_of_the_own_wing_are_before_others_with_more_mentions(tmp_path):
         (tmp_path / name).write_text(text)
     found = MENTIONING(tmp_path / "src" / "tailboost" / "rates" / "rate.py", tmp_path)
     assert [path.name for path in found] == ["test_often.py", "test_once.py", "test_all.py"]
+
+
+def test_files_without_a_test_that_runs_by_default_are_last(tmp_path):
+    often = FILES["tests/rates/test_often.py"] * 3
+    marked = {
+        "tests/fuzz/test_module.py": often + "pytestmark = pytest.mark.fuzz\n",
+        "tests/rates/test_list.py": often + 'pytestmark = [\n    pytest.mark.slow,\n    mark("x"),\n]\n',
+        "tests/rates/test_each.py": often + "@pytest.mark.slow\ndef test_one(): ...\n",
+        "tests/rates/test_one_of_two.py": often * 2
+        + "@pytest.mark.slow\ndef test_one(): ...\ndef test_other(): ...\n",
+        "tests/rates/test_warnings.py": often + "pytestmark = pytest.mark.filterwarnings('ignore:slow')\n",
+    }
+    for name, text in (FILES | marked).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = [path.stem for path in MENTIONING(tmp_path / "src" / "tailboost" / "rates" / "rate.py", tmp_path)]
+    assert found[:4] == ["test_one_of_two", "test_warnings", "test_often", "test_once"]
+    assert found[4:] == ["test_each", "test_list", "test_module"]
 
 
 def test_the_modules_of_the_recipes_have_the_tests_that_the_recipes_name():

@@ -3,6 +3,7 @@
     python tools/tests_of.py src/tailboost/rates/rate.py [MODULE ...]
 
 A test file mentions a module by its name, as in an import, or by a public name that no other module defines.
+Files of which `pytest` runs no test by default are last.
 Of a module without a mention, the folder with the tests of its wing is printed.
 `pytest $(python tools/tests_of.py MODULE | head -5)` runs the first five files.
 """
@@ -13,6 +14,7 @@ import ast
 import re
 import signal
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -31,22 +33,46 @@ def names_defined(path: Path) -> set[str]:
     return {name for name in names if not name.startswith("_")}
 
 
+def marks_left_out(checkout: Path) -> set[str]:
+    """Return the marks of the tests that the options of a checkout leave out by default."""
+    document = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))
+    return set(re.findall(r"\bnot (\w+)", document["tool"]["pytest"]["ini_options"]["addopts"]))
+
+
+def is_left_out(text: str, marks: set[str]) -> bool:
+    """Return whether a test file has one of these marks on the module or on each of its tests."""
+    mark = re.compile(rf"pytest\.mark\.(?:{'|'.join(marks)})\b")
+    tests = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            if mark.search(ast.unparse(node.value)):
+                return True
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name.lower().startswith("test"):
+            tests.append(node)
+    return bool(tests) and all(
+        any(mark.match(ast.unparse(decorator)) for decorator in test.decorator_list) for test in tests
+    )
+
+
 def mentioning(module: Path, checkout: Path) -> list[Path]:
-    """Return the test files that mention a module: of its own wing first, then by the number of mentions."""
+    """Return the test files that mention a module: of its own wing first, then by the number of mentions.
+
+    Behind these are the files without a test that runs by default.
+    """
     sources = checkout / "src"
     defining = Counter(name for path in sources.rglob("*.py") for name in names_defined(path))
     own_names = [name for name in names_defined(module) if defining[name] == 1]
     parts = module.relative_to(sources).with_suffix("").parts
     dotted = ".".join(parts)
     mention = re.compile(rf"\b(?:{'|'.join([re.escape(dotted), *own_names])})\b")
-    mentions = {
-        path: len(mention.findall(path.read_text(encoding="utf-8")))
-        for path in sorted((checkout / "tests").rglob("test_*.py"))
-    }
+    marks = marks_left_out(checkout)
     of_wing = checkout / "tests" / parts[1]
-    files = sorted(
-        filter(mentions.get, mentions), key=lambda path: (of_wing not in path.parents, -mentions[path])
-    )
+    order = {}
+    for path in sorted((checkout / "tests").rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if n_mentions := len(mention.findall(text)):
+            order[path] = is_left_out(text, marks), of_wing not in path.parents, -n_mentions
+    files = sorted(order, key=order.__getitem__)
     return files or [of_wing if of_wing.exists() else checkout / "tests"]
 
 
