@@ -77,6 +77,27 @@ def test_units_that_overlap_by_loops():
         np.testing.assert_allclose(stakes.losses(Candidate(None, losses, losses)), expected)
 
 
+@pytest.mark.parametrize("c", [1, 2])
+def test_a_row_of_a_cell_without_training_rows_is_in_no_subgroup(c):
+    """Of each column: by the names of the cells, in rows of which some have no group."""
+    rng = np.random.default_rng(c)
+    names = GroupNames(tuple(np.arange(3) for _ in range(c)), tuple("ab"[:c]))
+    training, held_out = (
+        Rows(rng.integers(0, 3, n), np.ones(n), rng.integers(-1, 3, (n, c)), "rows") for n in (9, 60)
+    )
+    for rows in (training, held_out):
+        rows.groups[:, 1:][rows.groups[:, 1:] >= 0] += 3  # the groups of the second column are 3 to 5
+    subgroups = NamedSubgroups.of("cell", training, np.arange(3), names)
+    number = {cell: i for i, cell in enumerate(subgroups.names.tolist())}
+    found = subgroups.with_subgroups(held_out).groups
+    unseen = 0
+    for row, (label, groups) in enumerate(zip(held_out.y.tolist(), held_out.groups.tolist(), strict=True)):
+        cells = [(label, names.names[group]) if group >= 0 else None for group in groups]
+        assert found[row].tolist() == [number.get(cell, -1) for cell in cells]
+        unseen += sum(cell is not None and cell not in number for cell in cells)
+    assert unseen > 0
+
+
 def test_one_dense_column_is_the_array_to_the_bit():
     rng = np.random.default_rng(1)
     index, weight = rng.integers(0, 5, 200), rng.random(200)

@@ -8,15 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import errors_of, noisy
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
+from tailboost.boosting.game import TargetStakes
 from tailboost.boosting.players.hedge import theory_rounds
 from tailboost.boosting.subgroups import MAX_ERRORS, edge_from_share
+from tailboost.classifiers.worst_class import Terms
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 TREE = HistTreeClassifier(max_depth=3)
@@ -382,6 +384,20 @@ def test_error_game_grows_to_the_theorems_goal():
     assert max(sizes) < 60
     assert clf.game_.state.cumulative.max() / 12 <= 0.4  # the even mixture, by the theorem
     assert clf.limits_met_
+
+
+@pytest.mark.parametrize("allowed", [[0.4] * 5, [0.3, 0.6], [0.01] * 4])
+@pytest.mark.parametrize("T", [20, 300])
+def test_the_demand_is_the_scaled_target_less_the_regret_of_hedge_at_its_best_rate(allowed, T):
+    """The least of ``log K / (η T) + η / 8`` over η is the regret per round of losses in [0, 1]."""
+    stakes = TargetStakes(None, np.array(allowed), np.ones(len(allowed), bool))
+    demand = Terms(edge=0.0, indicator=False, votes=False, rounds=T).demand(stakes, limited=True)
+    regret = minimize_scalar(
+        lambda log_eta: math.log(len(allowed)) / (math.exp(log_eta) * T) + math.exp(log_eta) / 8
+    ).fun
+    # A loss is (error + largest target − target) / scale: within the targets it is at most this number.
+    most = max(allowed) / (1 + max(allowed) - min(allowed))
+    assert demand.weighted_loss == pytest.approx(max(0.0, most - regret))
 
 
 @quiet

@@ -375,6 +375,24 @@ def test_a_small_group_gets_an_answer_that_keeps_its_limit_by_construction():
     assert not ((rule.predict(small, **given) == 0) & ~rule.defers(small, **given)).any()
 
 
+def test_a_group_without_fresh_rows_gets_the_answer_that_no_label_there_can_break():
+    """No label of group 2 is known, so the answer 1 there may have any precision: nobody gets it."""
+    X, y, groups = table(4000, 0, shares=(0.45, 0.35, 0.2))
+    selecting = slice(0, 1500)
+    fresh = (np.arange(4000) >= 1500) & (groups["g"] != 2).to_numpy()
+    limits = ["precision(1, by=g) >= 50%", "miss(1) <= 50%"]
+    rule = tb.tune(
+        tb.Scores("s", 1), X[selecting], y[selecting], groups=groups[selecting], limits=limits, by_group=True
+    )
+    certified = tb.calibrate(rule, X[fresh], y[fresh], groups=groups[fresh], attempts=1)
+    assert "as likely to pass all tests" in " ".join(certified.certificate_.notes)
+    new, labels, new_groups = table(40_000, 1, shares=(0.45, 0.35, 0.2))
+    answers, g = certified.predict(new, groups=new_groups), new_groups["g"].to_numpy()
+    assert not answers[g == 2].any()
+    assert min(labels[(answers == 1) & (g == group)].mean() for group in (0, 1)) >= 0.5
+    assert np.mean(answers[(labels == 1) & (g != 2)] == 0) <= 0.5
+
+
 THREE = [("miss", None, 0.3), ("false_alarm", None, 0.5), ("deferred", None, 0.2)]
 # Number of thresholds, of values, and limits.
 SETTINGS = {

@@ -125,6 +125,16 @@ def test_a_p_value_is_that_of_enumeration(rows, factor, gap):
     assert compared >= 5
 
 
+@pytest.mark.parametrize(("errors", "rows"), [((2, 9), (3, 9)), ((10, 19), (12, 19)), ((2, 20), (3, 21))])
+def test_observed_counts_are_in_the_region_where_the_statistic_falls_with_the_errors(errors, rows):
+    """Fewer errors of the first group have a larger statistic there, so a bisection may end below them."""
+    (x1, x2), (n1, n2) = errors, rows
+    before = [statistic(i, x2, n1, n2, 1.0, 0.1) for i in range(x1)]
+    assert max(before) > statistic(x1, x2, n1, n2, 1.0, 0.1) + 1e-6
+    exact = enumerated_p_value(errors, rows, 1.0, 0.1, 1e-3)
+    assert pair_p_value(errors, rows, gap=0.1) == pytest.approx(exact, rel=0.005)
+
+
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.1])
 @pytest.mark.parametrize(("rows", "factor", "gap"), COMPARED)
 def test_a_pair_passes_if_the_enumerated_p_value_is_at_most_the_level(rows, factor, gap, level):

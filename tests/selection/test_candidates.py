@@ -13,8 +13,11 @@ pd = pytest.importorskip("pandas")
 import tailboost as tb
 from tailboost import rates
 from tailboost.rows.judged import judged
-from tailboost.selection.candidates import KnownScores, ranges_of_actions
+from tailboost.selection.candidates import KnownScores, ProbabilityRule, ranges_of_actions
 from tailboost.selection.data import Candidate
+from tailboost.selection.outputs import Models
+from tailboost.selection.probabilities import StratumProbabilities
+from tailboost.selection.rule import Rule
 
 REVIEW = "human review"
 PROBLEMS = {
@@ -193,6 +196,21 @@ def test_a_changed_by_group_is_refused_by_name(by_group):
         tb.calibrate(changed, fresh, labels, groups=named)
     with pytest.raises(ValueError, match=f"by_group={not by_group} was set after the selection"):
         changed.predict(fresh)
+
+
+@pytest.mark.parametrize("answer", [0, 1, 2])
+@pytest.mark.parametrize("told", [0, 1])
+def test_one_answer_to_all_rows_is_the_same_rule_in_every_group(told, answer):
+    """One action costs least in each stratum of two columns, of which the rule reads one; the last defers."""
+    combinations = np.array([[site, sex] for site in range(4) for sex in range(2)])
+    G, P = len(combinations), np.random.default_rng(0).dirichlet(np.ones(2), 40)
+    costs = np.tile(np.where(np.arange(3) == answer, -1.0, 0.5), (2 * G, 1))
+    probabilities = StratumProbabilities(2, combinations, told=told, shares=np.ones((2, G)))
+    member = ProbabilityRule(Models.from_given(["m"], np.arange(2)), (), probabilities, Candidate(costs))
+    names = ["abcd", "mf"][told]
+    rule = Rule([0, 1], list(names), [member.as_part()])
+    for name in names:
+        assert set(rule.predict({"m": P}, [name] * 40).tolist()) == {[0, 1, REVIEW][answer]}
 
 
 @pytest.mark.parametrize("n_actions", [2, 3])

@@ -141,6 +141,20 @@ def test_the_interval_of_a_mean_cost_holds_the_true_one():
     assert np.mean(widths) < 20 * 2 * 1.96 * np.sqrt(truth / 20 * (1 - truth / 20) / 200) * 1.2
 
 
+@pytest.mark.parametrize("n", [12, 40, 300])
+def test_the_interval_of_a_mean_cost_is_that_of_as_many_binomial_rows(n):
+    """A share of as many rows of cost 0 or 20 has the same variance, with one more row of the largest one."""
+    y, answers = np.arange(n) % 2, np.where(np.arange(n) % 6 == 0, 1, np.arange(n) % 2)
+    answers[1] = 0  # one miss
+    (line,) = RateTable.measured([COST], Answered.from_arrays(y, answers), "rows")
+    costs = np.array([[0.0, 1.0], [20.0, 0.0]])[y, answers]
+    p, largest = costs.mean() / 20, costs.mean() * (20 - costs.mean())
+    variance = (((costs - costs.mean()) ** 2).sum() + largest) / (n + 1)
+    rows = n * largest / variance
+    assert line.low == pytest.approx(20 * beta.ppf(0.025, p * rows, (1 - p) * rows + 1), rel=1e-6)
+    assert line.high == pytest.approx(20 * beta.ppf(0.975, p * rows + 1, (1 - p) * rows), rel=1e-6)
+
+
 @pytest.mark.parametrize("sizes", [(400, 300), (60, 100, 150, 700, 600, 500)])
 @pytest.mark.parametrize("true", [0.3, None], ids=["alike", "apart"])
 @pytest.mark.slow
