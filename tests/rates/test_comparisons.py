@@ -5,6 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+import tailboost as tb
 from tailboost import rates
 from tailboost.rates.comparisons import COMPARISONS, GAP, RATIO
 
@@ -53,3 +54,26 @@ def test_a_ratio_of_rates_that_may_be_negative_is_refused():
     COMPARISONS[RATIO].refuse_negative(0.0)
     with pytest.raises(ValueError, match="limit the gap"):
         COMPARISONS[RATIO].refuse_negative(-1.0)
+
+
+def test_a_ratio_of_costs_with_a_gain_is_refused_in_every_step_and_its_gap_is_served():
+    """By its formula, the ratio of the costs −.5 and 1 is −.5, and that of −1 and −.5 is 1."""
+    assert [DIRECT[RATIO](values) for values in ((-0.5, 1.0), (-1.0, -0.5))] == [-0.5, 1.0]
+    rng = np.random.default_rng(0)
+    score, g = rng.random(400), {"g": rng.choice(["a", "b"], 400)}
+    X, y = score[:, None], (rng.random(400) < score).astype(int)
+    by_row = np.column_stack([y, -y]).astype(float)
+    paid, cost = rates.cost([[0, 1], [5, -1]], by="g"), rates.cost(by="g")
+    steps = {
+        "tune": lambda limits: tb.tune(tb.Scores(0, 1), X, y, groups=g, limits=limits),
+        "calibrate": lambda limits: tb.calibrate(tb.Scores(0, 1), X, y, groups=g, limits=limits),
+        "certify": lambda limits: tb.certify((score > 0.5).astype(int), None, y, groups=g, rates=limits),
+        "fit": lambda limits: tb.RobustMixtureClassifier(limits=limits, cv=2).fit(X, y, groups=g),
+    }
+    for step in steps.values():
+        with pytest.raises(ValueError, match=r"ratio\(.* may be negative has no bound; limit the gap"):
+            step([rates.ratio(paid) >= 0.8])
+    with pytest.raises(ValueError, match="limit the gap"):
+        tb.tune(tb.Scores(0, 1), X, y, groups=g, costs=by_row, limits=[rates.ratio(cost) >= 0.8])
+    for limits in ([rates.gap(paid) <= 3.0], [rates.ratio(rates.cost([[0, 1], [5, 0]], by="g")) >= 0.1]):
+        assert steps["tune"](limits).rates_ is not None

@@ -301,7 +301,7 @@ class _Parser:
         except (TypeError, ValueError) as failure:
             raise self.error(str(failure), first.start) from None
         # Who writes 1, and not 1.0, may mean one percent.
-        if limit.from_above and type(bound) is int and bound == 1 and limit.rate.kind != "cost":
+        if limit.from_above and type(bound) is int and bound == 1 and limit.rate.is_fraction:
             raise self.error(
                 "every rule has a rate of at most 1; write 1% for one percent",
                 bound_token.start,
@@ -581,7 +581,7 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
         checked.append(expression.limit)
     in_percent = any(limit.in_percent for limit in checked)
     return tuple(
-        replace(limit, in_percent=in_percent and limit.rate.kind != "cost") for limit in checked
+        replace(limit, in_percent=in_percent and limit.rate.is_fraction) for limit in checked
     )
 
 

@@ -68,7 +68,7 @@ class Spread(Expression):
     def most(self) -> float:
         """The loosest possible limit, which each rule satisfies."""
         loosest = 1.0 - self.least
-        if loosest and self.rate.kind == "cost":
+        if loosest and not self.rate.is_fraction:
             return ALL_COSTS
         return loosest
 
@@ -176,7 +176,7 @@ class Objective(Expression):
     @property
     def most(self) -> float:
         """A bound that each rule satisfies: 1 for fractions, for costs the largest one."""
-        if self.rate.kind != "cost":
+        if self.rate.is_fraction:
             return 1.0
         if self.rate.matrix is not None:
             return max(map(max, self.rate.matrix))
@@ -801,7 +801,7 @@ def ratio(rate: Rate) -> Spread:
     Parameters
     ----------
     rate : Rate
-        The family.
+        The family. A limit on the ratio of costs that may be negative is refused.
 
     Returns
     -------

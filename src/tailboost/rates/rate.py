@@ -485,9 +485,14 @@ class Rate(Expression):
         return self.definition.weighted
 
     @property
+    def is_fraction(self) -> bool:
+        """Whether the rate is from 0 to 1 by its definition; costs have any range."""
+        return self.kind != "cost"
+
+    @property
     def is_share(self) -> bool:
         """Whether the rate is a share of rows: then its numerator is a binomial count."""
-        return self.kind != "cost" and not self.is_weighted
+        return self.is_fraction and not self.is_weighted
 
     @property
     def is_gain(self) -> bool:
@@ -615,7 +620,7 @@ class Rate(Expression):
 
     def scale(self, strata: Strata) -> float:
         """Return the scale of the values: 1 for fractions, for costs the largest absolute one."""
-        if self.kind != "cost":
+        if self.is_fraction:
             return 1.0
         if not self.needs_costs:
             costs, _ = self.tables(strata)
@@ -924,11 +929,14 @@ class Limit(Expression):
     def rows(self, strata: Strata) -> list[Inequality]:
         """Return the inequalities of the limit over confusion counts, scaled to rates of about 1.
 
-        Subgroups without rows and free subgroups have none.
+        Subgroups without rows and free subgroups have none. Raise ValueError for a ratio of rates that may
+        be negative.
         """
         terms = self.rate.terms(strata)
         scale = self.rate.scale(strata)
         if self.compares:
+            lowest_rate, _ = self.rate.range(strata)
+            self.comparison.refuse_negative(lowest_rate, f"{self!r}: ")
             return self._rows_of_comparison(terms, scale)
         bounds = self.bounds(terms.names) - self._room
         limited = terms.defined & ~np.isnan(bounds)
@@ -1286,7 +1294,7 @@ def _checked_bound(rate: Rate, bound: Stated) -> float:
     value = float(bound)
     if not np.isfinite(value):
         raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
-    if rate.kind != "cost" and not 0.0 <= value <= 1.0:
+    if rate.is_fraction and not 0.0 <= value <= 1.0:
         advice = ""
         if 2.0 <= value <= 100.0:
             advice = f"; write {value / 100:g} for {value:g} %"

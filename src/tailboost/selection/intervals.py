@@ -246,9 +246,8 @@ def _binomial_rows(
     values, rows : ndarray of shape (m,)
         The rates and their effective numbers of rows.
     """
-    if rate.matrix is None and not rate.is_weighted:
-        # The rows are binomial: each is an error or none. Costs by row come here too (`Rate.needs_costs`);
-        # they get no interval, as their range is not known.
+    if rate.is_share or rate.needs_costs:
+        # The rows of a share are binomial. Costs by row get no interval, as their range is not known.
         return rows
     smallest, largest = rate.range(strata)
     means = np.nan_to_num(values, nan=smallest)
@@ -263,7 +262,7 @@ def _binomial_rows(
     bottom = terms.bottom[:, :n_strata]
     squares = (counts * (top - means[:, None, None] * bottom) ** 2).sum(axis=(1, 2))
     variance = quotient(squares, (counts * bottom).sum(axis=(1, 2)))
-    if rate.matrix is not None:
+    if not rate.is_fraction:
         # One more row has the largest possible variance: costs may vary more on new rows.
         variance = (rows * variance + largest_variance) / (rows + 1.0)
     return rows * quotient(largest_variance, variance, otherwise=1.0)
@@ -398,7 +397,7 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     The check needs no predictions. It assumes the least possible noise for the smallest subgroup, or for the
     smallest two subgroups of a gap or ratio.
     """
-    if limit.rate.is_ratio or limit.rate.kind == "cost":
+    if limit.rate.is_ratio or not limit.rate.is_fraction:
         return None  # their rows or their range depend on the predictions
     terms = limit.rate.terms(strata)
     counts = np.zeros((len(strata.mass), strata.n_actions))

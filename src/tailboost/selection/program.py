@@ -73,7 +73,8 @@ class Program(Uncached):
         Raises
         ------
         ValueError
-            If a rate needs labels, groups, subgroups or costs that do not exist.
+            If a rate needs labels, groups, subgroups or costs that do not exist, or a ratio of rates that may
+            be negative is limited.
         """
         scale = objective.rate.scale(strata)
         terms = objective.rate.terms(strata)

@@ -731,7 +731,7 @@ def rate_lines(
             limit="",
             bound=bound,
             met=None,
-            in_percent=in_percent and not rate.needs_costs and rate.kind != "cost",
+            in_percent=in_percent and rate.is_fraction,
         )
         if limit is not None:
             line = replace(
