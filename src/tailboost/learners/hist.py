@@ -316,7 +316,9 @@ class HistSession:
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
-        return model.predict_table(rows_of_mask(self.table, rows))
+        if rows is None:
+            return model.predict_table(self.table)
+        return model.predict_table(self.table[rows])
 
 
 class GrowthLimits(NamedTuple):
