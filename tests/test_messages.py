@@ -61,6 +61,7 @@ def test_weights_are_numbers(weight):
             "quote a column with other signs than letters and digits: by='sex/age'",
         ),
         ("miss(1, by=age 2) <= .3", "quote a name with several words: by='age 2'"),
+        ("miss(1, by=sex, age) <= .3", "several columns are in brackets, as in by=(sex, age)"),
         (".1 <= miss(1) <= .4", "state two limits"),
     ],
 )

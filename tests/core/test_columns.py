@@ -160,8 +160,10 @@ def test_names_of_which_there_are_many_are_not_compared(made):
 
 def test_one_row_and_one_name(made):
     model = made().fit(NUMBERS, Y)
-    with pytest.raises(ValueError, match=r"X is a Series of 3 values.*X\.iloc\[\[i\]\]"):
-        model.predict(NUMBERS.iloc[0])
+    begins_with_text = NUMBERS.astype(object).assign(a="text")
+    for table in (NUMBERS, begins_with_text):
+        with pytest.raises(ValueError, match=r"X is a Series of 3 values.*X\.iloc\[\[i\]\]"):
+            model.predict(table.iloc[0])
     twice = NUMBERS.set_axis(["a", "b", "a"], axis=1)
     for call in (lambda: made().fit(twice, Y), lambda: model.predict(twice)):
         with pytest.raises(ValueError, match="more than one column called 'a'"):

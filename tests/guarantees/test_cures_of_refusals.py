@@ -97,3 +97,17 @@ def test_each_label_or_group_without_selecting_rows_is_named():
         )
     assert "'X' has 1 row" in str(error.value)
     assert "'Y' has 1 row" in str(error.value)
+
+
+def test_groups_of_another_limit_are_no_cure_of_few_rows():
+    """Reading sex cannot bring rows of a rare age."""
+    rng = np.random.default_rng(0)
+    n = 900
+    y, score = (rng.random(n) < 0.4).astype(int), rng.random(n)
+    groups = {"sex": rng.choice(["f", "m"], n), "age": np.where(np.arange(n) % 90 == 0, "old", "young")}
+    limits = ["miss(1, by=sex) <= 35%", "miss(1, by=age) <= 35%"]
+    model = tb.Scores("p", 1)
+    with pytest.raises(tb.NotCertifiedError) as refusal:
+        tb.calibrate(model, pd.DataFrame({"p": (score + y) / 2}), y, groups=groups, limits=limits)
+    assert "old" in str(refusal.value)
+    assert "by_group='sex'" not in str(refusal.value)

@@ -810,6 +810,8 @@ def refuse_texts(X: Table, name: str = "X") -> None:
         return
     if not len(X) or not isinstance(next(iter(X)), str):
         return
+    if is_array and hasattr(X, "index") and isinstance(X.index[0], str):
+        return  # one row of a data frame, with names of columns
     raise ValueError(
         f"{name} holds a text for each row, where a table is needed. Give "
         f"{name} = pd.DataFrame({{'text': texts}}) and, as the model of tune or calibrate, "

@@ -644,10 +644,16 @@ def _too_few_words(
         if others:
             cures[-2] += f": {limits_as_typed([limit.text for limit in others])}"
     strata = fresh.answered.strata
+    names_with_few_rows = {shortfall.name for shortfall in shortfalls}
     shares = [
         limit
-        for limit in limits
-        if not limit.compares and counted_answer(limit.rate, strata) is not None
+        for limit in limits_on_groups
+        if not limit.compares
+        and counted_answer(limit.rate, strata) is not None
+        and any(
+            f"{limit.rate}: {unit_name(sample.name)}" in names_with_few_rows
+            for sample in fresh.samples(limit.rate)
+        )
     ]
     cures += _group_cure(shares, fresh.model)
     *first_cures, last_cure = cures

@@ -43,7 +43,10 @@ _CONSTANTS = {"None": None, "True": True, "False": False}
 
 _PRODUCT = "it is no ratio of sums over rows, so neither a linear program nor a bound of a mean applies"
 _OF_DEFERRAL = "limit the deferred rows: 'deferred <= 20%' is a coverage of at least 80 %"
-_OF_SELECTION = "limit gap(selected(LABEL, by=COLUMN)), or ratio(selected(LABEL, by=COLUMN))"
+_OF_SELECTION = (
+    "limit a difference, gap(selected(LABEL, by=COLUMN)) <= 5%, or a ratio, "
+    "ratio(selected(LABEL, by=COLUMN)) >= 80%"
+)
 _NO_ARITHMETIC = (
     "a rate has no arithmetic: 1 - miss(A) is recall(A), 1 - false_alarm(A) is "
     "specificity(A), and a difference of groups is gap(miss(A, by=COLUMN))"
@@ -339,6 +342,12 @@ class _Parser:
         keywords: dict[str, Any] = {}
         for token in self.items(")"):
             if self.ahead(1).text != "=":
+                if keywords:
+                    raise self.error(
+                        "this stands behind a named argument; several columns are in brackets, as in "
+                        "by=(sex, age)",
+                        token.start,
+                    )
                 arguments.append(self.value(depth + 1))
                 continue
             self.place += 2

@@ -49,7 +49,8 @@ def read_document(path: Path) -> dict[str, Any]:
     """Return the content of a rule file."""
     if not path.exists():
         raise BadInput(
-            f"there is no rule file {str(path)!r}; `tailboost tune` writes rule files"
+            f"there is no rule file {str(path)!r}; `tailboost tune` and `tailboost calibrate` "
+            "write rule files"
         )
     with bad_input(f"{path}: "), reading(KIND_OF_RULE_FILE):
         return read_json(path)
