@@ -387,6 +387,17 @@ def test_certify_knows_selection_data_and_calibration_rows_of_scores(rule):
     assert bound.target == 0.35  # neither the limit of tune nor a tightened limit
 
 
+def test_rows_that_only_equal_selection_data_are_not_counted_as_them():
+    """Scores of two decimals: many of the other rows equal one of the 300 rows that selected."""
+    r = np.random.default_rng(0)
+    X = pd.DataFrame({"s": r.random(3000).round(2)})
+    y = (r.random(3000) < X["s"]).astype(int)
+    rule = tb.tune(tb.Scores("s", 1), X[:300], y[:300], limits=["miss(1) <= .6"])
+    with pytest.raises(tb.LeakageError) as refusal:
+        tb.certify(rule, pd.concat([X[:300]] * 4), np.tile(y[:300], 4))
+    assert "300 of these 1,200 rows" in str(refusal.value)
+
+
 def test_rows_of_a_calibration_are_called_so():
     """Most rows of the batch certified the rule, some selected the rule; the message names no option."""
     r = np.random.default_rng(0)

@@ -1030,7 +1030,9 @@ def refuse_used(
 
     The message names the use of the most rows. It distinguishes copies from rows that are equal by chance.
     """
-    n_shared = [rows.shared_with(earlier, equal_rows) for earlier in used]
+    n_shared = [  # rows that only equal one of a table are not its rows, too
+        min(rows.shared_with(earlier, equal_rows), earlier.contents.n_rows) for earlier in used
+    ]
     most_shared = max(n_shared, default=0)
     if not most_shared:
         return

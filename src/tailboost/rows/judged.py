@@ -418,10 +418,10 @@ def labels_or_mark(
 
 def words_of_labels(classifier: Any) -> str:
     """Return two sentences for a warning: labels of deferred rows do not count, and how to mark the rows."""
-    counting = "The limits and rates of the rule"
+    counting = "The limits and rates of the rule count"
     if judged(classifier).certificate is not None:
-        counting = "The certificate"
+        counting = "The certificate counts"
     return (
-        f"{counting} count them as deferred, not with the labels given here. "
+        f"{counting} them as deferred, not with the labels given here. "
         "predict(X, deferred='human review') marks them; defers(X) tells which they are"
     )
