@@ -129,6 +129,10 @@ def test_a_german_file_trains_the_model_of_its_numbers(files, tmp_path):
     fresh = table(3)
     given = load_model(files / "c.model").predict(fresh[["value", "site"]])
     assert (load_model(tmp_path / "d.model").predict(fresh[["value", "site"]]) == given).all()
+    answers = tmp_path / "answers.csv"
+    result = call("predict", tmp_path / "d.model", data, "--sep", ";", "--out", answers)
+    assert f"{answers} is written with --sep ';' and --decimal ','" in result.stderr.replace("\n", " ")
+    assert (pd.read_csv(answers, sep=";", decimal=",")["prediction"].isin(["yes", "no"])).all()
 
 
 def test_encodings_and_separators_are_named_with_their_options(files, tmp_path):

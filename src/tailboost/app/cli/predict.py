@@ -166,6 +166,11 @@ def _write(out: Path, columns: dict[str, Any], escape: bool, csv: options.CsvFor
         if out.suffix.lower() == ".tsv":
             csv = csv._replace(sep="\t")
         shared.write_out(out, _csv(columns, escape, csv))
+        signs = [
+            f"--{name} {csv.noted[name]!r}" for name in ("sep", "decimal") if name in csv.noted
+        ]
+        if signs:  # noted at the fit, perhaps long ago
+            shared.say_aside(f"{out} is written with {' and '.join(signs)}")
         return
     table = pd.DataFrame(columns)
     for name, column in table.items():
