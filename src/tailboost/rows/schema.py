@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from numbers import Real
@@ -64,7 +65,6 @@ CHANCE_OF_OTHERS = 0.001
 _AS_CATEGORIES = '; for categories make it a categorical column: {}.astype("category")'
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
-DATES = "holds dates or times"
 _KINDS = {*NUMBERS, "string", "boolean", "empty", "mixed", "mixed-integer"}
 
 
@@ -579,6 +579,16 @@ def _spelled_numbers(texts: Iterable[str], most_other: int) -> NDArray[np.float6
     return np.array(numbers, dtype=np.float64)
 
 
+class DatesError(ValueError):
+    """The error for a column of dates or times, named ``what``, with one of its values."""
+
+    def __init__(self, what: str, example: Any) -> None:
+        super().__init__(
+            f"{what} holds dates or times (such as {str(example)[:40]!r}); drop the column or turn "
+            "it into numbers, for instance days before a fixed day"
+        )
+
+
 def refuse_kinds(column: Column, what: str) -> str:
     """Return pandas' name of the kind of a column: numbers, truth values or text.
 
@@ -594,10 +604,7 @@ def refuse_kinds(column: Column, what: str) -> str:
         values = column
     kind = str(pandas.api.types.infer_dtype(values, skipna=True))
     if kind.startswith(("date", "time", "period")):
-        raise ValueError(
-            f"{what} {DATES} (such as {str(values.dropna().iloc[0])[:40]!r}); "
-            "drop the column or turn it into numbers, for instance days before a fixed day"
-        )
+        raise DatesError(what, values.dropna().iloc[0])
     if kind in ("mixed", "mixed-integer"):  # several types, or one that pandas does not name
         other_types = {type(v).__name__ for v in values.dropna() if not isinstance(v, _TYPES)}
         if other_types:
@@ -607,32 +614,54 @@ def refuse_kinds(column: Column, what: str) -> str:
     return kind
 
 
-def refuse_faults(faults: Mapping[Any, str], drop: str) -> None:
-    """Raise one ValueError for the faults of columns by name, if there are any, each fault once.
+class ColumnFaults:
+    """The faults of a table's columns, for one error about all of them.
 
-    ``drop`` is the argument in Python that leaves out the columns {}: the cure of dates.
+    Parameters
+    ----------
+    drop : str
+        The argument in Python that leaves out the columns {}: the cure of dates.
     """
-    names_by_fault: dict[str, list[Any]] = {}
-    for name, message in faults.items():
-        without_example = message.partition(" (such as ")[0]
-        fault = without_example.removeprefix(f"column {name!r}")
-        names_by_fault.setdefault(fault, []).append(name)
 
-    messages = []
-    for fault, (first, *others) in names_by_fault.items():
-        message = faults[first]
-        if others:
-            message += f"; so does column {', '.join(map(repr, others))}"
-        if fault.endswith(DATES):
-            names = [first, *others]
-            options = " ".join(f"--drop {shell_word(name)}" for name in names)
-            message += f". To leave out all dates: {as_typed(drop.format(names), options)}"
-        messages.append(message)
-    if len(messages) == 1:
-        raise ValueError(messages[0])
-    if messages:
-        numbered = [f"({number}) {message}" for number, message in enumerate(messages, 1)]
-        raise ValueError(f"{len(messages)} faults: {'. '.join(numbered)}")
+    def __init__(self, drop: str) -> None:
+        self.drop = drop
+        self.messages: dict[Any, str] = {}  # by column
+        self.dates: list[Any] = []  # columns of dates
+
+    @contextmanager
+    def collecting(self, name: Any) -> Iterator[None]:
+        """Keep the ValueError of the block, which is about the column of this name."""
+        try:
+            yield
+        except DatesError as fault:
+            self.messages[name] = str(fault)
+            self.dates.append(name)
+        except ValueError as fault:
+            self.messages[name] = str(fault)
+
+    def refuse(self) -> None:
+        """Raise one ValueError with all faults, if there are any; columns of one fault share its words."""
+        names_by_fault: dict[str, list[Any]] = {}
+        for name, message in self.messages.items():
+            without_example = message.partition(" (such as ")[0]
+            fault = without_example.removeprefix(f"column {name!r}")
+            names_by_fault.setdefault(fault, []).append(name)
+
+        faults = []
+        for first, *others in names_by_fault.values():
+            words = self.messages[first]
+            if others:
+                words += f"; so does column {', '.join(map(repr, others))}"
+            if first in self.dates:
+                in_shell = " ".join(f"--drop {shell_word(name)}" for name in self.dates)
+                cure = as_typed(self.drop.format(self.dates), in_shell)
+                words += f". To leave out all dates: {cure}"
+            faults.append(words)
+        if len(faults) == 1:
+            raise ValueError(faults[0])
+        if faults:
+            numbered = [f"({number}) {fault}" for number, fault in enumerate(faults, 1)]
+            raise ValueError(f"{len(faults)} faults: {'. '.join(numbered)}")
 
 
 def distinct(column: Column, what: str) -> tuple[Ints, Any]:
@@ -667,17 +696,14 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
     """
     columns = []
     converted = {}
-    faults = {}
+    faults = ColumnFaults("X.drop(columns={})")
     for j, name in enumerate(frame.columns):
-        try:
+        with faults.collecting(name):
             schema, numbers = _learned_column(frame.iloc[:, j], name)
-        except ValueError as fault:
-            faults[name] = str(fault)
-            continue
-        columns.append(schema)
-        if numbers is not None:
-            converted[j] = numbers
-    refuse_faults(faults, "X.drop(columns={})")
+            columns.append(schema)
+            if numbers is not None:
+                converted[j] = numbers
+    faults.refuse()
     return TableSchema(tuple(columns)), _replaced(frame, converted)
 
 

@@ -25,13 +25,13 @@ from tailboost.core.spelling import (
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
 from tailboost.core.written_numbers import refuse_commas_among_numbers, refuse_other_numbers
 from tailboost.rows.schema import (
-    DATES,
     NUMBERS,
+    ColumnFaults,
+    DatesError,
     TableSchema,
     as_written,
     dtype_kind,
     group_names,
-    refuse_faults,
     refuse_kinds,
     text,
     warn_of_empty_columns,
@@ -237,7 +237,7 @@ def _typed(
     """
     pandas = import_pandas("load_table")
     columns = {}
-    faults = {}
+    faults = ColumnFaults("drop={}")
     for name, column in raw.items():
         values = column.to_numpy(dtype=object).tolist()
         texts = [value for value in values if isinstance(value, str)]
@@ -251,12 +251,10 @@ def _typed(
         remedy = cure.format(name, shell_word(name))
         if no_numbers and name not in {*other_roles, *unused}:
             subject = f"column {name!r} of {source}"
-            try:
+            with faults.collecting(name):
                 refuse_other_numbers(texts, subject, remedy=remedy)
                 if cure and numbers is None:
                     _refuse_dates(column, subject)
-            except ValueError as fault:
-                faults[name] = str(fault)
         if numbers is not None and no_numbers and name not in unused:
             warnings.warn(
                 f"column {name!r} is read as numbers: {len(no_numbers):,} of {len(values):,} values "
@@ -264,7 +262,7 @@ def _typed(
                 UserWarning,
                 stacklevel=3,  # the line that calls load_table
             )
-    refuse_faults(faults, "drop={}")
+    faults.refuse()
     return pandas.DataFrame(columns, index=raw.index)
 
 
@@ -352,13 +350,11 @@ def _weights(column: Column, source: str) -> Any:
 def _features(frame: Any, source: str) -> dict[str, Any]:
     """Return the features by name, each by its kind; one ValueError names all that are refused."""
     columns = {}
-    faults = {}
+    faults = ColumnFaults("drop={}")
     for name, column in frame.items():
-        try:
+        with faults.collecting(name):
             columns[name] = _feature(column, source)
-        except ValueError as fault:
-            faults[name] = str(fault)
-    refuse_faults(faults, "drop={}")
+    faults.refuse()
     return columns
 
 
@@ -400,7 +396,4 @@ def _refuse_dates(column: Column, subject: str) -> None:
             texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first
         )
         if len(texts) and dates.notna().all():
-            raise ValueError(
-                f"{subject} {DATES} (such as {str(texts[0])!r}); drop the column or turn it into "
-                "numbers, for instance days before a fixed day"
-            )
+            raise DatesError(subject, texts[0])

@@ -226,9 +226,8 @@ def _reweighted_cvar(
 
     ``mixture_weights`` has the shape (m, candidates).
     """
-    losses = np.zeros(
-        (mixture_weights.shape[1], len(y))
-    )  # stays 0 for a candidate without weight
+    # Losses of a candidate without weight stay 0.
+    losses = np.zeros((mixture_weights.shape[1], len(y)))
     has_weight = mixture_weights.any(axis=0)  # at some α
     for j in np.flatnonzero(has_weight):
         losses[j] = classifier.predict_with(X, np.full(len(y), j)) != y
