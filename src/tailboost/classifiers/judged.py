@@ -380,14 +380,13 @@ class JudgedModels(JudgedSelection):
     def tested_values(self, opened: LogProbabilities) -> Iterator[NDArray[Any]]:
         """Yield the values of opened rows behind the answers of all candidates, shape (n, ...) each.
 
-        These are the log-probabilities of the models and of their average, the read groups or their estimate,
-        and a single score.
+        These are the log-odds of the models and of their average, the read groups or their estimate, and a
+        single score.
         """
         engine = self.classifier.selection_.engine
         models = engine.outputs.models
-        for i in models.pooled_models:
-            yield opened[i]
-        yield opened.pooled
+        for log_probabilities in (*(opened[i] for i in models.pooled_models), opened.pooled):
+            yield log_probabilities[:, 1:] - log_probabilities[:, :1]  # against the first class
         if opened.groups is not None:
             yield opened.groups
         if engine.probabilities.estimates_groups:
