@@ -695,7 +695,6 @@ def test_a_mistake_in_the_place_of_an_argument_names_it_and_the_cure(call, error
 def test_only_shares_are_said_in_percent():
     for ask in (
         lambda: published.vadaboost("stump", lambda_=5),
-        lambda: published.worst_class_boost("stump", theta=5, gamma=0.1),
         lambda: tb.VadaBoostClassifier("stump", learning_rate=5).fit(X, Y),
     ):
         with pytest.raises(ValueError, match="5") as refused:
@@ -703,6 +702,7 @@ def test_only_shares_are_said_in_percent():
         assert "%" not in str(refused.value)
     for ask in (
         lambda: published.lpboost("stump", alpha=5),
+        lambda: published.worst_class_boost("stump", theta=5, gamma=0.1),
         lambda: tb.LPBoostClassifier("stump", alpha=5).fit(X, Y),
         lambda: tb.RobustMixtureClassifier(error_budget=5).fit(X, Y),
     ):
@@ -725,3 +725,93 @@ def test_a_learner_of_numbers_names_the_column_of_text(learner):
             boost.fit(table, Y)
         boost.fit(table[["age"]], Y)
     published.lpboost("tree", alpha=0.3, T=5, random_state=0).fit(table, Y)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: published.worst_class_boost("stump", theta=75, gamma=0.1),
+            "theta, the accuracy that each class needs, must be in [0, 1), got 75; write 0.75 for 75 %",
+        ),
+        (
+            lambda: tb.WorstClassBoostClassifier(gamma=0.6).fit(X, Y),
+            "in the range (0.0, 0.5]",
+        ),
+        (
+            lambda: tb.WorstClassBoostClassifier(gamma=0.6).fit(X, Y),
+            "The weighted error of a base model may be at most ½ − gamma",
+        ),
+        (
+            lambda: tb.tune(
+                GaussianNB().fit(X[::2], Y[::2]), X[1::2], Y[1::2], limits=["miss(1) <= .9"]
+            ).reweight(alpha=0.3),
+            "alpha= states, takes no limits on rates: give limits=[] with it",
+        ),
+        (
+            lambda: tb.CVaRBoostClassifier(n_estimators=3).fit(X, Y).reweight(limits=["miss(1) <= .9"]),
+            "give a rate as the objective too, such as objective='error'",
+        ),
+    ],
+)
+def test_a_refused_parameter_has_its_range_and_a_cure(call, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        call()
+
+
+def test_all_unknown_labels_and_columns_of_limits_are_in_one_message():
+    model = GaussianNB().fit(X[::2], Y[::2])
+    rule = tb.tune(model, X[1::2], Y[1::2], limits=["miss(1) <= .9"])
+    limits = ["miss(7) <= .9", "false_alarm(8) <= .9"]
+    for ask in (
+        lambda: tb.tune(model, X[1::2], Y[1::2], limits=limits),
+        lambda: tb.calibrate(model, X[1::2], Y[1::2], limits=limits),
+        lambda: certify(rule, X[::2], Y[::2], limits=limits),
+        lambda: tb.Monitor.against(rule, limits=limits),
+    ):
+        with pytest.raises(ValueError, match=r"no class is called 7: .*\. .*no class is called 8: "):
+            ask()
+    groups = pd.DataFrame({"sex": SEX})
+    for limits, words in (
+        (["miss(1, by=sxe) <= .9", "error(by=land) <= .9"], "by='sxe'.*did you mean 'sex'.*by='land'"),
+        (["miss(1, by=sex) <= {x: .9}", "error(by=sex) <= {z: .9}"], "called 'x'.*called 'z'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            tb.tune(model, X[1::2], Y[1::2], groups=groups[1::2], limits=limits)
+
+
+def test_columns_that_the_fit_did_not_have_are_named_with_a_cure_that_works():
+    table = pd.DataFrame(X, columns=[f"c{k}" for k in range(X.shape[1])])
+    model = GaussianNB().fit(table[::2], Y[::2])
+    clf = tb.tune(model, table[1::2], Y[1::2], limits=["miss(1) <= .9"])
+    wide = table.assign(age=1, sex="f")[["sex", *table.columns[::-1], "age"]]
+    words = "fit did not have, 'sex', 'age': drop them, as by X[classifier.feature_names_in_]"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        clf.predict(wide)
+    assert (clf.predict(wide[clf.feature_names_in_]) == clf.predict(table)).all()
+
+
+def test_the_records_of_a_fit_have_an_order_and_the_summary_says_why_it_ended():
+    early = tb.CVaRBoostClassifier("stump", n_estimators=200, n_iter_no_change=2, random_state=0).fit(X, Y)
+    trace = early.trace_
+    assert trace[0].weighted_loss == trace.weighted_loss[0]
+    assert [each.value for each in trace[-2:]] == trace.value[-2:].tolist()
+    ended = f"The fit ended after {len(trace)} rounds: {trace.stop_reason}."
+    assert len(trace) < 200
+    assert ended in str(early.summary_).splitlines()
+    assert ended in early.summary_.details.splitlines()
+    played = tb.CVaRBoostClassifier("stump", n_estimators=2, random_state=0).fit(X, Y)
+    assert "The fit ended" not in str(played.summary_)
+    slow = tb.VadaBoostClassifier("stump", n_estimators=10, max_time=1e-9, random_state=0)
+    with pytest.warns(tb.exceptions.FitInterruptedWarning):
+        slow.fit(X, Y)
+    assert f"The fit ended after {len(slow.trace_)} rounds: time limit" in str(slow.summary_)
+
+
+@pytest.mark.parametrize(("text", "number"), [("12.5%", 0.125), ("12,5 %", 0.125), ("7 %", 0.07)])
+def test_percent_in_a_column_of_scores_has_a_cure_that_works(text, number):
+    table = pd.DataFrame({"p": [text, "50 %"] * 10})
+    with pytest.raises(ValueError, match=r"'p'.*got the text") as refused:
+        tb.tune(tb.Scores("p", 1), table, [0, 1] * 10)
+    code = re.search(r"as by (column.*)", str(refused.value))[1]
+    assert eval(code, {"column": table["p"]}).iloc[0] == pytest.approx(number)

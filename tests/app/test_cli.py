@@ -536,7 +536,8 @@ class TestFilesAreKept:
         monkeypatch.delitem(sys.modules, "experiments", raising=False)
         line = refused("reproduce", "trials")
         assert line.startswith("tailboost: tailboost reproduce needs a checkout of tailboost's repository")
-        assert "there run pip install -e '.[experiments]'" in line
+        assert "git clone ADDRESS tailboost; cd tailboost; pip install -e '.[experiments]'; tailboost" in line
+        assert "docs/published.md there has the numbers of the papers" in line
         assert "tailboost.published.adalpboost('tree', alpha=.1)" in line
         assert "needs a checkout" in refused("reproduce", "trials", "--quick", "--out", tmp_path)
         help_text = call("reproduce", "--help")
@@ -549,7 +550,7 @@ class TestFilesAreKept:
         assert "Experiments (tailboost reproduce)" not in listed.stdout
         listing = " ".join(listed.stdout.split())
         assert "tailboost reproduce needs a checkout of tailboost's repository" in listing
-        assert "tailboost reproduce NAME. The algorithms" in listing
+        assert "tailboost reproduce NAME. The page docs/published.md" in listing
 
     def test_another_package_called_experiments_is_not_ours(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "experiments", ModuleType("experiments"))

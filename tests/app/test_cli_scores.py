@@ -270,9 +270,8 @@ def test_rows_of_unknown_groups_are_counted_and_get_a_default(files, rule, tmp_p
     rows.loc[3:4, "lang"] = None
     new = tmp_path / "new.csv"
     rows.to_csv(new, index=False)
-    commands = [("predict",), ("evaluate",), ("certify",), ("card",)]
-    for command, *options in (*commands, ("monitor", "--state", tmp_path / "s.json")):
-        message = refused(command, rule, new, *options)
+    for command in ("predict", "evaluate", "certify", "card"):
+        message = refused(command, rule, new)
         assert "3 rows with a 'lang' that the rule does not know: 'nl'" in message
         assert "2 rows with an empty 'lang'" in message
         assert "or answer them by tailboost predict: add --default LABEL" in message
@@ -283,6 +282,39 @@ def test_rows_of_unknown_groups_are_counted_and_get_a_default(files, rule, tmp_p
     assert [*predictions.prediction] == ["toxic"] * 5 + [*known.prediction]
     assert predictions.margin.isna().sum() == 5
     assert "'ok', 'toxic', 'human review'" in refused("predict", rule, new, "--default", "maybe")
+
+
+def test_a_month_with_a_new_group_is_monitored_on_the_other_rows(files, rule, tmp_path):
+    """The state is that of the file without these rows; a file of such rows alone is refused."""
+    rows = table(300, 5).astype({"lang": object})
+    rows.loc[:59, "lang"] = "nl"
+    rows.loc[60:69, "lang"] = None
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    rows.drop(columns="label").to_csv(tmp_path / "late.csv", index=False)
+    rows[70:].to_csv(tmp_path / "known.csv", index=False)
+    rows[:60].to_csv(tmp_path / "unknown.csv", index=False)
+
+    def monitored(state, data):
+        return call("monitor", rule, tmp_path / data, "--batch", "May", "--state", tmp_path / state)
+
+    with_new = monitored("new.json", "new.csv")
+    words = (
+        "70 rows of 300 are not tested, because the rule has no answer to lang 'missing' (10 rows), 'nl' (60"
+    )
+    assert (with_new.exit_code, with_new.stderr.count(words)) == (0, 1)
+    assert monitored("known.json", "known.csv").exit_code == 0
+    assert json.loads((tmp_path / "new.json").read_text()) == json.loads(
+        (tmp_path / "known.json").read_text()
+    )
+    assert "230 rows wait for their labels" in monitored("late.json", "late.csv").stdout
+    assert monitored("late.json", "new.csv").exit_code == 0
+    assert (
+        "230 rows of 1 batch"
+        in call("monitor", rule, tmp_path / "known.csv", "--state", tmp_path / "x.json").stdout
+    )
+    refusal = monitored("none.json", "unknown.csv")
+    assert (refusal.exit_code, (tmp_path / "none.json").exists()) == (2, False)
+    assert "the rule has no answer to lang 'nl' (60 rows)" in refusal.stderr
 
 
 def test_predict_warns_once_of_groups_without_a_certificate(files, tmp_path):
@@ -593,11 +625,17 @@ def test_a_model_file_names_its_target_and_takes_the_columns_that_it_needs(files
             "column 'label' has the label 'toxic' alone; rows of both labels are needed",
         ),
         ({}, ["--target", "p_toxic"], "column 'p_toxic' has 1,500 different values (such as '0."),
-        ({"p_toxic": "10.5%"}, [], "no number in row 0: '10.5%'. Remove the percent sign, and divide by 100"),
+        (
+            {"p_toxic": "10.5%"},
+            [],
+            "no number in row 0: '10.5%'. Remove the percent sign, as by sed 's/ *%//g' OLD.csv > NEW.csv; "
+            "numbers up to 100 need --kind number",
+        ),
         (
             {"p_toxic": "10,5 %"},
             ["--target", "label", "--decimal", ","],
-            "no number in row 0: '10,5 %'. Remove the percent sign, and divide by 100",
+            "no number in row 0: '10,5 %'. Remove the percent sign, as by sed 's/ *%//g' OLD.csv > NEW.csv; "
+            "numbers up to 100 need --kind number",
         ),
         (
             {"p_toxic": "none"},
@@ -873,8 +911,10 @@ def test_a_rule_file_is_read_for_a_service(files, rule, tmp_path):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(ValueError, match=r"bad\.json"):
             tb.load_rule(tmp_path / "bad.json")
-    with pytest.raises(ValueError, match="there is no rule file"):
+    with pytest.raises(FileNotFoundError, match="there is no rule file"):
         tb.load_rule(tmp_path / "none.json")
+    with pytest.raises(IsADirectoryError, match="give a rule file in it"):
+        tb.load_rule(tmp_path)
 
 
 def test_a_rule_of_a_file_is_certified_and_monitored_as_by_the_commands(files, rule, tmp_path):

@@ -103,7 +103,9 @@ def test_numbers_with_a_unit_are_refused_as_decimal_commas_are(tmp_path, values,
     if not unit:
         assert load_table(tmp_path / "t.csv", "y").schema.columns[0].kind == "text"
         return
-    cure = "remove the percent sign and divide by 100" if unit == "%" else "write plain numbers"
+    cure = "write plain numbers"
+    if unit == "%":
+        cure = "remove the percent sign and divide by 100, as by column.str.rstrip(' %').astype(float) / 100"
     fault = re.escape(f"holds numbers with the unit '{unit}' (such as '{values[0]}'): {cure}; ")
     with pytest.raises(ValueError, match=fault + re.escape("text=['x'] keeps the column text")):
         load_table(tmp_path / "t.csv", "y")

@@ -1,9 +1,11 @@
 """Monitor: evidence by batch, late labels, and the state in JSON."""
 
 import json
+import warnings
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -827,3 +829,81 @@ def test_a_batch_with_misspelt_groups_is_warned_of():
     n_misspelt = int((misspelt["site"] == "berlin").sum())
     with pytest.warns(tb.UncertifiedGroupsWarning, match=rf"'berlin' \({n_misspelt} rows\)"):
         tb.Monitor.against(rule).add(scores[3000:], y[3000:], groups=misspelt)
+
+
+def test_rows_of_a_group_that_the_rule_does_not_know_are_left_out():
+    """The state is that of a batch without them, for groups of any form and for every argument by row."""
+    rng = np.random.default_rng(0)
+
+    def drawn(n, groups):
+        y = rng.integers(2, size=n)
+        score = np.clip(0.5 + 0.3 * (y - 0.5) + rng.normal(size=n) / 5, 0, 1)
+        return score[:, None], y, rng.choice(groups, n)
+
+    scores, y, site = drawn(800, ["a", "b"])
+    rule = tb.tune(tb.Scores(0, 1), scores, y, groups=site, by_group=True, limits=["miss(1, by=group) <= .6"])
+    monitor = tb.Monitor.against(rule)
+    scores, y, site = drawn(500, ["a", "b", "c"])
+    known = site != "c"
+    by_row = {"clusters": np.arange(500) % 300, "id": [f"row {k}" for k in range(500)]}
+    for groups in (site, {"site": site}, pd.DataFrame({"site": site}, dtype="category")):
+        with pytest.warns(tb.exceptions.UncertifiedGroupsWarning, match=r"no answer to \w+ 'c' \(\d+ rows\)"):
+            actual = monitor.add(scores, y, groups=groups, name="May", **by_row)
+        ids = [each for each, is_known in zip(by_row["id"], known, strict=True) if is_known]
+        expected = monitor.add(
+            scores[known],
+            y[known],
+            groups=site[known],
+            name="May",
+            clusters=by_row["clusters"][known],
+            id=ids,
+        )
+        assert actual.to_dict() == expected.to_dict()
+    with pytest.raises(ValueError, match=r"no answer to group 'c' .*: it knows 'a', 'b', and no row has"):
+        monitor.add(scores[~known], y[~known], groups=site[~known])
+    with pytest.raises(ValueError, match="groups has 499 rows, X has 500"):
+        monitor.add(scores, y, groups=site[1:])
+
+
+@pytest.mark.parametrize("digits", [1, 8])
+def test_calibrate_warns_of_equal_rows_if_the_monitor_refuses_the_next_month(digits):
+    rng = np.random.default_rng(1)
+
+    def drawn(n):
+        y = rng.integers(2, size=n)
+        return (y + rng.normal(size=n)).round(digits)[:, None], y
+
+    model = LogisticRegression().fit(*drawn(300))
+    batch = drawn(1200)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rule = tb.calibrate(model, *batch, limits=["miss(1) <= .6"])
+    said = [str(each.message) for each in caught]
+    monitor = tb.Monitor.against(rule)
+    if digits == 8:
+        assert not said
+        monitor.add(*drawn(400))
+        return
+    assert "% of the certifying rows equal another one" in said[0]
+    assert "Monitor.against(rule, equal_rows='natural')" in said[0]
+    with pytest.raises(tb.LeakageError, match="equal calibration rows"):
+        monitor.add(*drawn(400))
+    tb.Monitor.against(rule, equal_rows="natural").add(*drawn(400))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stated = tb.calibrate(model, *batch, limits=["miss(1) <= .6"], equal_rows="natural")
+    tb.Monitor.against(stated).add(*drawn(400))
+
+
+def test_rows_of_an_earlier_batch_are_refused_by_its_number():
+    rng = np.random.default_rng(2)
+    X = rng.integers(40, size=(3000, 3)).astype(float)
+    y = (X[:, 0] + rng.normal(size=3000) * 10 > 20).astype(int)
+    model = LogisticRegression().fit(X[:500], y[:500])
+    certificate = tb.certify(model, X[500:1500], y[500:1500], limits=["error <= .9"], equal_rows="natural")
+    first = certificate.recheck(X[1500:2200], y[1500:2200], model=model)
+    second = certificate.recheck(X[2200:], y[2200:], model=model, previous=first)
+    with pytest.raises(tb.LeakageError, match="800 of these 800 rows are rows of batch 2, with which"):
+        certificate.recheck(X[2200:], y[2200:], model=model, previous=second)
+    with pytest.raises(tb.LeakageError, match="rows are rows of the certificate, with which"):
+        certificate.recheck(X[500:1500], y[500:1500], model=model, previous=second)

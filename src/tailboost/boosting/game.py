@@ -532,6 +532,10 @@ class Trace:
     def __iter__(self) -> Iterator[Round]:
         return iter(self.rounds)
 
+    def __getitem__(self, place: Any) -> Any:
+        """Return the record of a round, counted from 0, or the records of a slice."""
+        return self.rounds[place]
+
     def adding(self, newest: Round, weights: Floats) -> Trace:
         """Return the history with one more round, and the weights of its units if these are stored."""
         unit_weights = self.unit_weights
@@ -556,6 +560,13 @@ class Trace:
         if self.stop is None:
             return ""
         return self.stop.text
+
+    @property
+    def early_end(self) -> str:
+        """The reason for an end before the last round as a sentence; empty if all rounds were played."""
+        if self.stop is None or self.stop.kind == StopKind.PLAYED:
+            return ""
+        return f"The fit ended after {len(self)} rounds: {self.stop.text}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays as lists with one entry per round, and ``stop_reason``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -66,9 +67,10 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
 
         def summarised() -> AdditiveSummary:
             fitted = judged(self).fitted_on_selection
-            return additive_summary(
+            summary = additive_summary(
                 self.selection_, self._cost(), self.gap_, self.classes_.tolist(), fitted=fitted
             )
+            return replace(summary, early_end=self.trace_.early_end)
 
         return cast("AdditiveSummary", cached(self, "summary", summarised))
 

@@ -35,6 +35,7 @@ from tailboost.core.checks import (
     check_number,
     distinct,
     distinct_and_places,
+    for_each,
     group_columns,
     label_column,
     labels_and_places,
@@ -53,6 +54,7 @@ from tailboost.core.exceptions import (
     NotCertifiedError,
     SmallSubgroupsWarning,
     UselessRuleWarning,
+    warn_user,
 )
 from tailboost.core.long_work import telling
 from tailboost.core.spelling import (
@@ -81,8 +83,11 @@ from tailboost.learners.scores import (
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import CELL, GROUP, names_in
 from tailboost.rows.fingerprints import (
+    CHANCE,
     EqualRows,
+    RowCounts,
     digest,
+    equal_by_nature,
     hash_rows,
     hashes_of_pairs,
     numbered_by_rows,
@@ -520,6 +525,7 @@ def certified_on_rest(
             " Without previous= no earlier call on these rows is known, also none with other limits.",
             " An earlier call on these rows is known if its file with the attempts was read.",
         )
+    _warn_of_equal_rows(classifier, rows)
     # The certificate has a copy of the classifier.
     certificate.model.records_ = calibrated.records_
     calibrated.certificate_ = replace(certificate, notes=(note, *certificate.notes))
@@ -535,6 +541,22 @@ def _assumed_of_equal_rows(
     if equal_rows == "natural":
         return "rows are equal by nature and nobody copied a row"
     return "no row of the batch is a copy of another one"
+
+
+def _warn_of_equal_rows(classifier: RobustMixtureClassifier, rows: Given) -> None:
+    """Warn if many of the certifying rows equal one another: later rows that equal them count as copies."""
+    if judged(classifier).reads_scores or rows.equal_rows == "natural":
+        return
+    hashes = row_hashes(classifier, rows.any_table).whole
+    share = RowCounts.from_hashes(hashes).repeated
+    if share > CHANCE:
+        statement = equal_by_nature()
+        monitor = as_typed(f"Monitor.against(rule, {statement})", f"monitor {statement}")
+        warn_user(
+            f"{share:.0%} of the certifying rows equal another one. certify and monitor take later "
+            "rows that equal these for copies, and refuse many of them. If rows are equal by "
+            f"nature, state {statement} there, as in {monitor}"
+        )
 
 
 def own_answers(classifier: Any) -> Reference:
@@ -736,7 +758,8 @@ def _refuse_one_sided(
     them names it, and the message has the limits without it.
     """
     n_rows = np.bincount(place, minlength=len(names))
-    bounds = [limit.bounds(names.tolist()) for limit in limits if limit.rate.by == column]
+    limits_of_column = [limit for limit in limits if limit.rate.by == column]
+    bounds = for_each(lambda limit: limit.bounds(names.tolist()), limits_of_column)
     is_free = np.isnan(bounds).all(axis=0) if bounds else np.zeros(len(names), dtype=bool)
     left_out: set[Any] = set()
     faults = []
@@ -796,7 +819,9 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
     # The answer is the same in each subgroup.
-    answers = [counted_answer(replace(limit.rate, by=None), strata) for limit in limits]
+    answers = for_each(
+        lambda limit: counted_answer(replace(limit.rate, by=None), strata), limits
+    )
     has_ranks = None not in answers
     compares = any(limit.compares for limit in limits)
     if has_ranks and not compares:

@@ -248,13 +248,20 @@ def _frame_as_in_fit(classifier: Model, frame: Any, names: Any) -> Any:
     try:
         validate_data(classifier, frame, skip_check_array=True, reset=False)
     except ValueError as failure:
-        missing = [name for name in names if name not in frame] if names is not None else []
-        if not missing:
+        if names is None:
             raise
-        raise ValueError(
-            f"{failure}X has no column {listed(missing)}; it has {listed([*frame.columns])}: give "
-            "all columns of the fit"
-        ) from failure
+        missing = [name for name in names if name not in frame]
+        new = [name for name in frame if name not in names]
+        words = (
+            f"X has columns that the fit did not have, {listed(new)}: drop them, as by "
+            "X[classifier.feature_names_in_]"
+        )
+        if missing:
+            words = (
+                f"X has no column {listed(missing)}; it has {listed([*frame.columns])}: give all "
+                "columns of the fit"
+            )
+        raise ValueError(f"{failure}{words}") from failure
     schema_of_fit = getattr(classifier, "_table_schema", None)
     if schema_of_fit is None:
         return frame

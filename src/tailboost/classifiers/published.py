@@ -370,7 +370,9 @@ def worst_class_boost(
     **params
         Further parameters of `WorstClassBoostClassifier`.
     """
-    check_number(theta, "theta", 0, 1, closed=True, below=True)
+    check_number(
+        theta, "theta, the accuracy that each class needs,", 0, 1, closed=True, below=True
+    )
     published: dict[str, Any] = {
         "class_loss": "indicator",
         "combine": "vote",

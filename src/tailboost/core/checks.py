@@ -30,7 +30,7 @@ NAMES_SHOWN = 10
 # The most rows in a message about missing entries.
 ROWS_SHOWN = 5
 # Parameters between 0 and 1 that nobody states in percent.
-NO_SHARES = ("learning_rate", "momentum", "theta", "variance_weight")
+NO_SHARES = ("learning_rate", "momentum", "variance_weight")
 
 
 class NewerFormat(ValueError):
@@ -294,6 +294,23 @@ WEIGHT_ROUNDING = 1e-9
 
 #: Smallest α for which 1/α does not overflow.
 SMALLEST_ALPHA = float(np.finfo(np.float64).tiny)
+
+
+def for_each(function: Callable[[Any], Any], entries: Iterable[Any]) -> list[Any]:
+    """Return ``function(entry)`` of all entries; one ValueError has the messages of all that fail."""
+    results = []
+    errors = []
+    for entry in entries:
+        try:
+            results.append(function(entry))
+        except ValueError as error:
+            errors.append(error)
+    messages = list(dict.fromkeys(map(str, errors)))
+    if len(messages) > 1:
+        raise ValueError(". ".join(messages))
+    if errors:
+        raise errors[0]
+    return results
 
 
 def check_number(

@@ -53,6 +53,8 @@ def naming_nearest(estimator: Model) -> Iterator[None]:
             is_share = is_share and name not in NO_SHARES
             if is_share and isinstance(value, (int, float)) and 1 < value <= 100:
                 cure = f"write {value / 100:g} for {value:g} %"
+        if name == "gamma":
+            cure = "the weighted error of a base model may be at most ½ − gamma"
         if isinstance(value, str):
             cure = did_you_mean(value, texts)
         error.args = (f"{error} {cure[:1].upper()}{cure[1:]}".strip(),)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Column, Floats
 from tailboost.core.checks import is_missing
 from tailboost.core.spelling import as_typed, how_many
+from tailboost.core.written_numbers import is_percent, percent_cure
 
 # Probabilities may be outside [0, 1] by rounding of this size.
 ROUNDED = 1e-2
@@ -214,9 +215,11 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
                     "the number behind it, such as a probability"
                 )
             if isinstance(value, (str, bytes)):
+                cure = "make numbers of text, as by pandas.to_numeric"
+                if isinstance(value, str) and is_percent(value):
+                    cure = percent_cure(value)
                 raise ValueError(
-                    f"{owner}: scores must be numbers, got the text {value[:40]!r}; make "
-                    "numbers of text, as by pandas.to_numeric"
+                    f"{owner}: scores must be numbers, got the text {value[:40]!r}; {cure}"
                 )
     if array.dtype.kind == "O":
         missing = np.frompyfunc(is_missing, 1, 1)(array).astype(bool)

@@ -20,6 +20,7 @@ from tailboost.core.spelling import as_typed
 MOSTLY = 0.95
 MANY = 20
 _WITH_UNIT = re.compile(r"(?P<sign>[$€£¥]?)\s*[+-]?(\d[\d.,]*|[.,]\d+)\s*(?P<unit>\D*)")
+_PERCENT = re.compile(r"\s*[+-]?[\d.,\s]*\d[\d.,]*\s*%\s*")
 LONGEST_WITH_UNIT = (
     64  # characters; longer texts are no numbers, and bound the time of the search
 )
@@ -128,7 +129,7 @@ def refuse_other_numbers(texts: Iterable[str], what: str, *, remedy: str) -> Non
             if unit:
                 cure = "write plain numbers"
                 if unit == "%":
-                    cure = "remove the percent sign and divide by 100"
+                    cure = percent_cure(texts[0])
                 raise ValueError(
                     f"{what} holds numbers with the unit {unit[:20]!r} (such as "
                     f"{texts[0][:40]!r}): {cure}{remedy}"
@@ -158,6 +159,23 @@ def refuse_commas_among_numbers(texts: Iterable[str], what: str) -> None:
     with_sign = [text for text in texts if as_number(text) is None and _has_decimal_sign(text)]
     if with_sign:
         raise ValueError(_message_about(with_sign, what))
+
+
+def is_percent(text: str) -> bool:
+    """Return whether a text is a number in percent, such as "12.5 %" or "12,5%"."""
+    return _PERCENT.fullmatch(text) is not None
+
+
+def percent_cure(text: str) -> str:
+    """Return how to make numbers of a column of percent such as ``text``, as the reader types it."""
+    comma = ""
+    if "," in text:
+        comma = ".str.replace(',', '.')"
+    return as_typed(
+        "remove the percent sign and divide by 100, as by "
+        f"column.str.rstrip(' %'){comma}.astype(float) / 100",
+        "remove the percent sign, as by sed 's/ *%//g' OLD.csv > NEW.csv",
+    )
 
 
 def unit_of(texts: Sequence[str]) -> str:

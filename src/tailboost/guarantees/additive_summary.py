@@ -44,7 +44,7 @@ class AdditiveSummary(PrintedSummary):
     ----------
     promised, observed : tuple of Bound
         Bounds on training errors, see `Summary`; none of them bounds the error on new rows.
-    gap, objective, measured_on, errors, symbols, upper, groups
+    gap, objective, measured_on, errors, symbols, upper, groups, early_end
         As in `Summary`; ``objective`` is the name of the cost.
     error : float
         Error of ``predict``, by weight, on ``measured_on``: held-out rows, ``X_val``, or the training rows.
@@ -112,7 +112,10 @@ class AdditiveSummary(PrintedSummary):
         return f"Worst class: {label}, error {100 * error:.0f} %."
 
     def __str__(self) -> str:
-        return "\n".join([str(self.errors), self.summary, *self._printed_bounds()])
+        lines = [str(self.errors), self.summary, *self._printed_bounds()]
+        if self.early_end:
+            lines.append(self.early_end)
+        return "\n".join(lines)
 
     def _values(self) -> list[str]:
         cost = "no model was kept, the answer is constant"

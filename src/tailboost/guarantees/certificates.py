@@ -396,14 +396,16 @@ class Certificate:
         state after the earlier batches.
         """
         if fresh.rows is not None and fresh.equal_rows == "natural":
-            used_rows = [rows for rows in (self.used, *earlier.used) if rows is not None]
-            n_shared = max((fresh.used.shared_with(rows) for rows in used_rows), default=0)
-            if n_shared:
-                raise LeakageError(
-                    f"X: {n_shared:,} of these {len(fresh):,} rows are rows of the certificate "
-                    "or of an earlier batch, which agree more than chance explains. Give new "
-                    "rows"
-                )
+            sources = [(f"batch {k}", rows) for k, rows in enumerate(earlier.used, start=1)]
+            if self.used is not None:
+                sources.insert(0, ("the certificate", self.used))
+            for source, rows in sources:
+                n_shared = fresh.used.shared_with(rows)
+                if n_shared:
+                    raise LeakageError(
+                        f"X: {n_shared:,} of these {len(fresh):,} rows are rows of {source}, with "
+                        "which they agree more than chance explains. Give new rows"
+                    )
         fingerprints = earlier.rows
         if self.rows is not None:
             fingerprints = (self.rows, *fingerprints)

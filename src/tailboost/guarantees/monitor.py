@@ -25,7 +25,9 @@ from tailboost.core.checks import (
     as_pandas,
     check_format,
     check_indexes,
+    check_length,
     check_number,
+    for_each,
     groups_in,
     n_rows_of,
     reading,
@@ -63,7 +65,7 @@ from tailboost.rows.judged import (
     judged,
     refuse_other_rule,
 )
-from tailboost.rows.other_groups import warn_of_other_groups
+from tailboost.rows.other_groups import answered_rows, warn_of_other_groups
 from tailboost.rows.readers import reason_of_equal_rows, row_hashes
 from tailboost.rows.subgroups import by_column
 
@@ -280,7 +282,9 @@ class Monitor:
                     f"{limit!r} needs groups, and the fit of the model had none: name them in "
                     "subgroups="
                 )
-        bounds = chain.from_iterable(_bounds_of_limit(limit, strata) for limit in monitored)
+        bounds = chain.from_iterable(
+            for_each(lambda limit: _bounds_of_limit(limit, strata), monitored)
+        )
         targets_as_bounds = Certificate(
             tuple(bounds), confidence=confidence, n_rows=0, notes=()
         )
@@ -316,7 +320,8 @@ class Monitor:
         y : array-like of shape (n,), optional
             Their labels. None, NaN or ``pandas.NA`` marks a missing label.
         groups : array-like of shape (n,), or table of shape (n, c), optional
-            Their groups, if there are bounds on groups or the model is group-aware.
+            Their groups, if there are bounds on groups or the model is group-aware. A group-aware rule has no
+            answer to groups that it does not know: their rows are left out, with a warning.
         name : str, optional
             Name of the batch; by default its number. An earlier name again brings late labels. Each label is
             tested once, in whatever order the rows come. Give all rows of the batch again, with the labels
@@ -335,18 +340,26 @@ class Monitor:
         LeakageError
             If rows were used before: by the fit, the certificate or another batch.
         ValueError
-            If an argument is not as described, if the certificate is about another rule than that of the
-            model, if no row of a repeated batch waits for a label, or if its rows or labels contradict those
-            of an earlier look.
+            If an argument is not as described, if the rule knows the group of no row, if the certificate is
+            about another rule than that of the model, if no row of a repeated batch waits for a label, or if
+            its rows or labels contradict those of an earlier look.
         """
         model, X, y = self._rule_and_rows(model, X, y)
         refuse_texts(X)
         groups = judged(model).groups_of(X, groups_in(X, groups))
         check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
-        n = n_rows_of(X)
-        if not n:
+        if not n_rows_of(X):
             raise ValueError("X has no rows")
         name, is_first_look = self._named(name)
+        if judged(model).by_group and groups is not None:
+            check_length(groups, "groups", n_rows_of(X))
+            is_answered = answered_rows(judged(model), groups)
+            if not is_answered.all():
+                X, y, groups, costs, clusters, id = (
+                    take(as_pandas(column), is_answered)
+                    for column in (X, y, groups, costs, clusters, id)
+                )
+        n = n_rows_of(X)
 
         classes = np.asarray(model.classes_)
         labels = label_numbers(y, classes, n)

@@ -381,7 +381,8 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
         absent = [name for name in columns if name not in X.columns]
         if absent:
             raise ValueError(
-                f"{owner}: the table has no column {absent[0]!r}; it has {list(X.columns)[:20]}"
+                f"{owner}: the table has no column {listed(absent)}; it has "
+                f"{list(X.columns)[:20]}"
             )
         # Columns of different types would have one type in common.
         scores = with_shortest_decimals(X[list(columns)]).to_numpy()

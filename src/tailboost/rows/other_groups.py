@@ -1,4 +1,4 @@
-"""A warning of rows in groups that the limits by group of a certificate do not name."""
+"""Rows in groups that the limits by group of a certificate do not name, or that a rule does not know."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Groups, Table
+from tailboost.core.array_types import Column, Groups, Mask, Table
 from tailboost.core.checks import (
     MISSING_GROUP,
     as_pandas,
@@ -19,7 +20,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
 from tailboost.core.spelling import how_many, listed
-from tailboost.rows.subgroups import unit_name
+from tailboost.rows.subgroups import by_column, plain_list, unit_name
 
 # The most groups in a warning.
 GROUPS_SHOWN = 5
@@ -56,6 +57,69 @@ def warn_of_other_groups(named: GroupsByColumn, table: Table, groups: Groups = N
         _warn_of_column(name, columns[name], [unit_name(group) for group in named[name]])
 
 
+def unknown_groups(view: Any, groups: Groups) -> dict[Any, NDArray[Any]]:
+    """Return the printed group of each row that a group-aware rule does not know, and None of other rows.
+
+    The result has an array of shape (n,) for each column that the rule reads.
+
+    Parameters
+    ----------
+    view : Judged
+        The view of the classifier.
+    groups : column, or table of columns
+        The groups of the rows. Missing entries are the group 'missing'.
+    """
+    known_groups = by_column(plain_list(view.groups))
+    columns = columns_by_name(with_missing_group(groups, [MISSING_GROUP]), "groups")
+    if len(known_groups) == len(columns) == 1:
+        columns = dict(zip(known_groups, columns.values(), strict=True))
+    unknown = {}
+    for name in columns.keys() & known_groups.keys():
+        if view.reads(name):
+            names_known = {unit_name(group) for group in known_groups[name]}
+            groups_of_rows = np.ravel(np.asarray(columns[name], dtype=object)).tolist()
+            names = {group: unit_name(group) for group in set(groups_of_rows)}
+            names_unknown = {
+                group: None if printed in names_known else printed
+                for group, printed in names.items()
+            }
+            unknown[name] = np.array([names_unknown[group] for group in groups_of_rows], object)
+    return unknown
+
+
+def answered_rows(view: Any, groups: Groups) -> Mask:
+    """Return a mask of the rows whose groups the rule knows, shape (n,); a warning counts the others.
+
+    The arguments are those of `unknown_groups`, of a rule that reads a column of these groups. Raise
+    ValueError if the rule knows the groups of no row.
+    """
+    faults = []
+    masks = []
+    for column, names in unknown_groups(view, groups).items():
+        is_known = np.equal(names, None).astype(np.bool_)
+        masks.append(is_known)
+        if not is_known.all():
+            rows_by_group = dict(sorted(Counter(names[~is_known].tolist()).items()))
+            known = [unit_name(group) for group in by_column(plain_list(view.groups))[column]]
+            title = "group" if column is None else str(column)
+            faults.append(f"{title} {_listed(rows_by_group)}: it knows {listed(known)}")
+    is_answered = np.logical_and.reduce(masks)
+    if not faults:
+        return is_answered
+    words = f"the rule has no answer to {'; to '.join(faults)}"
+    if not is_answered.any():
+        raise ValueError(f"{words}, and no row has another group: check the column of groups")
+    n_left_out = np.count_nonzero(~is_answered)
+    are_left_out = "are not tested"
+    if n_left_out == 1:
+        are_left_out = "is not tested"
+    warn_user(
+        f"{how_many(n_left_out, 'row')} of {len(is_answered):,} {are_left_out}, because {words}",
+        UncertifiedGroupsWarning,
+    )
+    return is_answered
+
+
 def _warn_of_column(name: Any, column: Column, groups_named: Sequence[str]) -> None:
     """Warn of the rows of one column in other groups.
 
@@ -74,17 +138,24 @@ def _warn_of_column(name: Any, column: Column, groups_named: Sequence[str]) -> N
     if not other_groups or (len(other_groups) == len(rows_by_group) and not is_text):
         return
     title = "group" if name is None else str(name)
-    words = [f"{group!r} ({how_many(n_rows, 'row')})" for group, n_rows in other_groups.items()]
-    listing = ", ".join(words[:GROUPS_SHOWN])
-    if len(words) > GROUPS_SHOWN:
-        n_rows = sum(list(other_groups.values())[GROUPS_SHOWN:])
-        listing += f" and {len(words) - GROUPS_SHOWN} more ({n_rows:,} rows)"
-    are = "is no group" if len(words) == 1 else "are no groups"
+    are = "is no group" if len(other_groups) == 1 else "are no groups"
     warn_user(
-        f"{title} {listing} {are} of the certificate: its limits by {title} are certified for "
+        f"{title} {_listed(other_groups)} {are} of the certificate: its limits by {title} are certified for "
         f"{listed(list(groups_named))} alone",
         UncertifiedGroupsWarning,
     )
+
+
+def _listed(rows_by_group: Mapping[str, int]) -> str:
+    """Return groups with their numbers of rows, the first of them by name."""
+    words = [
+        f"{group!r} ({how_many(n_rows, 'row')})" for group, n_rows in rows_by_group.items()
+    ]
+    listing = ", ".join(words[:GROUPS_SHOWN])
+    if len(words) > GROUPS_SHOWN:
+        n_rows = sum(list(rows_by_group.values())[GROUPS_SHOWN:])
+        listing += f" and {len(words) - GROUPS_SHOWN} more ({n_rows:,} rows)"
+    return listing
 
 
 def _counted(column: Column) -> dict[Any, int]:

@@ -460,8 +460,8 @@ def _refuse_beside_cvar(
     """
     if limits:
         raise ValueError(
-            "objective='cvar' takes no limits on rates; with limits, the objective must be a "
-            "rate"
+            "objective='cvar', which alpha= states, takes no limits on rates: give limits=[] with "
+            "it, or a rate as the objective"
         )
     if alpha is None:
         cvar = as_typed("objective='cvar'", "'cvar'")

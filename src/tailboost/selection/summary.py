@@ -158,6 +158,7 @@ class PrintedSummary:
     symbols: dict[str, str] = field(default_factory=dict)
     upper: float | None = None
     groups: tuple[GroupUse, ...] = ()
+    early_end: str = ""
 
     fitted: bool = False
 
@@ -181,6 +182,8 @@ class PrintedSummary:
     def details(self) -> str:
         """The table, all values, the bounds, and the meaning of the symbols."""
         lines = [*map(str, self.groups), self.summary, *self._values(), *self._inequalities()]
+        if self.early_end:
+            lines.append(self.early_end)
         if self.errors is not None:
             lines.insert(0, str(self.errors))
         return "\n".join([*lines, *_legend(self.symbols)])
@@ -240,6 +243,8 @@ class Summary(PrintedSummary):
         None for a vote, and if models were trained on these rows.
     groups : tuple of GroupUse
         For each column of groups given to `fit`: whether and how answers depend on it.
+    early_end : str
+        Of boosting: the reason for an end before all rounds were played, as a sentence; empty otherwise.
     fitted : bool
         Whether models were fitted on the rows of the errors.
     achieved : float
@@ -526,6 +531,8 @@ class Summary(PrintedSummary):
             self.headline,
             *self._printed_bounds(),
         ]
+        if self.early_end:
+            lines.append(self.early_end)
         if self.overall_line is not None:
             words = self.overall_line.estimate_text
             if not np.isnan(self.overall_line.low):

@@ -51,6 +51,8 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
 
     Raises
     ------
+    FileNotFoundError
+        If there is no such file.
     ValueError
         If the file is no rule file, its rule is damaged, or it is of another version. A damaged certificate
         raises where it is read.
@@ -62,8 +64,10 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
     >>> rule.predict([0.7], groups=["en"])  # doctest: +SKIP
     """
     file = Path(path)
+    if file.is_dir():
+        raise IsADirectoryError(f"{str(file)!r} is a directory; give a rule file in it")
     if not file.is_file():
-        raise ValueError(f"there is no rule file {str(file)!r}")
+        raise FileNotFoundError(f"there is no rule file {str(file)!r}")
     if file.stat().st_size > LONGEST_FILE:
         raise ValueError(f"{str(file)!r} is longer than any rule file")
     try:

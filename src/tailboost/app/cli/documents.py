@@ -32,7 +32,11 @@ from tailboost.core.long_work import doing
 from tailboost.core.score_kinds import ScoreKind, score_kind
 from tailboost.core.spelling import warn_alike
 from tailboost.core.table_files import is_csv
-from tailboost.core.written_numbers import refuse_commas_among_numbers
+from tailboost.core.written_numbers import (
+    is_percent,
+    percent_cure,
+    refuse_commas_among_numbers,
+)
 from tailboost.rows.fingerprints import EqualRows, digest
 from tailboost.rows.ledger import Attempt, Ledger
 from tailboost.storage.rule_documents import text_of
@@ -298,8 +302,9 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
         first_row = rows_of_text[0]
         text = str(column.iloc[first_row])[:40]
         cure = "Name a column of numbers, or leave unknown scores empty and select with --missing SCORE"
-        if re.fullmatch(r"[\d.,\s]+%\s*", text):
-            cure = "Remove the percent sign, and divide by 100"
+        if is_percent(text):
+            how = percent_cure(text)
+            cure = f"{how[0].upper()}{how[1:]}; numbers up to 100 need --kind number"
         elif text.lower() in ("true", "false"):
             cure = NUMBER_BEHIND
         raise BadInput(

@@ -46,13 +46,15 @@ def where_experiments_are() -> str:
     """Return a sentence for users without a checkout: how to run experiments and the papers' algorithms."""
     urls = metadata("tailboost").get_all("Project-URL") or []
     address = dict(url.split(", ", 1) for url in urls).get("Repository", "")
-    checkout = "a checkout of tailboost's repository"
+    clone = "git clone ADDRESS tailboost"
     if address and "//example.org/" not in address:  # not the address of an anonymous copy
-        checkout += f" ({address})"
+        clone = f"git clone {address} tailboost"
     return (
-        f"tailboost reproduce needs {checkout}: there run pip install -e '.[experiments]' and "
-        "tailboost reproduce NAME. The algorithms of the papers are in this package, with "
-        "their settings: tailboost.published.adalpboost('tree', alpha=.1) and others"
+        f"tailboost reproduce needs a checkout of tailboost's repository: {clone}; cd tailboost; "
+        "pip install -e '.[experiments]'; tailboost reproduce NAME. The page docs/published.md "
+        "there has the numbers of the papers beside those of this package. The algorithms of "
+        "the papers are in this package, with their settings: "
+        "tailboost.published.adalpboost('tree', alpha=.1) and others"
     )
 
 

@@ -45,7 +45,7 @@ from tailboost.core.spelling import (
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.ledger import Ledger
-from tailboost.rows.other_groups import warn_of_other_groups
+from tailboost.rows.other_groups import unknown_groups, warn_of_other_groups
 from tailboost.rows.persons import refuse_persons, warn_of_persons
 from tailboost.rows.schema import group_names
 from tailboost.storage.models import (
@@ -444,13 +444,12 @@ class StoredModel:
 
         A column without known groups is left out: the rule answers any of its groups.
         """
-        is_unknown = {}
-        for name in self.columns_read:
-            known_groups = self.groups_known(name)
-            if known_groups:
-                groups = rows.groups_by([name])[name]
-                is_unknown[name] = ~groups.isin(known_groups).to_numpy()
-        return is_unknown
+        if not self.columns_read:
+            return {}
+        groups = unknown_groups(judged(self.classifier), rows.groups_by(self.columns_read))
+        return {
+            column: np.not_equal(names, None).astype(bool) for column, names in groups.items()
+        }
 
     def refuse_unknown_groups(self, rows: NewRows) -> None:
         """Raise `BadInput` if the rule has no answer to rows, because of their group."""

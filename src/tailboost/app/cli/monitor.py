@@ -130,7 +130,6 @@ def monitor(
         reading = Reading("monitor", columns, cluster, unused)
         with shared.warnings_as_lines():
             rows = stored.read_rows(data, csv, reading)
-            stored.refuse_unknown_groups(rows)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
                 stored.refuse_persons(rows)
@@ -281,7 +280,12 @@ class _Bounds:
             groups_of_fit = [
                 group for group in judged(classifier).groups if isinstance(group, tuple)
             ]
-            groups_of_rows = {(name, value) for name in columns for value in rows.groups[name]}
+            groups_of_rows = {
+                (name, value)
+                for name in columns
+                if not judged(classifier).reads(name)  # it has no answer to other groups
+                for value in rows.groups[name]
+            }
             subgroups = list(dict.fromkeys([*groups_of_fit, *sorted(groups_of_rows)]))
         labels = classifier.classes_
         with shared.bad_input("--limit: " if self.limits else "--max-error: "):
