@@ -739,6 +739,17 @@ def test_a_learner_of_numbers_names_the_column_of_text(learner):
             "in the range (0.0, 0.5]",
         ),
         (
+            lambda: tb.RandomizedDecision(GaussianNB(), "a text of sixteen letters", "loans"),
+            "secret must be bytes, got str; secrets.token_bytes(32) makes a good one",
+        ),
+        (lambda: tb.CVaRBoostClassifier(alpha="12.5 %").fit(X, Y), "Got '12.5 %' instead. Write 0.125"),
+        (
+            lambda: tb.tune(
+                tb.Scores("p", 1, kind="number"), pd.DataFrame({"p": X[:, 0]}), Y, limits=["miss(1) <= .9"]
+            ).predict(0.3),
+            "X is one value, where a table is needed: give pd.DataFrame({'p': [X]})",
+        ),
+        (
             lambda: tb.WorstClassBoostClassifier(gamma=0.6).fit(X, Y),
             "The weighted error of a base model may be at most ½ − gamma",
         ),
@@ -755,7 +766,7 @@ def test_a_learner_of_numbers_names_the_column_of_text(learner):
     ],
 )
 def test_a_refused_parameter_has_its_range_and_a_cure(call, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
+    with pytest.raises((ValueError, TypeError), match=re.escape(words)):
         call()
 
 

@@ -281,9 +281,9 @@ def test_bad_csv(tmp_path, text, message):
 
 
 def test_bad_files(tmp_path):
-    with pytest.raises(ValueError, match=r"gone\.csv.*does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"gone\.csv.*does not exist"):
         datasets.load_table(tmp_path / "gone.csv", "y")
-    with pytest.raises(ValueError, match="folder"):
+    with pytest.raises(IsADirectoryError, match="folder"):
         datasets.load_table(tmp_path, "y")
     for name, content, message in [
         ("t.xlsx", b"x", r"t\.xlsx.*must end in.*\.csv"),

@@ -254,10 +254,12 @@ def _fault(secret: Any, context: Any) -> Exception | None:
 
     The caller deletes the secret before raising the error: a traceback may print local variables.
     """
-    if secret is None:
-        return TypeError("secret must be bytes, got None")
     if not isinstance(secret, (bytes, bytearray)):
-        return TypeError(f"secret must be bytes, got {type(secret).__name__}")
+        kind = "None" if secret is None else type(secret).__name__
+        return TypeError(
+            f"secret must be bytes, got {kind}; secrets.token_bytes(32) makes a good one, and a "
+            "text has text.encode()"
+        )
     if not SHORTEST_SECRET <= len(secret) <= LONGEST_SECRET:
         return ValueError(
             f"secret must have {SHORTEST_SECRET} to {LONGEST_SECRET} bytes, got {len(secret)}; "

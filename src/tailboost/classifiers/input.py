@@ -185,10 +185,15 @@ def checked_table(classifier: Model, learner: Model, X: Table) -> Any:
     names = getattr(classifier, "feature_names_in_", None)
     if hasattr(X, "iloc"):
         return _frame_as_in_fit(classifier, X, names)
-    if names is not None and len(names) == 1 and np.ndim(X) == 1:
+    if names is not None and len(names) == 1 and np.ndim(X) < 2:
+        given = "one value"
+        entries = "[X]"
+        if np.ndim(X) == 1:
+            given = f"one column of {len(X)} values"
+            entries = "X"
         raise ValueError(
-            f"X is one column of {len(X)} values, where a table is needed: give "
-            f"pd.DataFrame({{{names[0]!r}: X}})"
+            f"X is {given}, where a table is needed: give "
+            f"pd.DataFrame({{{names[0]!r}: {entries}}})"
         )
     try:
         return _validated_array(classifier, learner, X, reset=False)

@@ -45,17 +45,22 @@ def naming_nearest(estimator: Model) -> Iterator[None]:
         name = re.findall(r"'(\w+)' parameter", str(error))[0]
         value = estimator.get_params(deep=False)[name]
         cure = ""
+        takes_share = False
         texts: list[str] = []
         for constraint in estimator._parameter_constraints[name]:
             if isinstance(constraint, OneOf):
                 texts += constraint.options
             is_share = isinstance(constraint, Interval) and constraint.right == 1
             is_share = is_share and name not in NO_SHARES
+            takes_share |= is_share
             if is_share and isinstance(value, (int, float)) and 1 < value <= 100:
                 cure = f"write {value / 100:g} for {value:g} %"
         if name == "gamma":
             cure = "the weighted error of a base model may be at most ½ − gamma"
         if isinstance(value, str):
             cure = did_you_mean(value, texts)
+            percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", value)
+            if takes_share and percent:
+                cure = f"write {float(percent[1]) / 100:g}"
         error.args = (f"{error} {cure[:1].upper()}{cure[1:]}".strip(),)
         raise

@@ -105,11 +105,10 @@ def read_raw(
     check_encoding(encoding)
     path = Path(path)
     suffix = _suffix(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} is a folder; a file is needed")
     if not path.is_file():
-        fault = "does not exist"
-        if path.is_dir():
-            fault = "is a folder"
-        raise ValueError(f"{str(path)!r} {fault}; a file is needed")
+        raise FileNotFoundError(f"{str(path)!r} does not exist; a file is needed")
     if path.suffix in (".model", ".json"):
         raise ValueError(
             f"{str(path)!r} is no table: of a model file or rule file and a table the table "

@@ -58,7 +58,7 @@ def warn_of_other_groups(named: GroupsByColumn, table: Table, groups: Groups = N
 
 
 def unknown_groups(view: Any, groups: Groups) -> dict[Any, NDArray[Any]]:
-    """Return the printed group of each row that a group-aware rule does not know, and None of other rows.
+    """Return the printed group of each row that a group-aware rule does not know, and "" for other rows.
 
     The result has an array of shape (n,) for each column that the rule reads.
 
@@ -80,10 +80,10 @@ def unknown_groups(view: Any, groups: Groups) -> dict[Any, NDArray[Any]]:
             groups_of_rows = np.ravel(np.asarray(columns[name], dtype=object)).tolist()
             names = {group: unit_name(group) for group in set(groups_of_rows)}
             names_unknown = {
-                group: None if printed in names_known else printed
+                group: "" if printed in names_known else printed
                 for group, printed in names.items()
             }
-            unknown[name] = np.array([names_unknown[group] for group in groups_of_rows], object)
+            unknown[name] = np.array([names_unknown[group] for group in groups_of_rows], str)
     return unknown
 
 
@@ -96,7 +96,7 @@ def answered_rows(view: Any, groups: Groups) -> Mask:
     faults = []
     masks = []
     for column, names in unknown_groups(view, groups).items():
-        is_known = np.equal(names, None).astype(np.bool_)
+        is_known = names == ""
         masks.append(is_known)
         if not is_known.all():
             rows_by_group = dict(sorted(Counter(names[~is_known].tolist()).items()))
@@ -109,7 +109,7 @@ def answered_rows(view: Any, groups: Groups) -> Mask:
     words = f"the rule has no answer to {'; to '.join(faults)}"
     if not is_answered.any():
         raise ValueError(f"{words}, and no row has another group: check the column of groups")
-    n_left_out = np.count_nonzero(~is_answered)
+    n_left_out = int(np.count_nonzero(~is_answered))
     are_left_out = "are not tested"
     if n_left_out == 1:
         are_left_out = "is not tested"

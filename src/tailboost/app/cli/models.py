@@ -447,9 +447,7 @@ class StoredModel:
         if not self.columns_read:
             return {}
         groups = unknown_groups(judged(self.classifier), rows.groups_by(self.columns_read))
-        return {
-            column: np.not_equal(names, None).astype(bool) for column, names in groups.items()
-        }
+        return {column: names != "" for column, names in groups.items()}
 
     def refuse_unknown_groups(self, rows: NewRows) -> None:
         """Raise `BadInput` if the rule has no answer to rows, because of their group."""
