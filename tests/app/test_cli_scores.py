@@ -680,7 +680,7 @@ def test_the_card_names_new_groups_without_a_bound(files):
     rows.to_csv(files / "with_new.csv", index=False)
     card = call("card", out, files / "with_new.csv", "--out", files / "card.md")
     for words in (card.stderr, (files / "card.md").read_text()):
-        assert words.count("No bound names these groups: ") == 1
+        assert words.count("Groups without a bound of their own: ") == 1
         assert "fr (" in words
 
 
@@ -1364,7 +1364,7 @@ def test_a_certificate_of_rows_fresh_as_stated_names_the_option_for_training_row
     train.to_csv(tmp_path / "train.csv", index=False)
     tb.save_model(LogisticRegression().fit(train[["p_toxic"]], train["label"]), model)
     arguments = [model, files / "fresh.csv", "--target", "label", "--limit", "miss(toxic) <= .9"]
-    assert "fresh as you state; --training-rows FILE finds overlap" in done("certify", *arguments)
+    assert "fresh as stated; --training-rows FILE finds overlap" in done("certify", *arguments)
     training_rows = ["--training-rows", tmp_path / "train.csv"]
     assert "--training-rows" not in done("certify", *arguments, *training_rows)
     assert "equal" in refused("certify", model, tmp_path / "train.csv", *arguments[2:], *training_rows)

@@ -31,6 +31,12 @@ def mix():
     return tb.RobustMixtureClassifier([("bayes", GaussianNB())], random_state=0).fit(X[:600], LABELS[:600])
 
 
+def printed(bound):
+    """The name of a bound as on the card: all rows, a label, a group, or a label in a group."""
+    start, _, name = bound.name.partition(" ")
+    return {"class": f"label {name}", "group": name, "cell": name}.get(start, bound.name)
+
+
 def test_a_card_says_what_it_is_and_is_saved_by_the_ending_of_the_name(mix, tmp_path):
     card = tb.ModelCard.of(mix, X[600:], LABELS[600:], title="Loans 2026")
     headline, how = str(card).splitlines()
@@ -55,12 +61,12 @@ def test_every_number_is_measured(mix):
     for section in sections:
         rows = [dict(zip(section.heads, row, strict=True)) for row in section.rows]
         shown |= {row["error of"]: row for row in rows}
-    assert {b.name for b in cert.bounds if b.kind == "cell"} == {row["error of"] for row in rows}
+    assert {printed(b) for b in cert.bounds if b.kind == "cell"} == {row["error of"] for row in rows}
     for b in cert.bounds:
         if b.kind == "worst":
             continue
         low, high = clopper_pearson_interval(b.estimate, b.n)
-        row = shown[b.name]
+        row = shown[printed(b)]
         assert b.verdict.startswith(row.get("result", ""))
         n, error, interval, upper = (row[head] for head in ("rows", "error", "95 % interval", "bound"))
         assert n == f"{b.n:,}"
@@ -69,7 +75,7 @@ def test_every_number_is_measured(mix):
         ends = np.floor(low * 10**digits) / 10**digits, np.ceil(high * 10**digits) / 10**digits
         assert interval == f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
         assert b.upper <= float(upper.removeprefix("≤ ")) <= b.upper + 0.01
-    assert set(shown) == {b.name for b in cert.bounds if b.kind != "worst"}
+    assert set(shown) == {printed(b) for b in cert.bounds if b.kind != "worst"}
     text = card.to_markdown()
     assert "To \\*try\\*." in text
     assert "a\\|b" in text
@@ -91,7 +97,7 @@ def test_missing_measurements_are_listed(mix):
         in seen.to_markdown()
     )
     assert "equal_rows" not in seen.to_markdown()  # advice to the caller
-    assert not re.search(r"\| class", seen.to_markdown())
+    assert not re.search(r"\| label", seen.to_markdown())
     alone = tb.ModelCard.of(mix, X[600:], LABELS[600:]).to_markdown()
     assert "Errors by group: the rows have no groups." in alone
     assert "no purpose was stated" in alone
@@ -161,7 +167,7 @@ def test_all_answers_are_listed(limits, answers):
     card = tb.ModelCard.of(rule, table[150:], y[150:])
     actions = set(rule.predict(table, **({"deferred": "human review"} if judged(rule).can_defer else {})))
     assert actions == set(answers.split(", "))
-    assert f"Each row gets one of the answers {answers}, even" in card.to_markdown()
+    assert f"Each row gets one of the answers {answers}, also a row unlike" in card.to_markdown()
 
 
 def test_rates_of_the_fit_are_measured():
@@ -287,7 +293,7 @@ def test_the_head_has_date_attempt_versions_and_digest():
     y = (rng.random(4000) < p).astype(int)
     X = p[:, None]
     rule = tb.calibrate(tb.Scores(0, 1), X[:2000], y[:2000], limits="miss(1) <= 40%")
-    head = tb.ModelCard.of(rule, X[2000:], y[2000:]).to_markdown().split("\n\n")[1]
+    head = tb.ModelCard.of(rule, X[2000:], y[2000:]).to_markdown().split("\n\n")[2]
     assert f"{datetime.now(UTC):%Y-%m-%d} · certified at attempt 1 · python " in head
     assert f"tailboost {tb.__version__}" in head
     assert " · rule " in head
@@ -309,11 +315,32 @@ def test_a_card_of_limits_by_group_has_at_most_800_words_and_says_no_bound_twice
     body = card.to_html().partition("<body>")[2]
     folded = re.findall(r"<details.*?</details>", body, flags=re.DOTALL)
     assert len(folded) == 1
-    assert "cell yes / site = north" in folded[0]
+    assert ">yes / site = north<" in folded[0]
     assert "noprint" in folded[0]
     narrow = re.search(r'<svg[^>]*class="chart narrow".*?</svg>', body, flags=re.DOTALL).group()
     seen = body.replace(folded[0], "").replace(narrow, "")
     assert len(re.sub("<[^>]+>", " ", seen).split()) <= 800
+
+
+def test_a_card_says_what_the_rates_are_and_how_many_are_beyond_their_bound():
+    """Rows of another kind, too few for a contradiction: the headline has their number."""
+    rng = np.random.default_rng(0)
+    scores = pd.DataFrame({"p": rng.random(4000)})
+    y = np.where(rng.random(4000) < scores["p"], "yes", "no")
+    limits = ["miss(yes) <= 30%", "false_alarm(yes) <= 50%"]
+    rule = tb.calibrate(tb.Scores("p", "yes"), scores, y, limits=limits)
+    missed = pd.DataFrame({"p": np.r_[np.full(6, 0.001), np.full(6, 0.999), np.full(6, 0.002)]})
+    few = np.r_[np.full(6, "yes"), np.full(6, "yes"), np.full(6, "no")]
+    card = tb.ModelCard.of(rule, missed, few)
+    assert "In these rows 1 of 2 rates is beyond the bound." in card.summary  # 6 of 12 missed
+    like = tb.ModelCard.of(rule, *[part[:12] for part in (missed[6:], few[6:])])
+    assert "beyond" not in like.summary
+    meanings = card.sections[0].lines
+    assert "miss rate of 'yes': share of the rows labelled 'yes' with another label as answer." in meanings
+    assert (
+        "false alarm rate of 'yes': share of the rows with another label that get the answer 'yes'."
+        in meanings
+    )
 
 
 def test_an_alarm_is_in_the_headline(mix):
@@ -342,7 +369,7 @@ def test_command(tmp_path):
     out = [tmp_path / "card.md", tmp_path / "card.html"]
     done = call("card", model, tmp_path / "new.csv", "--group", "city", "--out", out[0], "--out", out[1])
     assert done.exit_code == 0, done.output
-    assert "group city / x" in out[0].read_text()
+    assert "| city / x |" in out[0].read_text()
     assert "600 rows of train.csv" in out[1].read_text()
     assert "# Model card" in call("card", model, tmp_path / "new.csv").stdout
     assert call("card", model, tmp_path / "new.csv", "--out", tmp_path / "a.txt").exit_code == 2
@@ -379,7 +406,7 @@ def test_the_card_of_a_rule_names_its_own_attempt():
     X = p[:, None]
     rule = tb.calibrate(tb.Scores(0, 1), X[:2000], y[:2000], limits="miss(1) <= 40%")
     tb.calibrate(rule, X[2000:4000], y[2000:4000], limits="miss(1) <= 40%")
-    head = tb.ModelCard.of(rule, X[4000:], y[4000:]).to_markdown().split("\n\n")[1]
+    head = tb.ModelCard.of(rule, X[4000:], y[4000:]).to_markdown().split("\n\n")[2]
     assert " · certified at attempt 1 · 2 attempts recorded · " in head
 
 

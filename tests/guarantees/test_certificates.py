@@ -792,18 +792,18 @@ def test_rows_whose_freshness_is_the_word_of_the_caller_are_said_to_be_so():
     limits = ["miss(1) <= .3"]
     tuned = tb.tune(model, X[select], y[select], limits=limits)
     own = tb.RobustMixtureClassifier([("lr", LogisticRegression())], limits=limits).fit(X[train], y[train])
-    words = "Assumes independent rows, fresh as you state: see .assumptions"
+    words = "Assumes independent rows, fresh as stated: see .assumptions"
     for rule, stated in ((tuned, True), (own, False)):
         certified = tb.calibrate(rule, X[fresh], y[fresh])
         certificate = certified.certificate_
         assert (words in str(certificate)) is stated
-        assert ("certified from 1,500 rows, fresh as you state\n" in str(certified)) is stated
+        assert ("certified from 1,500 rows, fresh as stated\n" in str(certified)) is stated
         assert ("certified from 1,500 fresh rows\n" in str(certified)) is not stated
-        assert ("fresh as you state" in certificate.assumptions) is stated
+        assert ("fresh as stated" in certificate.assumptions) is stated
         assert "unknown share" not in certificate.assumptions
         assert Certificate.from_dict(certificate.to_dict()).as_stated is stated
         card = tb.ModelCard.of(certified, X[select] + 1.0, y[select]).to_markdown()
-        assert ("rows, fresh as you state." in card) is stated
+        assert ("rows, fresh as stated." in card) is stated
     named = tb.certify(tuned, X[fresh], y[fresh], training_rows=X[train])
     assert words not in str(named)
     assert words in str(tb.certify(model.predict(X[fresh]), None, y[fresh]))

@@ -236,7 +236,7 @@ def test_of_frozen_models_the_rows_are_not_known(how):
     else:
         mix = tb.RobustMixtureClassifier(pairs, random_state=0).fit(Z, z)
     cert = tb.certify(mix, X, y)  # training rows of the forest
-    assert "fresh as you state" in cert.assumptions
+    assert "fresh as stated" in cert.assumptions
     assert "no more are among them" not in cert.assumptions
     assert not mix.records_.trained.complete
     assert tb.RobustMixtureClassifier(PAIRS).fit(Z, z).records_.trained.complete
@@ -323,7 +323,7 @@ def test_rows_of_other_frozen_models_are_as_stated():
     mix = tb.tune(model, X[:600], y[:600])  # not known
     assert "no model was fitted on them, as stated" in str(mix.summary_.details)
     assert not mix.records_.trained.complete
-    assert any("fresh as you state" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
+    assert any("fresh as stated" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # noise below every limit

@@ -611,7 +611,7 @@ def test_groups_that_come_later():
     X_before, y_before, groups_before = said_rows(2000, 1, {"f": 0.5, "m": 0.5})
     proved = tb.certify(Sayer(), X_before, y_before, groups=groups_before, rates=[limit])
     said = str(tb.Monitor.of(proved).add(Sayer(), always, y, groups=late))
-    assert "x (300 rows); no bound by group covers their rows" in said
+    assert "Groups without a bound of their own: x (300 rows)." in said
     upper = {"sex": np.char.upper(groups["sex"])}
     with pytest.warns(UserWarning, match="spelled"):
         tb.Monitor.of(proved).add(Sayer(), X + 0.5 * np.sign(X), y, groups=upper)

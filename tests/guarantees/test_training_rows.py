@@ -99,15 +99,15 @@ def test_a_tuned_rule_knows_them(tmp_path):
         with pytest.raises(tb.LeakageError, match="selected on"):
             tb.certify(known, X[SELECT], y[SELECT])
         notes = " ".join(tb.certify(known, X[FRESH], y[FRESH]).notes)
-        assert "fresh as you state" not in notes
+        assert "fresh as stated" not in notes
     without = tb.tune(MODEL, X[SELECT], y[SELECT])
     as_stated = " ".join(tb.certify(without, X[FRESH], y[FRESH]).notes)
-    assert "fresh as you state" in as_stated
+    assert "fresh as stated" in as_stated
     assert "training_rows= names the training rows" in as_stated
     of_answers = tb.certify(MODEL.predict(X[FRESH]), None, y[FRESH])
     assert "training_rows=" not in " ".join(of_answers.notes)  # without features nothing can be compared
     named = tb.certify(without, X[FRESH], y[FRESH], training_rows=X[TRAIN])
-    assert "fresh as you state" not in " ".join(named.notes)
+    assert "fresh as stated" not in " ".join(named.notes)
     assert "training_rows= names" not in " ".join(named.notes)
 
 

@@ -28,6 +28,7 @@ from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.rate_bounds import CertifiedBound
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, percent
 from tailboost.guarantees.stated import as_model
+from tailboost.rates import Limit
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rates.strata import CELL, GROUP, names_in
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
@@ -44,7 +45,7 @@ UNCOMPARED = (
 )
 LIMITS = "Stated limits"
 ERRORS = "Errors on new rows"
-ERRORS_OF_CELLS = "Errors on new rows by class and group"
+ERRORS_OF_CELLS = "Errors on new rows by label and group"
 FURTHER = "Further rows"
 MONITOR = "Monitor"
 
@@ -165,7 +166,7 @@ class ModelCard:
             model, X, y, rows_are, max_error, confidence, row_arguments, training_rows
         )
         all_sections = [
-            _stated_limits(measured),
+            _stated_limits(measured, judged(final).stated_limits),
             _price(measured.calibrated),
             _further_rows(measured),
             *_errors(measured),
@@ -216,7 +217,7 @@ class ModelCard:
 
     def to_markdown(self) -> str:
         """Return the card as Markdown."""
-        blocks = [f"# {_escaped(self.title)}", _escaped(self.origin), _escaped(self.summary)]
+        blocks = [f"# {_escaped(self.title)}", _escaped(self.summary), _escaped(self.origin)]
         for section in self.sections:
             blocks.append(f"## {section.title}")
             if section.heads:
@@ -356,6 +357,12 @@ def _summary(measured: _Measured, monitor: Monitor | None) -> str:
         elif recheck.not_compared:
             outcome += f" ({recheck.not_compared})"
         sentences.append(f"Further rows ({rows_name}) {outcome}.")
+        n_beyond = sum(not tested.is_within for tested in recheck.bounds)
+        if n_beyond > len(recheck.broken):
+            sentences.append(
+                f"In these rows {n_beyond} of {how_many(len(recheck.bounds), 'rate')} "
+                f"{'is' if n_beyond == 1 else 'are'} beyond the bound."
+            )
         if recheck.unnamed:
             sentences.append(recheck.groups_without_bound)
     if monitor is not None and monitor.alarms:
@@ -382,13 +389,14 @@ def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
     return f"{sentence}."
 
 
-def _stated_limits(measured: _Measured) -> Section:
-    """Return the stated limits with their verdicts; limits without a certificate come first."""
+def _stated_limits(measured: _Measured, limits: Sequence[Limit]) -> Section:
+    """Return the stated limits with verdicts and meanings; limits without a certificate come first."""
     certificate = measured.limits_certificate
     if certificate is None:
         return Section(LIMITS, ["No limit is stated or tested on fresh rows."])
     lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
-    notes = []
+    meanings = {limit.rate.words: limit.rate.meaning for limit in limits}
+    notes = [f"{words}: {meaning}." for words, meaning in meanings.items() if meaning]
     if certificate.forced_by is not None:
         notes.append(str(certificate.forced_by))
     notes += certificate.remarks
@@ -439,8 +447,8 @@ def _further_rows(measured: _Measured) -> Section:
         rows.append([tested.bound.title, tested.bound.limit, f"{tested.n:,}", estimate, result])
     false_alarm = percent(round(1.0 - recheck.confidence, 12))  # 1 − .95 is .050000000000000044
     lines = [
-        f"Measured on {measured.rows_name}. If all certified bounds are true, the probability of "
-        f"any contradiction is at most {false_alarm}."
+        f"Measured on {measured.rows_name}. If all certified bounds are true, a contradiction has a "
+        f"probability of at most {false_alarm}."
     ]
     heads = ["certified rate", "limit", "rows", "estimate", "result"]
     return Section(FURTHER, lines, heads, rows)
@@ -580,7 +588,7 @@ def _error_row(bound: CertifiedBound, with_bounds: bool) -> dict[str, str]:
         interval = f"{words(low, above=False).removesuffix(' %')} to {words(high, above=True)}"
     return {
         "result": CERTIFIED_WORDS[bound.certified] if with_bounds else "",
-        "error of": bound.name,
+        "error of": _rows_of(bound),
         "target": bound.limit if with_bounds else "",
         "rows": f"{bound.n:,}",
         "error": bound.estimate_text,
@@ -588,6 +596,12 @@ def _error_row(bound: CertifiedBound, with_bounds: bool) -> dict[str, str]:
         "bound": bound.bound_text if with_bounds else "",
         "reason": bound.reason if with_bounds else "",
     }
+
+
+def _rows_of(bound: CertifiedBound) -> str:
+    """Return whose error a bound is about: all rows, a label, a group, or a label in a group."""
+    name = bound.name.removeprefix(f"{bound.kind} ")
+    return f"label {name}" if bound.kind == "class" else name
 
 
 def _filled(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
@@ -636,8 +650,8 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
     lines = []
     bounds = certificate.bounds if certificate is not None else ()
     by_subgroup = [bound for bound in bounds if bound.kind in ("class", "group", "cell")]
-    few = [bound.name for bound in by_subgroup if 0 < bound.n < ROWS_OF_LIMITATION]
-    none = [bound.name for bound in by_subgroup if bound.n == 0]
+    few = [_rows_of(bound) for bound in by_subgroup if 0 < bound.n < ROWS_OF_LIMITATION]
+    none = [_rows_of(bound) for bound in by_subgroup if bound.n == 0]
     open_targets = [
         bound.name for bound in bounds if bound.target is not None and not bound.certified
     ]
@@ -653,7 +667,7 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
     if judged(final).can_defer:
         answers.append(HUMAN_REVIEW)
     lines += [
-        f"Each row gets one of the answers {', '.join(answers)}, even if it is unlike all training rows.",
+        f"Each row gets one of the answers {', '.join(answers)}, also a row unlike all others before.",
         "The measurements hold for rows like the measured ones, not for later rows or other populations.",
     ]
     return Section("Limitations", lines)

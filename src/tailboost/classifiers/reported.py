@@ -215,7 +215,7 @@ def rule_screen(rule: Any) -> str:
     source = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
     groups: list[tuple[str, str]] = []
     if rule.certificate_ is not None:
-        rows = "rows, fresh as you state" if rule.certificate_.as_stated else "fresh rows"
+        rows = "rows, fresh as stated" if rule.certificate_.as_stated else "fresh rows"
         source = f"certified from {rule.certificate_.n_rows:,} {rows}"
         if rule.certificate_.one_answer:
             groups.append(("group", " ".join(rule.certificate_.one_answer)))

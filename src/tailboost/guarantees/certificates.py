@@ -541,16 +541,18 @@ class Certificate:
                 f"{1 - sum(spent):.2g} is left. For rows of a new month calibrate the model or its "
                 f"scores anew, or divide the probability evenly from the first attempt on ({even})."
             )
+        assumed = self.assumed
+        if self.as_stated:
+            assumed += as_typed("", "; --training-rows FILE finds overlap")
         if rest:
-            return [*lines, f"{self.assumed}: {rest}"]
-        return [*lines, f"{self.assumed}."]
+            return [*lines, f"{assumed}: {rest}"]
+        return [*lines, f"{assumed}."]
 
     @property
     def assumed(self) -> str:
         """The assumption in short, also if the caller alone states so."""
         if self.as_stated:
-            cure = as_typed("", "; --training-rows FILE finds overlap")
-            return f"Assumes independent rows, fresh as you state{cure}"
+            return "Assumes independent rows, fresh as stated"
         return "Assumes independent rows that nothing was trained or selected on"
 
     @property

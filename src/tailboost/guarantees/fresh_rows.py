@@ -107,12 +107,12 @@ EQUAL_BY_NATURE = (
     "equal rows does not contradict this; copies of common rows stay undetected."
 )
 UNKNOWN_ROWS = (
-    "The rows of the fit are not known here, so these rows are fresh as you state: none of "
+    "The rows of the fit are not known here, so these rows are fresh as stated: none of "
     "them was used in it."
 )
 UNKNOWN_TRAINING_ROWS = (
     "The training rows of the model, or of a model inside, are not known. So these rows are "
-    "fresh as you state: none of them was used in the training."
+    "fresh as stated: none of them was used in the training."
 )
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote: in each class or group one of its rows there "

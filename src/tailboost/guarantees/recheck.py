@@ -603,11 +603,12 @@ class Recheck:
         """A sentence that names the groups without a bound, with their rows; empty without such groups."""
         if not self.unnamed:
             return ""
-        groups = [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()]
-        coverage = "no bound by group covers their rows"
+        groups = joined(
+            [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], GROUPS_NOTED
+        )
         if any(bound.others for bound in self.tested):
-            coverage = 'bounds on "other groups" cover their rows together'
-        return f"No bound names these groups: {joined(groups, GROUPS_NOTED)}; {coverage}."
+            return f'Groups without a bound of their own, bounded together as "other groups": {groups}.'
+        return f"Groups without a bound of their own: {groups}."
 
     def __str__(self) -> str:
         return bounds_text(self.title, self.cells(), self.notes)

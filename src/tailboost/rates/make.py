@@ -703,7 +703,7 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
     <BLANKLINE>
     Overall error 0.288 (the score at 0.5: 0.252), estimated on these rows.
     north has the least room, with 872 rows; without its limit ... would be about 0.287, ...
-    Assumes independent rows, fresh as you state: see .assumptions
+    Assumes independent rows, fresh as stated: see .assumptions
     """
     if not isinstance(name, str) or not name.strip():
         raise TypeError(f"the name of a rate must be text, got {name!r}")

@@ -83,6 +83,7 @@ class Kind:
     # Whether the rate may be an objective: not precision, of which one safe answer of its label is best.
     lowered: bool = True
     across: bool = False  # whether a subgroup's denominator counts the rows of all subgroups
+    meaning: str = ""  # in plain words, for readers who do not know the name
 
     def of_cells(self, cells: Cells) -> tuple[Floats, Floats]:
         """Return numerator and denominator by class and action, shape (K, A) each."""
@@ -176,35 +177,100 @@ def _specificity(cells: Cells) -> tuple[Mask, Mask]:
 
 
 KINDS = {
-    "error": Kind("error", lambda c: (c.wrong, c.every)),
-    "miss": Kind("miss rate of {label}", _misses, labelled=True),
-    "false_alarm": Kind("false alarm rate of {label}", _false_alarms, labelled=True),
-    "recall": Kind("recall of {label}", _recall, labelled=True),
-    "sensitivity": Kind("sensitivity for {label}", _recall, labelled=True),
-    "specificity": Kind("specificity for {label}", _specificity, labelled=True),
-    "tpr": Kind("true positive rate of {label}", _recall, labelled=True),
-    "tnr": Kind("true negative rate of {label}", _specificity, labelled=True),
-    "fnr": Kind("false negative rate of {label}", _misses, labelled=True),
-    "fpr": Kind("false positive rate of {label}", _false_alarms, labelled=True),
-    "selected": Kind("selection rate of {label}", lambda c: (c.answer, c.every), labelled=True),
-    "cost": Kind("mean cost", lambda c: (c.every, c.every)),
-    "deferred": Kind("share deferred", lambda c: (~c.answered, c.every)),
+    "error": Kind(
+        "error",
+        lambda c: (c.wrong, c.every),
+        meaning="share of all rows with a wrong answer",
+    ),
+    "miss": Kind(
+        "miss rate of {label}",
+        _misses,
+        labelled=True,
+        meaning="share of the rows labelled {label} with another label as answer",
+    ),
+    "false_alarm": Kind(
+        "false alarm rate of {label}",
+        _false_alarms,
+        labelled=True,
+        meaning="share of the rows with another label that get the answer {label}",
+    ),
+    "recall": Kind(
+        "recall of {label}",
+        _recall,
+        labelled=True,
+        meaning="share of the rows labelled {label} with no other label as answer",
+    ),
+    "sensitivity": Kind(
+        "sensitivity for {label}",
+        _recall,
+        labelled=True,
+        meaning="share of the rows labelled {label} with no other label as answer",
+    ),
+    "specificity": Kind(
+        "specificity for {label}",
+        _specificity,
+        labelled=True,
+        meaning="share of the rows with another label that do not get the answer {label}",
+    ),
+    "tpr": Kind(
+        "true positive rate of {label}",
+        _recall,
+        labelled=True,
+        meaning="share of the rows labelled {label} with no other label as answer",
+    ),
+    "tnr": Kind(
+        "true negative rate of {label}",
+        _specificity,
+        labelled=True,
+        meaning="share of the rows with another label that do not get the answer {label}",
+    ),
+    "fnr": Kind(
+        "false negative rate of {label}",
+        _misses,
+        labelled=True,
+        meaning="share of the rows labelled {label} with another label as answer",
+    ),
+    "fpr": Kind(
+        "false positive rate of {label}",
+        _false_alarms,
+        labelled=True,
+        meaning="share of the rows with another label that get the answer {label}",
+    ),
+    "selected": Kind(
+        "selection rate of {label}",
+        lambda c: (c.answer, c.every),
+        labelled=True,
+        meaning="share of all rows that get the answer {label}",
+    ),
+    "cost": Kind(
+        "mean cost",
+        lambda c: (c.every, c.every),
+        meaning="mean of the stated costs of the answers",
+    ),
+    "deferred": Kind(
+        "share deferred",
+        lambda c: (~c.answered, c.every),
+        meaning="share of the rows that a human decides",
+    ),
     "precision": Kind(
         "precision of {label}",
         lambda c: (c.answer & c.of_class, c.answer),
         labelled=True,
         lowered=False,
+        meaning="share of the rows with the answer {label} that are labelled {label}",
     ),
     "npv": Kind(
         "negative predictive value of {label}",
         lambda c: (c.answered & ~c.answer & ~c.of_class, c.answered & ~c.answer),
         labelled=True,
         lowered=False,
+        meaning="share of the rows with another answer than {label} that have another label",
     ),
     "jaccard": Kind(
         "Jaccard index of {label}",
         lambda c: (c.of_class & c.answer, c.of_class | c.answer),
         labelled=True,
+        meaning="rows labelled and answered {label}, as a share of the rows labelled or answered so",
     ),
     "f_score": Kind(
         "F score of {label}, β = {beta:g}",
@@ -213,6 +279,7 @@ KINDS = {
             (c.beta**2 * c.of_class + c.answer) / (1.0 + c.beta**2),
         ),
         labelled=True,
+        meaning="mean of precision and recall of {label}, weighted by β",
     ),
     "representation": Kind(
         "share of the rows answered {label}",
@@ -220,8 +287,13 @@ KINDS = {
         labelled=True,
         lowered=False,
         across=True,
+        meaning="share that a group has among all rows with the answer {label}",
     ),
-    "answered_error": Kind("error among answered rows", lambda c: (c.wrong, c.answered)),
+    "answered_error": Kind(
+        "error among answered rows",
+        lambda c: (c.wrong, c.answered),
+        meaning="share of the answered rows with a wrong answer",
+    ),
 }
 
 # The rate that is 1 minus a rate.
@@ -279,6 +351,11 @@ class Pairs:
     def words(self) -> str:
         """The name, as a format of printed names."""
         return self.name.replace("{", "{{").replace("}", "}}")
+
+    @property
+    def meaning(self) -> str:
+        """Empty: whoever states the pairs names the rate."""
+        return ""
 
     @property
     def ratio(self) -> bool:
@@ -709,6 +786,13 @@ class Rate(Expression):
         if self.complement:
             return f"1 − {words}"
         return words
+
+    @property
+    def meaning(self) -> str:
+        """What the rate is, in plain words, such as "share of all rows with a wrong answer"; may be empty."""
+        if self.complement:
+            return ""
+        return self.definition.meaning.format(label=repr(self.label))
 
     def __str__(self) -> str:
         if self.by is None:
