@@ -1083,7 +1083,9 @@ def test_calibrate_takes_one_table_for_a_rule_file(files, rule):
         "--limit",
         "miss(toxic) <= .3",
     )
-    assert "an earlier attempt had these rows" in refused(*again)
+    result = call(*again)
+    assert result.exit_code == 2
+    assert "an earlier attempt had these rows" in result.stderr
 
 
 def test_calibrate_takes_a_table_of_scores_alone(files):
@@ -1194,6 +1196,75 @@ class TestATableThatCertifiedARule:
         assert one_batch in done(*self.of(tmp_path, limit), "--details")
         (tmp_path / "rows.csv.attempts.json").unlink()
         assert one_batch in done(*self.of(tmp_path, limit), "--details", *share.split())
+
+    def test_rows_that_selected_certify_in_no_other_table(self, tmp_path):
+        rows = table(4000, 16)
+        contradicting = "miss(toxic) <= 1%", "precision(toxic) >= 99%"
+        rows.to_csv(tmp_path / "rows.csv", index=False)
+        refused(*self.of(tmp_path, *contradicting))
+        other_tables = {
+            "3,999": rows[1:],
+            "2,000": rows.sample(2000, random_state=0),
+            "4,000": pd.concat([rows, table(3000, 17)]),
+        }
+        for n, other in other_tables.items():
+            other.to_csv(tmp_path / "rows.csv", index=False)
+            for limits in (["miss(toxic) <= 40%"], contradicting):
+                line = refused(*self.of(tmp_path, *limits))
+                assert f"{n} of these {len(other):,} rows were in another table" in line
+        rows.round({"p_toxic": 9}).to_csv(tmp_path / "rows.csv", index=False)  # another random order
+        assert "rows were in another table" in refused(*self.of(tmp_path, "miss(toxic) <= 40%"))
+        table(4000, 17).to_csv(tmp_path / "rows.csv", index=False)  # a new month
+        assert "4,000 rows: 400 of them" in done(*self.of(tmp_path, "miss(toxic) <= 40%"), "--details")
+        rows.sample(frac=1, random_state=0).to_csv(tmp_path / "rows.csv", index=False)
+        assert "4,000 rows: 1,200 of them" in done(*self.of(tmp_path, "miss(toxic) <= 40%"), "--details")
+
+    @pytest.mark.parametrize("kept", [4000, 3999])
+    def test_rows_that_selected_again_for_a_rule_file_certify_nothing(self, tmp_path, kept):
+        table(1000, 15).to_csv(tmp_path / "first.csv", index=False)
+        rows = table(4000, 16)
+        rows.to_csv(tmp_path / "rows.csv", index=False)
+        first, rule, data = (tmp_path / name for name in ("first.csv", "rule.json", "rows.csv"))
+        scores = "--score", "p_toxic", "--target", "label", "--positive", "toxic"
+        done("tune", first, *scores, "--limit", "miss(toxic) <= 40%", "--out", rule)
+        again = "calibrate", rule, data, "--model", tmp_path / "certified.json", "--details"
+        contradicting = "--limit", "miss(toxic) <= 1%", "--limit", "precision(toxic) >= 99%"
+        assert "1,200 of the 4,000 rows of this batch selected" in refused(*again, *contradicting)
+        rows[-kept:].to_csv(data, index=False)
+        if kept < 4000:
+            assert "3,999 of these 3,999 rows were in another table" in refused(*again)
+        else:
+            assert "One batch of 4,000 rows: 1,200 of them" in done(*again)
+
+    def test_contradicting_limits_on_spent_rows_are_told_that_these_are_spent(self, tmp_path):
+        table(4000, 16).to_csv(tmp_path / "rows.csv", index=False)
+        first = self.of(tmp_path, "miss(toxic) <= 40%")
+        said = done(*first)
+        line = refused(*self.of(tmp_path, "miss(toxic) <= 1%", "precision(toxic) >= 99%"))
+        assert "an earlier attempt had these rows: of the 4,000 rows, attempt 1 used 3,600" in line
+        assert "--selection-share" not in line
+        refused(*self.of(tmp_path, "miss(toxic) <= 41%"), "--selection-share", "50%")
+        assert done(*first) == said  # other calls on its rows do not change the draw of the attempt
+
+
+def test_what_a_further_attempt_spends_is_told_before_it(tmp_path):
+    for month in (15, 16, 17):
+        table(2000, month).to_csv(tmp_path / f"{month}.csv", index=False)
+    scores = "--score", "p_toxic", "--target", "label", "--positive", "toxic"
+    rule = tmp_path / "rule.json"
+    done("tune", tmp_path / "15.csv", *scores, "--limit", "miss(toxic) <= 40%", "--out", rule)
+    again = "calibrate", rule, tmp_path / "16.csv", "--model", tmp_path / "certified.json"
+    assert "on record" not in call(*again).stderr
+    new_month = "Attempts on record: 1. Another one on new rows has 0.09 of the error probability."
+    contradicting = "--limit", "miss(toxic) <= 1%", "--limit", "precision(toxic) >= 99%"
+    unspent = call("calibrate", rule, tmp_path / "17.csv", *again[3:], *contradicting)
+    assert unspent.exit_code == 2
+    assert unspent.stderr.startswith(new_month)  # before the selection, which spends nothing
+    second = call("calibrate", rule, tmp_path / "17.csv", "--model", tmp_path / "certified.json")
+    assert new_month in second.stderr
+    assert "Attempt 2 had 0.09 of the error probability" in second.output
+    evenly = call(*again, "--attempts", "12")  # the rows of the first attempt
+    assert "Attempts on record: 2. Another one on new rows has 0.001 of" in evenly.stderr
 
 
 def test_a_group_of_one_row_is_left_out_by_the_printed_limits(tmp_path):
@@ -1490,7 +1561,9 @@ def test_calibrate_selects_a_rule_for_a_boosted_model_without_candidates(files):
     table(1500, 19).to_csv(files / "boosted.csv", index=False)
     rows = ("calibrate", boosted, files / "boosted.csv", "--model", out, "--limit", "miss(toxic) <= .6")
     assert "One batch of 1,500 rows" in done(*rows, "--details")
-    assert "an earlier attempt had these rows" in refused(*rows[:-1], "miss(toxic) <= .5")
+    other = call(*rows[:-1], "miss(toxic) <= .5")
+    assert other.exit_code == 2
+    assert "an earlier attempt had these rows" in other.stderr
     targeted = files / "targeted.model"
     done(*fit, targeted, "--method", "worstclassboost")
     line = refused("calibrate", targeted, *rows[2:])

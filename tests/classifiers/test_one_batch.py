@@ -270,7 +270,7 @@ def selecting_and_certifying(monkeypatch, arguments, **asked):
         return own(model, X, labels, **given)
 
     monkeypatch.setattr(calibrating, "tune", recorded)
-    _, certifying = selected_on_part(tb.Scores("s", 1, kind="logit"), arguments, **asked)
+    _, certifying, _ = selected_on_part(tb.Scores("s", 1, kind="logit"), arguments, **asked)
     return selecting[0], certifying
 
 
@@ -314,7 +314,7 @@ def test_clusters_stay_together():
     homes = rng.integers(200, size=600)
     given = Given(T, y, g, clusters=homes)
     scores = tb.Scores("s", 1, kind="logit")
-    classifier, certifying = selected_on_part(scores, given, limits=["precision(1) >= .7"])
+    classifier, certifying, _ = selected_on_part(scores, given, limits=["precision(1) >= .7"])
     kept = set(np.asarray(certifying.clusters))
     assert classifier.selection_.n_rows + len(certifying.X) == 600
     assert kept.isdisjoint(set(homes) - kept)
@@ -402,7 +402,7 @@ def test_both_parts_of_given_scores_are_used_up(data):
     T, y, g = Population().draw(900, np.random.default_rng(3))
     scores, limits = tb.Scores("s", 1, kind="logit"), ["miss(1, by=group) <= .3"]
     rule = tb.calibrate(scores, T, y, limits=limits, groups=g, by_group=True)
-    _, certifying = selected_on_part(scores, Given(T, y, g), limits=limits, by_group=True)
+    _, certifying, _ = selected_on_part(scores, Given(T, y, g), limits=limits, by_group=True)
     rest = T.index.isin(certifying.X.index)
     assert rest.sum() == rule.certificate_.n_rows
     assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}

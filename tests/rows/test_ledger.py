@@ -700,12 +700,22 @@ def test_attempts_of_one_batch_are_tested_at_what_the_named_ones_left():
     previous, levels = None, [0.045, 0.0045, 0.00045]
     for k, level in enumerate(levels, 1):
         X, y = scored(k, 1000)
-        classifier, certifying = selected_on_part(tb.Scores("s", "yes"), Given(X, y), **asked)
+        classifier, certifying, _ = selected_on_part(tb.Scores("s", "yes"), Given(X, y), **asked)
         previous = certified_on_rest(classifier, certifying, previous=previous)
         assert [attempt.spent for attempt in previous.certificate_.attempts] == pytest.approx(
             [0.9, 0.09, 0.009][:k]
         )
         assert_tested_at(level, previous, (certifying.X, certifying.y))
+
+
+def test_contradicting_limits_on_rows_of_the_previous_attempt():
+    X, y = scored(1, 1000)
+    model, contradicting = tb.Scores("s", "yes"), ["miss(yes) <= .01", "false_alarm(yes) <= .01"]
+    with pytest.raises(tb.InfeasibleLimitsError, match="rows of this batch selected"):
+        tb.calibrate(model, X, y, limits=contradicting)
+    first = tb.calibrate(model, X, y, limits=["precision(yes) >= .75"])
+    with pytest.raises(tb.LeakageError, match="of the 1,000 rows, attempt 1 used 700"):
+        tb.calibrate(model, X, y, limits=contradicting, previous=first)
 
 
 # -- copies and files --------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ from tailboost.rows.fingerprints import (
     CHANCE,
     EqualRows,
     RowCounts,
+    UsedRows,
     digest,
     equal_by_nature,
     hash_rows,
@@ -95,6 +96,7 @@ from tailboost.rows.fingerprints import (
 )
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
+from tailboost.rows.ledger import Draw, Ledger, attempts_of, refuse_spent
 from tailboost.rows.persons import refuse_persons
 from tailboost.rows.readers import row_hashes
 from tailboost.rows.subgroups import MOST_NUMBERS, refuse_many_numbers
@@ -313,17 +315,16 @@ def calibrate(
                 **options,
             )
     with progress:
-        drawn: dict[str, float] = {}
-        classifier, certifying = selected_on_part(
+        ledger = Ledger(attempts_of(previous))
+        classifier, certifying, share = selected_on_part(
             model,
             arguments,
             max_error,
             limits=limits,
             selection_share=selection_share,
-            drawn=drawn,
+            ledger=ledger,
             **params,
         )
-        (share,) = drawn.values()
         return _certified_or_advised(classifier, certifying, share, max_error, options)
 
 
@@ -416,13 +417,13 @@ def selected_on_part(
     *,
     limits: Stated = None,
     selection_share: float | None = None,
-    drawn: dict[str, float] | None = None,
+    ledger: Ledger | None = None,
     **params: Any,
-) -> tuple[RobustMixtureClassifier, Given]:
-    """Return a model with a rule selected on a part of the rows, and the certifying rows.
+) -> tuple[RobustMixtureClassifier, Given, float]:
+    """Return a model with a rule selected on a part of the rows, the certifying rows, and the part's size.
 
     The certifying rows are the other rows of the batch, and further rows without labels. The attempt will be
-    recorded in the ledger of the classifier.
+    recorded in the ledger of the classifier. The size is the fraction of the rows, or of their clusters.
 
     Parameters
     ----------
@@ -434,16 +435,19 @@ def selected_on_part(
         What is to be certified.
     selection_share : float in (0, 1), optional
         The least fraction of the rows that select.
-    drawn : dict of str to float, optional
-        The fraction of the rows or clusters that selected in earlier calls, by `Batch.digest`. At least the
-        same ones select here. The fraction of this call is written into it.
+    ledger : Ledger, optional
+        The draws and attempts of earlier calls. Rows that selected there select here too. The draw of this
+        call is recorded, also if the limits contradict each other.
 
     Raises
     ------
+    LeakageError
+        If another table with rows of this one has selected, or if the limits contradict each other on rows of
+        an earlier attempt.
     ValueError, TypeError
         If an argument is not as described, or a part would be empty.
     """
-    drawn = {} if drawn is None else drawn
+    ledger = ledger or Ledger()
     target_limits = stated_limits(max_error, limits)
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
@@ -456,9 +460,10 @@ def selected_on_part(
     share = selection_share
     if share is None:
         share = default_share(target_limits, batch.strata, by_group=by_group)
-    share = max(share, drawn.get(batch.digest, 0.0))
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
     place = batch.random_places(seed)
+    order = batch.order(place)
+    share = max(share, ledger.share_drawn(order))
 
     places_of_groups = [place_of_row for _, place_of_row in needed_groups.values()]
     while True:
@@ -466,20 +471,23 @@ def selected_on_part(
         batch.refuse_one_sided(
             selects, needed_groups, target_limits, reads_groups=by_group is not False
         )
-        drawn[batch.digest] = float((place[selects].max() + 1) / (place.max() + 1))
+        share_drawn = float((place[selects].max() + 1) / (place.max() + 1))
         try:
             classifier = batch.tuned(selects, limits=target_limits, **params)
         except InfeasibleLimitsError as error:
             # Few rows may contradict limits by chance. The same rows select again, with further ones.
-            if not error.lacks_rows or share >= LARGEST_SHARE:
-                n_selecting = int(selects.sum())
-                n_others = len(selects) - n_selecting
-                again = to_select_again(n_selecting, n_others, drawn[batch.digest])
-                error.args = (f"{error}. {again}",)
-                raise
-            share = min(LARGEST_SHARE, 2.0 * share)
-        else:
-            return classifier, batch.certifying_rows(selects)
+            if error.lacks_rows and share < LARGEST_SHARE:
+                share = min(LARGEST_SHARE, 2.0 * share)
+                continue
+            rows = batch.used_by(error.unselected)
+            refuse_spent(rows, ledger.attempts, "natural")
+            ledger.add(Draw(order, share_drawn, rows))
+            n_selecting = int(selects.sum())
+            again = to_select_again(n_selecting, len(selects) - n_selecting, share_drawn)
+            error.args = (f"{error}. {again}",)
+            raise
+        ledger.add(Draw(order, share_drawn, batch.used_by(classifier)))
+        return classifier, batch.certifying_rows(selects), share_drawn
 
 
 def certified_on_rest(
@@ -642,10 +650,15 @@ class Batch:
             scored = np.hstack(score_values)
         return cls(model, arguments, labels, scores, contents_of(scored, labels))
 
-    @property
-    def digest(self) -> str:
-        """A digest of the rows with their labels, in any order."""
-        return digest(np.sort(self.contents).tobytes())
+    def used_by(self, model: Model) -> UsedRows:
+        """Return the rows with their labels as a model takes them, to recognise them later."""
+        return UsedRows.from_table(row_hashes(model, self.arguments.X), self.labels)
+
+    def order(self, place: Ints) -> str:
+        """Return a digest of the rows, or of their clusters, with the labels in the order of their places."""
+        in_order = np.zeros(int(place.max()) + 1, dtype=np.uint64)
+        np.add.at(in_order, place, self.contents)
+        return digest(in_order.tobytes())
 
     @property
     def strata(self) -> Strata:

@@ -19,7 +19,7 @@ from tailboost.core.exceptions import (
     ResubstitutionWarning,
     warn_user,
 )
-from tailboost.core.spelling import how_many
+from tailboost.core.spelling import as_typed, how_many
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -106,6 +106,35 @@ class Attempt:
         return cls(str(state["key"]), UsedRows.from_dict(state["rows"]), spent)
 
 
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The rows of one batch in a random order. The first ones have selected a rule, and may certify none.
+
+    Attributes
+    ----------
+    order : str
+        Digest of the rows in this order.
+    share : float
+        The fraction of the rows, or of their clusters, that selected.
+    rows : UsedRows
+        All rows of the batch.
+    """
+
+    order: str
+    share: float
+    rows: UsedRows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return {"order": self.order, "share": self.share, "rows": self.rows.to_dict()}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """Return the draw written by `to_dict`; errors as in `Attempt.from_dict`."""
+        share = check_number(state["share"], "share", 0, 1, closed=True)
+        return cls(str(state["order"]), share, UsedRows.from_dict(state["rows"]))
+
+
 def attempts_of(previous: Any) -> tuple[Attempt, ...]:
     """Return the attempts of a result: the attempt of its call after all earlier ones; () without a result.
 
@@ -142,6 +171,8 @@ class Ledger:
         The attempts so far.
     inner : tuple of Ledger, optional
         The ledgers of the models inside the model: attempts of one are attempts of all.
+    draws : tuple of Draw, optional
+        The batches of which a part has selected a rule.
 
     Examples
     --------
@@ -161,6 +192,7 @@ class Ledger:
 
     attempts: tuple[Attempt, ...] = ()
     inner: tuple[Ledger, ...] = ()
+    draws: tuple[Draw, ...] = ()
 
     def record(
         self,
@@ -196,15 +228,15 @@ class Ledger:
             If the file of the ledger cannot be written.
         """
         with self._opened():
-            recorded = _distinct([*self._all_attempts, *earlier])
+            recorded = _distinct([*self._counting_for(attempt, equal_rows), *earlier])
             keys = [recorded_attempt.key for recorded_attempt in recorded]
             if attempt.key not in keys:
-                _refuse_spent(attempt.rows, recorded, equal_rows)
+                refuse_spent(attempt.rows, recorded, equal_rows)
                 new_attempt = replace(attempt, spent=spent_by_next(recorded, attempts))
                 recorded = (*recorded, new_attempt)
                 keys.append(attempt.key)
             for ledger in (self, *self.inner):
-                ledger.attempts = recorded
+                ledger.attempts = _distinct([*ledger.attempts, *recorded])
         # A repeated call may be followed by later attempts, which are none of its result.
         return recorded[: keys.index(attempt.key) + 1]
 
@@ -214,6 +246,41 @@ class Ledger:
             for ledger in (self, *self.inner):
                 others = [other for other in ledger.attempts if other.key != attempt.key]
                 ledger.attempts = tuple(others)
+
+    def share_drawn(self, order: str) -> float:
+        """Return the fraction of a batch that has selected in this order; the same rows select again."""
+        return max((draw.share for draw in self.draws if draw.order == order), default=0.0)
+
+    def add(self, draw: Draw) -> None:
+        """Record a draw whose rows have selected; a later one of the same order replaces it.
+
+        The random order depends on all rows of a batch. In another order of some of its rows, rows that have
+        selected would certify. No draw of rows that an attempt had is recorded, because only the call of the
+        attempt may follow.
+
+        Raises
+        ------
+        LeakageError
+            If a draw in another order had some of these rows.
+        """
+        rows = draw.rows
+        with self._opened():
+            others = [other for other in self.draws if other.order != draw.order]
+            n_shared = max((rows.shared_with(other.rows) for other in others), default=0)
+            if n_shared:
+                refuse_spent(rows, self.attempts, "natural")
+                raise LeakageError(
+                    f"X_cal: {n_shared:,} of these {rows.contents.n_rows:,} rows were in another "
+                    "table, of which a part has selected a rule. That part may not certify. Give "
+                    f"that table again, {as_typed('clusters=', '--cluster')} as in that call, or "
+                    "rows that no call had"
+                )
+            if not any(rows.shared_with(attempt.rows) for attempt in self.attempts):
+                self.draws = (*others, draw)
+
+    def _counting_for(self, attempt: Attempt, equal_rows: EqualRows) -> Sequence[Attempt]:
+        """Return the recorded attempts that count for another attempt: all."""
+        return self._all_attempts
 
     @property
     def _all_attempts(self) -> list[Attempt]:
@@ -228,7 +295,10 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        return {"attempts": [attempt.to_dict() for attempt in _distinct(self._all_attempts)]}
+        return {
+            "attempts": [attempt.to_dict() for attempt in _distinct(self._all_attempts)],
+            "draws": [draw.to_dict() for draw in self.draws],
+        }
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Ledger:
@@ -239,7 +309,8 @@ class Ledger:
         KeyError, TypeError, ValueError
             If the state is no such dict.
         """
-        return Ledger(tuple(map(Attempt.from_dict, state["attempts"])))
+        draws = tuple(map(Draw.from_dict, state.get("draws", ())))
+        return Ledger(tuple(map(Attempt.from_dict, state["attempts"])), draws=draws)
 
 
 def _distinct(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
@@ -250,7 +321,7 @@ def _distinct(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
     return tuple(first_of_key.values())
 
 
-def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: EqualRows) -> None:
+def refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: EqualRows) -> None:
     """Raise if earlier attempts had some of these rows."""
     n_shared = [rows.shared_with(attempt.rows, equal_rows) for attempt in attempts]
     if equal_rows == "copies" and not any(n_shared):
@@ -269,7 +340,8 @@ def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: Equal
     raise LeakageError(
         f"X_cal: an earlier attempt had {subject}: of the {rows.contents.n_rows:,} rows, "
         f"{', '.join(uses)}. Repeated tests on the same rows do not keep the confidence. "
-        f"Give rows that no attempt had ({how_many(len(attempts), 'attempt')} on record){cure}"
+        f"Give rows that no attempt had ({how_many(len(attempts), 'attempt')} on record), and "
+        f"state all limits in one call{cure}"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tailboost import InfeasibleLimitsError, NotCertifiedError, datasets
+from tailboost import NotCertifiedError, datasets
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli.documents import TableLedger, attempts_file
@@ -42,7 +42,7 @@ from tailboost.guarantees.stated import stated_by
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
-from tailboost.rows.ledger import Ledger
+from tailboost.rows.ledger import Ledger, attempts_of, may_follow, spent_by_next
 from tailboost.rows.persons import refuse_persons
 
 CALIBRATE_ADVICE = (
@@ -385,6 +385,21 @@ class _Request:
             arguments["previous"] = ledger if ledger.attempts else None
         return arguments
 
+    def tell_next_attempt(self, ledger: FileLedger, previous: Ledger | None = None) -> None:
+        """Tell what a further attempt spends, before any selection; nothing before the first attempt."""
+        recorded = [*ledger.attempts, *attempts_of(previous)]
+        earlier = list({attempt.key: attempt for attempt in recorded}.values())
+        if not earlier or not may_follow(earlier, self.attempts):
+            return
+        share = spent_by_next(earlier, self.attempts)
+        line = (
+            f"Attempts on record: {len(earlier)}. Another one on new rows has {share:.2g} of the "
+            "error probability."
+        )
+        if self.attempts is None:
+            line += " For rows of a new month calibrate the model or its scores anew."
+        shared.say_aside(line)
+
     def column_names(self) -> list[str]:
         """Read the names of the columns of the fresh rows."""
         path = self.data or self.unlabeled
@@ -495,6 +510,7 @@ def _calibrate_model(
         doing("Selecting and certifying a rule"),
     ):
         fresh_rows = request.rows(stored, columns, with_groups=with_groups)
+        request.tell_next_attempt(ledger, test_arguments.get("previous"))
         if has_rule:
             classifier.records_ = replace(classifier.records_, ledger=ledger)
             certified_rule = calibrate_selected(
@@ -511,8 +527,12 @@ def _calibrate_model(
                 "do (for a rule file, --selection names its selection data)"
             )
         else:  # a part of the rows selects a rule, the others certify it
-            selected, certifying = stored.selected_on_part(
-                fresh_rows, targets, tested_limits or None, request.selection_share
+            selected, certifying, _ = stored.selected_on_part(
+                fresh_rows,
+                targets,
+                limits=tested_limits or None,
+                selection_share=request.selection_share,
+                ledger=ledger,
             )
             selected.records_ = replace(selected.records_, ledger=ledger)
             certified_rule = certified_on_rest(selected, certifying, targets, **test_arguments)
@@ -613,21 +633,16 @@ def _calibrate_scores(
             fresh_rows = Given(
                 rows.features, rows.y, rows.groups, clusters=rows.clusters, **other_rows
             )
-            limits = list(selection.limits) or None
-            try:
-                with doing("Selecting a rule"):
-                    classifier, certifying = selected_on_part(
-                        selection.model,
-                        fresh_rows,
-                        max_error,
-                        limits=limits,
-                        selection_share=request.selection_share,
-                        drawn=ledger.selecting,
-                        **selection.goal,
-                    )
-            except InfeasibleLimitsError:  # its estimates are of the selecting rows
-                ledger.write()
-                raise
+            with doing("Selecting a rule"):
+                classifier, certifying, _ = selected_on_part(
+                    selection.model,
+                    fresh_rows,
+                    max_error,
+                    limits=list(selection.limits) or None,
+                    selection_share=request.selection_share,
+                    ledger=ledger,
+                    **selection.goal,
+                )
             classifier.records_ = replace(classifier.records_, ledger=ledger)
             with (
                 _reporting_failure(ledger.path, ledger, is_of_table=True),
@@ -675,6 +690,7 @@ def _calibrate_labels(request: _Request, label_file: LabelFile, selection: Path 
         if request.unlabeled is not None:
             unlabeled_rows = label_file.scores_of(request.unlabeled, request.csv)
             rows["X_unlabeled"] = unlabeled_rows.features
+        request.tell_next_attempt(ledger)
         records = replace(rules.records_, ledger=ledger)
         certified_rules = replace(rules, records_=records).calibrate(
             **rows, limits=request.limits or None, **request.test_arguments()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,6 @@ from tailboost.app.cli.shared import (
 )
 from tailboost.core.array_types import Table
 from tailboost.core.checks import first_of, reading
-from tailboost.core.exceptions import LeakageError
 from tailboost.core.files import write_output
 from tailboost.core.long_work import doing
 from tailboost.core.score_kinds import ScoreKind, score_kind
@@ -78,6 +78,7 @@ def attempts_file(path: Path) -> Ledger | None:
 
 def is_record(document: Mapping[str, Any]) -> bool:
     """Return whether a document is the record of a table of scores, see `TableLedger`."""
+    # Files of development versions may have "selecting", shares that no longer count.
     return "ledger" in document and {*document} <= {"ledger", "certified", "selecting"}
 
 
@@ -94,77 +95,41 @@ class TableLedger(Ledger):
         The file. It may be absent before the first attempt.
     certified : set of str
         The keys of the attempts that certified a rule.
-    selecting : dict of str to float
-        The largest fraction of the rows that selected a rule, by a digest of the table.
     """
 
     path: Path = field(kw_only=True)
     certified: set[str] = field(default_factory=set)
-    selecting: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> TableLedger:
         """Read the file of a table; an absent one has no attempt."""
         if not path.exists():
             return cls(path=path)
-        attempts = ledger_in(path).attempts
-        document = read_document(path)
-        certified = {str(key) for key in document.get("certified", [])}
-        with bad_input(f"{path}: the selecting rows are damaged: "):
-            shares = dict(document.get("selecting", {}))
-            selecting = {str(table): float(share) for table, share in shares.items()}
-        return cls(attempts, path=path, certified=certified, selecting=selecting)
+        ledger = ledger_in(path)
+        certified = {str(key) for key in read_document(path).get("certified", [])}
+        return cls(ledger.attempts, draws=ledger.draws, path=path, certified=certified)
 
-    def record(
-        self,
-        attempt: Attempt,
-        earlier: Sequence[Attempt] = (),
-        *,
-        equal_rows: EqualRows = "copies",
-        attempts: int | None = None,
-    ) -> tuple[Attempt, ...]:
-        """Record an attempt in the file, see `Ledger.record`.
-
-        A recorded attempt that certified a rule on other rows does not count.
-        """
-        on_record = self.attempts
-        self.attempts = tuple(
+    def _counting_for(self, attempt: Attempt, equal_rows: EqualRows) -> list[Attempt]:
+        """Return the recorded attempts, without those that certified a rule on other rows."""
+        return [
             each
-            for each in on_record
+            for each in self.attempts
             if each.key not in self.certified
             or each.key == attempt.key
             or attempt.rows.shared_with(each.rows, equal_rows)
-        )
-        try:
-            counted = super().record(attempt, earlier, equal_rows=equal_rows, attempts=attempts)
-        except LeakageError as error:
-            error.args = (f"{error}. On new rows, state all limits in one call",)
-            raise
-        finally:
-            known = {each.key for each in on_record}
-            new = [each for each in self.attempts if each.key not in known]
-            self.attempts = (*on_record, *new)
-        self.write()
-        return counted
+        ]
 
-    def withdraw(self, attempt: Attempt) -> None:
-        """Take back a recorded attempt, see `Ledger.withdraw`."""
-        super().withdraw(attempt)
-        self.write()
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        """Hold the ledger during a change, and write the file."""
+        with super()._opened():
+            yield
+            self.write()
 
     def write(self) -> None:
         """Write the file."""
-        content = self.to_dict()
-        write_output(
-            self.path,
-            text_of(
-                {
-                    "ledger": content,
-                    "certified": sorted(self.certified),
-                    "selecting": self.selecting,
-                }
-            ),
-        )
+        content = {"ledger": self.to_dict(), "certified": sorted(self.certified)}
+        write_output(self.path, text_of(content))
 
 
 def warn_if_left_out(path: Path, content: dict[str, Any], certificate: Any) -> None:

@@ -312,15 +312,13 @@ class StoredModel:
         return model_digest(self.path)
 
     def selected_on_part(
-        self, rows: Given, max_error: Stated, limits: Stated, share: float | None
-    ) -> tuple[RobustMixtureClassifier, Given]:
+        self, rows: Given, max_error: Stated, **options: Any
+    ) -> tuple[RobustMixtureClassifier, Given, float]:
         """Select a rule of a model without one on a random part of rows, for a calibration on the others.
 
-        ``share`` is the fraction of the rows that selects, None the usual one.
+        Further options as in `tailboost.classifiers.calibrating.selected_on_part`.
         """
-        return selected_on_part(
-            self.classifier, rows, max_error, limits=limits, selection_share=share
-        )
+        return selected_on_part(self.classifier, rows, max_error, **options)
 
     def selected_on(self, data: Path) -> StoredModel:
         """Return the content for a rule selected on a file; a model file does not name this file."""
@@ -512,16 +510,22 @@ class FileLedger(Ledger):
                 f"{str(stored.path)!r} is read-only, and the attempt must be recorded in it: "
                 "make it writable, or calibrate a copy and use this copy from now on"
             )
-        super().__init__(stored.read_ledger().attempts)
         self._stored = stored
+        self._read()
+
+    def _read(self) -> None:
+        """Read the file."""
+        ledger = self._stored.read_ledger()
+        super().__init__(ledger.attempts, draws=ledger.draws)
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        """Hold the file during an attempt, with the attempts recorded by other processes meanwhile."""
+        """Hold the file during a change, with the attempts recorded by other processes meanwhile."""
         with super()._opened(), held(self._stored.path, LOCK_SECONDS):
-            attempts_before = self.attempts = self._stored.read_ledger().attempts
+            self._read()
+            before = self.attempts, self.draws
             yield
-            if len(self.attempts) != len(attempts_before):
+            if (self.attempts, self.draws) != before:
                 self._stored.write_ledger(self)
 
 

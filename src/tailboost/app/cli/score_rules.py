@@ -561,18 +561,11 @@ class StoredRule(StoredDocument):
             return replace(self, model=selection.run(rows))
 
     def selected_on_part(
-        self, rows: Given, max_error: Stated, limits: Stated, share: float | None
-    ) -> tuple[RobustMixtureClassifier, Given]:
+        self, rows: Given, max_error: Stated, **options: Any
+    ) -> tuple[RobustMixtureClassifier, Given, float]:
         """Select on a random part of labelled rows, as the rule was selected."""
         selection = self.selection
-        return selected_on_part(
-            selection.model,
-            rows,
-            max_error,
-            limits=limits,
-            selection_share=share,
-            **selection.goal,
-        )
+        return selected_on_part(selection.model, rows, max_error, **selection.goal, **options)
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content for a rule of these settings, selected on the rows of another file."""
