@@ -535,11 +535,14 @@ class Certificate:
         spent = [attempt.spent for attempt in self.attempts]
         # Attempts with equal parts of the error probability need no line.
         if len(spent) > 1 and spent[-1] <= spent[0] / 2:
+            unspent = as_typed(
+                "the models themselves", "a copy of the file from before its first attempt"
+            )
             even = as_typed("attempts=12", "--attempts 12")
             lines.append(
                 f"Attempt {len(spent)} had {spent[-1]:.2g} of the error probability, and "
-                f"{1 - sum(spent):.2g} is left. For rows of a new month calibrate the model or its "
-                f"scores anew, or divide the probability evenly from the first attempt on ({even})."
+                f"{1 - sum(spent):.2g} is left. For rows of a new month calibrate {unspent}, or "
+                f"divide the probability evenly from the first attempt on ({even})."
             )
         assumed = self.assumed
         if self.as_stated:
