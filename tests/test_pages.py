@@ -4,6 +4,8 @@ import doctest
 import json
 import re
 import shlex
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -91,7 +93,9 @@ def test_blocks_run_in_order_and_print_what_stands_below_them(name, tmp_path, mo
             pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    shared = {}
+    module = types.ModuleType("page")  # model files name the classes of a page by their module
+    monkeypatch.setitem(sys.modules, "page", module)
+    shared = vars(module)
     blocks = r"```(python|shell)\n(.*?)```(?:\n\n```text\n(.*?)```)?"
     for kind, block, printed in re.findall(blocks, page(name), flags=re.DOTALL):
         if block.startswith(">>>"):
