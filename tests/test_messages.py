@@ -816,7 +816,7 @@ def test_the_records_of_a_fit_have_an_order_and_the_summary_says_why_it_ended():
     slow = tb.VadaBoostClassifier("stump", n_estimators=10, max_time=1e-9, random_state=0)
     with pytest.warns(tb.exceptions.FitInterruptedWarning):
         slow.fit(X, Y)
-    assert f"The fit ended after {len(slow.trace_)} rounds: time limit" in str(slow.summary_)
+    assert "The fit ended after 1 round: time limit" in str(slow.summary_)
 
 
 @pytest.mark.parametrize(("text", "number"), [("12.5%", 0.125), ("12,5 %", 0.125), ("7 %", 0.07)])

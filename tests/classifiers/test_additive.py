@@ -178,6 +178,9 @@ def test_perfect_first_hypothesis_is_all_there_is(name, K):
     assert np.isfinite(clf.estimator_weights_).all()
     assert (clf.predict(X) == y).all()
     assert "no error" in clf.trace_.stop_reason
+    line = f"The fit ended after 1 round: {clf.trace_.stop_reason}."
+    for text in (str(clf.summary_), clf.summary_.details):
+        assert line in text.splitlines()
 
 
 class Scripted(ClassifierMixin, BaseEstimator):

@@ -157,6 +157,7 @@ def test_the_table_of_errors_counts_different_rows_and_explains_the_number_of_we
     clf = tb.AdaLPBoostClassifier(TREE, cv="train", random_state=0).fit(np.r_[X, X], np.r_[y, y])
     heading, line = str(clf.summary_).splitlines()[1:3]
     assert heading.startswith("class  different rows  estimate")
+    assert "weight of a row" not in str(clf.summary_)
     assert int(line.split()[1]) == np.count_nonzero(y == clf.classes_[0])
     w = np.linspace(1, 3, len(y))
     clf = tb.AdaLPBoostClassifier(TREE, cv="train", random_state=0).fit(X, y, sample_weight=w)
@@ -164,6 +165,20 @@ def test_the_table_of_errors_counts_different_rows_and_explains_the_number_of_we
     assert heading.startswith("class  effective rows, (Σw)²/Σw²  estimate")
     of_first = w[y == clf.classes_[0]]
     assert int(line.split()[1]) == round(of_first.sum() ** 2 / (of_first**2).sum())
+
+
+def test_the_table_of_errors_says_that_copies_of_a_row_share_a_weight():
+    """Copies of some rows are weights, though none were given."""
+    X, y = noisy(300)
+    copies = np.arange(len(y)) < 100
+    clf = tb.AdaLPBoostClassifier(TREE, cv="train", random_state=0).fit(
+        np.r_[X, X[copies]], np.r_[y, y[copies]]
+    )
+    caption, heading, line = str(clf.summary_).splitlines()[:3]
+    assert caption.endswith("; w is the weight of a row with its copies:")
+    assert heading.startswith("class  effective rows, (Σw)²/Σw²")
+    w = 1.0 + copies[y == clf.classes_[0]]
+    assert int(line.split()[1]) == round(w.sum() ** 2 / (w**2).sum())
 
 
 def test_draws_follow_the_shares_and_are_reproducible():
@@ -470,6 +485,11 @@ def test_needless_rounds_are_not_played():
     assert value.n_iter_ == 40
     assert clf.n_iter_ < 40
     assert "fell by no more than 0.001 in the last 3 rounds" in clf.trace_.stop_reason
+    line = f"The fit ended after {clf.n_iter_} rounds: {clf.trace_.stop_reason}."
+    for text in (str(clf.summary_), clf.summary_.details):
+        assert line in text.splitlines()
+    assert value.summary_.early_end == ""
+    assert "The fit ended" not in str(value.summary_)
     seen = clf.trace_.value
     assert np.all(np.diff(seen) <= 1e-9)
     assert seen[:-3].min() - seen[-3:].min() <= 1e-3

@@ -92,9 +92,6 @@ class Opposite(RowPlayer):
     def player(self, clf, units):
         return Hedge(-1.0)
 
-    def bounds(self, clf):
-        return (), ()
-
 
 def test_a_player_of_ones_own_plays():
     clf = tb.CVaRBoostClassifier(STUMP, player=Opposite(), n_estimators=4, random_state=0)
@@ -103,6 +100,7 @@ def test_a_player_of_ones_own_plays():
     weights = np.exp(-losses[:4].cumsum(axis=0)[:3])  # of rounds 2 to 4
     expected = (weights / weights.sum(axis=1, keepdims=True) * losses[1:4]).sum(axis=1)
     np.testing.assert_allclose(clf.trace_.weighted_loss[1:], expected, atol=1e-9)
+    assert (clf.summary_.promised, clf.summary_.observed) == ((), ())  # no theorems are stated
 
 
 def test_an_even_mixture_is_not_chosen_on_other_rows():

@@ -136,6 +136,12 @@ def test_a_name_of_the_class_is_answered_by_the_symbol_of_the_paper(make, given,
     ("make", "given", "named", "says"),
     [
         (published.ebboost, ("stump",), {"lambda_": 0.5}, r"ebboost\(lambda_, \*, T=500, \*\*params\)"),
+        (
+            published.ebboost,
+            ("stump",),
+            {"lambda_": 0.5},
+            "EBBoost takes .* and no learner; the call is ebboost",
+        ),
         (published.ebboost, (0.5, 100), {}, r"ebboost\(lambda_, \*, T=500, \*\*params\)"),
         (published.ebboost, (), {"estimator": "stump", "lambda_": 1}, "all decision stumps and no learner"),
         (published.adaboost, ("stump", 50), {}, r"adaboost\(estimator, \*, T=500, \*\*params\)"),
@@ -707,8 +713,31 @@ def test_any_drop_of_the_validation_error_counts():
 
 @pytest.mark.parametrize("theta", [90, 1, -0.1, "90 %"])
 def test_theta_is_refused_by_its_own_name_and_range(theta):
-    with pytest.raises(ValueError, match=r"^theta must be (in \[0, 1\), got|a number)"):
+    with pytest.raises(ValueError, match=r"^theta, the accuracy .*, must be (in \[0, 1\), got|a number)"):
         published.worst_class_boost("forest", theta=theta)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: published.worst_class_boost("tree", theta=0.5, gamma=0.7),
+            r"The 'gamma' parameter of worst_class_boost must be .* \(0.0, 0.5\] .*at most ½ − gamma",
+        ),
+        (
+            lambda: published.worst_class_boost("tree", theta=0.5, p=1.5),
+            "The 'p' parameter of worst_class_boost must be",
+        ),
+        (
+            lambda: published.vadaboost("stump", lambda_=1.5),
+            r"The 'lambda_' parameter of vadaboost must be .* \[0.0, 1.0\].* Got 1.5 instead. "
+            r"The cost is the squared mean of the loss \+ this weight times its variance",
+        ),
+    ],
+)
+def test_a_symbol_outside_its_range_is_explained(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
 
 
 OUTSIDE = {

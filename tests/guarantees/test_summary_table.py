@@ -146,6 +146,8 @@ def test_trace(worst_class):
     assert found["weighted_loss"] == trace.weighted_loss.tolist()
     assert found["weights"] == trace.weights.tolist()
     assert found["stop_reason"] == trace.stop_reason
+    assert [trace[t].value for t in range(len(trace))] == trace.value.tolist()
+    assert trace[-1] is trace.rounds[-1]
 
 
 @pytest.mark.parametrize("name", ["GroupDROBoostClassifier", "AdaLPBoostClassifier"])

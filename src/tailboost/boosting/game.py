@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints, Mask, Model, ModelAnswers, UnitLosses
+from tailboost.core.spelling import how_many
 from tailboost.rows.rows import Rows, memberships
 
 State = TypeVar("State")
@@ -566,7 +567,7 @@ class Trace:
         """The reason for an end before the last round as a sentence; empty if all rounds were played."""
         if self.stop is None or self.stop.kind == StopKind.PLAYED:
             return ""
-        return f"The fit ended after {len(self)} rounds: {self.stop.text}."
+        return f"The fit ended after {how_many(len(self), 'round')}: {self.stop.text}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays as lists with one entry per round, and ``stop_reason``."""

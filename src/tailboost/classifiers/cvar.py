@@ -63,9 +63,9 @@ class RowPlayer(ABC):
     def player(self, clf: CVaRBoostClassifier, units: Units) -> Player[Any]:
         """Return the player of a game over rows."""
 
-    @abstractmethod
     def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
-        """Return the bounds of a finished game."""
+        """Return the a-priori and the observed bounds of a finished game; none without theorems."""
+        return (), ()
 
     def rounds_by_theory(self, clf: CVaRBoostClassifier) -> int:
         """Return the number of rounds for ``n_estimators="auto"``."""
@@ -220,7 +220,8 @@ class CVaRBoostClassifier(MixtureClassifier):
     n_iter_ : int
         Number of rounds played.
     trace_ : Trace
-        Weighted loss, effective size, seconds, solver gap and objective of each round, and why the fit ended.
+        Weighted loss, effective size, seconds, solver gap and objective of each round;
+        ``trace_.stop_reason`` says why the game ended.
     gap_ : float
         Largest optimality gap of a solve.
     objective_ : Objective

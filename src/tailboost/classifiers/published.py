@@ -72,6 +72,7 @@ _NAMES_IN_PAPERS = {
     "variance_weight": "lambda_",
     "radius": "delta",
     "effective_dim": "d",
+    "q": "p",
 }
 P = ParamSpec("P")
 C = TypeVar("C", bound=BaseBoostClassifier)
@@ -340,6 +341,7 @@ def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassif
     max_error="here it is theta=, which is 1 - max_error; ",
     q="here it is p=; ",
 )
+@_naming_parameters
 def worst_class_boost(
     estimator: Model,
     theta: float,
@@ -489,6 +491,9 @@ def dro_boost(
     **params: object,
 ) -> DROBoostClassifier:
     """Return distributionally robust boosting, Algorithm 1 of Blanchet et al. 2019.
+
+    The paper has two classes. More classes are our extension: the loss takes the score of the true class, in
+    the place of y f; scores sum to 0.
 
     Parameters
     ----------

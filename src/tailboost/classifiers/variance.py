@@ -66,7 +66,8 @@ class VarianceBoostClassifier(AdditiveClassifier):
         "train" without.
     n_iter_no_change : int or None, default=None
         The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
+        ``tol``, and keeps the best prefix. Without ``X_val``, a fifth of the rows is held out for this error.
+        None plays all rounds.
     tol : float, default=1e-3
         Smallest decrease of this error that counts.
     class_weight : dict, "balanced" or None, default=None

@@ -16,6 +16,12 @@ from tailboost.core.array_types import Model
 from tailboost.core.checks import NO_SHARES
 from tailboost.core.spelling import did_you_mean
 
+# What a value of a parameter does, for messages.
+MEANINGS = {
+    "gamma": "the weighted error of a base model may be at most ½ − gamma",
+    "variance_weight": "the cost is the squared mean of the loss + this weight times its variance",
+}
+
 
 class OneOf(StrOptions):
     """Allowed texts of a parameter. Messages list them in this order, and not in the order of a set."""
@@ -55,8 +61,7 @@ def naming_nearest(estimator: Model) -> Iterator[None]:
             takes_share |= is_share
             if is_share and isinstance(value, (int, float)) and 1 < value <= 100:
                 cure = f"write {value / 100:g} for {value:g} %"
-        if name == "gamma":
-            cure = "the weighted error of a base model may be at most ½ − gamma"
+        cure = MEANINGS.get(name, cure)
         if isinstance(value, str):
             cure = did_you_mean(value, texts)
             percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", value)

@@ -180,7 +180,8 @@ class KnownArguments:
             self.signature.bind(*args, **kwargs)
         except TypeError as error:
             call = f"{self.called}{_as_written(self.signature)}"
-            raise TypeError(f"{self.called}: {error}; the call is {call}") from None
+            no_learner = self.instead.get("estimator", "")
+            raise TypeError(f"{self.called}: {error}; {no_learner}the call is {call}") from None
 
 
 def drop_rows_without(rows: Any) -> str:

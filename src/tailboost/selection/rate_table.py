@@ -527,14 +527,19 @@ class RateTable:
         """The columns that say what a line is about: the attribute of a line by heading."""
         if not self.kind:
             return {"rate": "rate", "subgroup": "subgroup_text"}
-        sizes = np.array([line.rows for line in self.lines])
         rows_heading = "effective rows, (Σw)²/Σw²"
-        if np.allclose(sizes, np.rint(sizes), rtol=1e-9):  # equal weights
+        if self._has_equal_weights:
             rows_heading = "different rows"
         text_of = {self.kind: "subgroup_text", rows_heading: "size_text"}
         if len({line.rule for line in self.lines}) > 1:
             text_of["error of"] = "rule_text"
         return text_of
+
+    @property
+    def _has_equal_weights(self) -> bool:
+        """Whether the different rows of each subgroup have equal weights, so that its size is a count."""
+        sizes = np.array([line.rows for line in self.lines])
+        return bool(np.allclose(sizes, np.rint(sizes), rtol=1e-9))
 
     @property
     def _shown(self) -> Sequence[RateLine]:
@@ -554,6 +559,8 @@ class RateTable:
         if not self.kind:
             return f"On {self.words}"
         caption = f"error of each {self.kind}, measured on {self.words}"
+        if not self._has_equal_weights:
+            caption += "; w is the weight of a row with its copies"
         hidden = len(self.lines) - len(self._shown)
         if hidden:
             caption += f"; {hidden} more are in to_dict()"
