@@ -14,6 +14,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from scipy.stats import binom
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -28,6 +29,7 @@ from tailboost.rows.fingerprints import (
     MOST_HASHES,
     SHARED_LEVEL,
     RowCounts,
+    RowHashes,
     UsedRows,
     chance_of_agreement,
     hash_rounded_rows,
@@ -193,6 +195,61 @@ def test_copies_among_rows_of_another_population_are_recognised(decimals, n, m, 
     places = np.random.default_rng(2).permutation(n)[: round(copied * min(n, m))]
     scores[: len(places)], y[: len(places)] = one[0][places], one[1][places]
     assert as_used(scores, y).shared_with(as_used(*one))
+
+
+def grouped_scores(seed, n, decimals, copied=None, shares=(0.4, 0.3, 0.15, 0.1, 0.05)):
+    """Return rounded scores, labels and groups; the first rows are those of the table ``copied``."""
+    rng = np.random.default_rng(seed)
+    group, severity = rng.choice(len(shares), n, p=shares), rng.normal(size=n)
+    noise = np.array([0.8, 1.0, 1.2, 1.3, 1.2])[group] * rng.normal(size=n)
+    scores = expit(2.2 * (severity - 1.1) - 0.2 * group + noise).round(decimals)
+    table = scores, (severity + 0.3 * rng.normal(size=n) > 1.1).astype(int), group.astype(str)
+    for column, known in zip(table, copied or (), strict=False):
+        column[: len(known)] = known
+    return table
+
+
+def used_with_groups(scores, y, group, name="lang"):
+    hashes = hash_rounded_rows(scores[:, None])
+    return UsedRows.from_table(RowHashes(hashes, {"p": hashes}).with_groups({name: group}), y)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "copied", "decimals"), [(300, 300, 60, 4), (6000, 300, 150, 4), (6000, 300, 300, 3)]
+)
+def test_copies_with_their_groups_are_recognised(n, m, copied, decimals):
+    n_with_groups = n_without = n_by_name = 0
+    for seed in range(8):
+        one = grouped_scores([seed, 0], n, decimals)
+        other = grouped_scores([seed, 1], m, decimals, copied=[column[:copied] for column in one])
+        rows, earlier = used_with_groups(*other), used_with_groups(*one)
+        n_with_groups += rows.shared_with(UsedRows.from_dict(earlier.to_dict())) > 0
+        n_without += as_used(*other[:2]).shared_with(as_used(*one[:2])) > 0
+        n_by_name += rows.shared_with(used_with_groups(*one, name="age")) > 0
+    assert n_with_groups >= 7 > n_without
+    assert n_by_name == n_without  # groups of another column say nothing
+
+
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("decimals", [2, 3, 4])
+def test_independent_rows_with_groups_are_not_refused(decimals):
+    for seed, (n, m) in enumerate([(800, 8000), (8000, 300), (60, 200), (60, 60)] * 3):
+        one = used_with_groups(*grouped_scores([seed, 0], n, decimals))
+        for shares in ((0.4, 0.3, 0.15, 0.1, 0.05), (0.05, 0.1, 0.15, 0.2, 0.5)):
+            other = used_with_groups(*grouped_scores([seed, 1], m, decimals, shares=shares))
+            assert not other.shared_with(one)
+            assert not one.shared_with(other)
+
+
+def test_an_attempt_with_groups_is_recognised_with_and_without_them():
+    X, y, group = grouped_scores(0, 400, 4)
+    table, model = pd.DataFrame({"s": X, "lang": group}), tb.Scores("s", 1)
+    first = tb.calibrate(model, table[["s"]], y, groups=table[["lang"]], limits=["miss(1, by=lang) <= .9"])
+    (attempt,) = first.certificate_.attempts
+    assert sorted(attempt.rows.read) == ["s", "s with groups ['lang']"]
+    for groups in ({}, {"groups": table[["lang"]]}):
+        with pytest.raises(tb.LeakageError, match="attempt 1 used"):
+            tb.calibrate(model, table[["s"]], y, limits=["miss(1) <= .8"], previous=first, **groups)
 
 
 def test_parts_supersets_and_other_orders_of_rows_are_recognised():

@@ -652,7 +652,8 @@ class Batch:
 
     def used_by(self, model: Model) -> UsedRows:
         """Return the rows with their labels as a model takes them, to recognise them later."""
-        return UsedRows.from_table(row_hashes(model, self.arguments.X), self.labels)
+        hashes = row_hashes(model, self.arguments.X).with_groups(self.arguments.columns)
+        return UsedRows.from_table(hashes, self.labels)
 
     def order(self, place: Ints) -> str:
         """Return a digest of the rows, or of their clusters, with the labels in the order of their places."""

@@ -862,7 +862,11 @@ def _answered_by_model(
     training_rows = _named_training_rows(model, given)
     if given.labels is None:
         _refuse_missing_labels(rates, classes)
-    given, hashes = _without_copies(model, given)
+    given, hashes_of_rows = _without_copies(model, given)
+    hashes = [
+        part.with_groups(given.columns if name == "X" else given.columns_unlabeled)
+        for (name, _, _), part in zip(given.parts, hashes_of_rows, strict=True)
+    ]
     cases, repeated = _compared_with_fit(
         model, given, hashes, classes, training_rows, equal_rows
     )

@@ -512,7 +512,7 @@ class RowHashes:
         Hashes of the whole rows.
     read : dict of str to ndarray of uint64, shape (n,)
         Hashes of the scores or given probabilities of a single model, by the name of the model. Tables of the
-        same rows with different other columns have these hashes in common.
+        same rows with different other columns have these hashes in common. `with_groups` adds others.
     """
 
     whole: Hashes
@@ -525,6 +525,22 @@ class RowHashes:
         """Return the hashes of some rows."""
         read = {name: hashes[rows] for name, hashes in self.read.items()}
         return RowHashes(self.whole[rows], read)
+
+    def with_groups(self, columns: Mapping[Any, Column]) -> RowHashes:
+        """Return these hashes, and those of each model's scores together with the groups of the rows.
+
+        Different rows with equal scores are often of different groups. So fewer rows are equal by chance, and
+        more copies are recognised.
+        """
+        if not columns:
+            return self
+        read = dict(self.read)
+        names = sorted(columns, key=str)
+        for model, hashes in self.read.items():
+            for name in names:
+                hashes = hashes_of_pairs(hashes, hash_rounded_rows(columns[name][:, None]))
+            read[f"{model} with groups {names}"] = hashes
+        return replace(self, read=read)
 
     @classmethod
     def joined(cls, parts: Sequence[RowHashes]) -> Self:
@@ -876,7 +892,8 @@ class UsedRows:
     use : {"selection data", "calibration rows"}
         The purpose of the rows.
     read : dict of str to UsedRows
-        Used rows by the scores or probabilities of a single model, by its name, see `RowHashes`.
+        Used rows by the scores or probabilities of a single model, also with their groups, by the names of
+        `RowHashes`.
 
     Examples
     --------
@@ -934,17 +951,24 @@ class UsedRows:
         contents alone and with their labels. Where few contents occur, it recognises nearly whole tables at
         most. With ``equal_rows="copies"`` equal rows are copies, and `too_many` decides as well.
 
-        Rows are also compared by the scores or probabilities of each common model. Such parts of rows are
-        often equal by chance, so `chance_of_agreement` decides about them for any ``equal_rows``.
+        Rows are also compared by the scores or probabilities of each common model, and with their groups if
+        both tables have these columns. Such parts of rows are often equal by chance, so `chance_of_agreement`
+        decides about them for any ``equal_rows``. All names share the level.
         """
-        n_shared = self._shared_whole(earlier, equal_rows)
-        for name in self.read.keys() & earlier.read.keys():
-            as_read = self.read[name]._shared_whole(earlier.read[name], "natural")
+        names = self.read.keys() & earlier.read.keys()
+        # The rows of a single model are the whole rows, and need no share.
+        level = SHARED_LEVEL / max(1, len(names))
+        n_shared = self._shared_whole(earlier, equal_rows, level)
+        for name in names:
+            as_read = self.read[name]._shared_whole(earlier.read[name], "natural", level)
             n_shared = max(n_shared, as_read)
         return n_shared
 
-    def _shared_whole(self, earlier: UsedRows, equal_rows: EqualRows) -> int:
-        """Return about how many of these rows, compared as whole rows, are rows of an earlier table."""
+    def _shared_whole(self, earlier: UsedRows, equal_rows: EqualRows, level: float) -> int:
+        """Return about how many of these rows, compared as whole rows, are rows of an earlier table.
+
+        ``level`` is the allowed probability that two independent tables have such a number.
+        """
         counts, earlier_counts = self.contents.beside(earlier.contents)
         n_sampled = int(counts.sum())
         n_equal = int(counts[earlier_counts > 0].sum())
@@ -953,9 +977,7 @@ class UsedRows:
         is_same_table = self.labelled.equals(earlier.labelled) and self.labelled.n_rows > 0
         # Two tests share the level: with and without the labels.
         pairs = ((self.contents, earlier.contents), (self.labelled, earlier.labelled))
-        if is_same_table or any(
-            chance_of_agreement(*pair) <= SHARED_LEVEL / 2 for pair in pairs
-        ):
+        if is_same_table or any(chance_of_agreement(*pair) <= level / 2 for pair in pairs):
             return self._scaled_up(int(np.minimum(counts, earlier_counts).sum()), n_sampled)
         return 0
 
