@@ -742,6 +742,16 @@ def test_a_learner_of_numbers_names_the_column_of_text(learner):
             lambda: tb.RandomizedDecision(GaussianNB(), "a text of sixteen letters", "loans"),
             "secret must be bytes, got str; secrets.token_bytes(32) makes a good one",
         ),
+        (
+            lambda: tb.calibrate(GaussianNB().fit(X, Y), X, Y, limits=["miss(1) <= .9"], clusters="person"),
+            "clusters='person': give the column itself, as in clusters=table['person']",
+        ),
+        (
+            lambda: tb.Monitor.against(GaussianNB().fit(X, Y), limits=["error <= .9"]).add(
+                X, Y, clusters="person"
+            ),
+            "clusters='person': give the column itself, as in clusters=table['person']",
+        ),
         (lambda: tb.CVaRBoostClassifier(alpha="12.5 %").fit(X, Y), "Got '12.5 %' instead. Write 0.125"),
         (
             lambda: tb.tune(

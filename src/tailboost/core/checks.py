@@ -527,6 +527,10 @@ def check_deferred(value: Column, n: int) -> NDArray[np.bool_]:
 
 def check_length(values: Column, name: str, n: int, of: str = "X") -> None:
     """Raise unless there is one entry for each of the n rows of ``of``."""
+    if isinstance(values, str):
+        raise ValueError(
+            f"{name}={values!r}: give the column itself, as in {name}=table[{values!r}]"
+        )
     if n_rows_of(values) != n:
         raise ValueError(f"{name} has {n_rows_of(values)} rows, {of} has {n}")
 

@@ -350,9 +350,15 @@ class Monitor:
         check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
         if not n_rows_of(X):
             raise ValueError("X has no rows")
+        for argument, column in {
+            "groups": groups,
+            "clusters": clusters,
+            "costs": costs,
+        }.items():
+            if column is not None:
+                check_length(column, argument, n_rows_of(X))
         name, is_first_look = self._named(name)
         if judged(model).by_group and groups is not None:
-            check_length(groups, "groups", n_rows_of(X))
             is_answered = answered_rows(judged(model), groups)
             if not is_answered.all():
                 X, y, groups, costs, clusters, id = (

@@ -260,7 +260,9 @@ class ThresholdRule(StoredRule):
         columns = columns_by_name(groups, "groups")
         if self.group_column in columns:
             own_column = columns[self.group_column]
-            refuse_missing(own_column, f"groups column {self.group_column!r}")
+            cure = as_typed(OTHER_GROUPS, DEFAULT_OPTION)
+            name = f"groups column {self.group_column!r}"
+            refuse_missing(own_column, name, f"drop their rows, or {cure}")
             return own_column
         if len(columns) == 1:
             refuse_other_name(groups, "groups", self.group_column)
