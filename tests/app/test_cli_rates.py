@@ -293,9 +293,10 @@ def test_fit_prints_a_sentence_about_groups_once_and_tells_of_empty_ones(files):
         "--set",
         'estimators=[("one", "tree")]',
     )
-    for limits in ((), ("--limit", "miss(yes) <= 40%")):
+    for limits in ((), ("--limit", "miss(yes) <= 40%"), ("--limit", "miss(yes, by=sex) <= 60%")):
         fitted = done("fit", files / "gaps.csv", *common, *limits, "--model", files / "gaps.model")
         assert fitted.stdout.count("Group sex: the rule does not read it") == 1
         assert (
             fitted.stderr.count("20 rows of gaps.csv with an empty 'sex': they are the group 'missing'") == 1
         )
+    assert re.search(r"miss rate of 'yes' by sex +missing .* ≤ 60 % ", fitted.stdout)

@@ -140,14 +140,16 @@ def test_ways_out_of_a_costly_limit_of_one_group_are_named_and_lower_the_error()
     assert aware.price[0].certified < 0.5 * blind.price[0].certified
     forced = blind.forced_by
     assert forced.apart == pytest.approx(aware.price[0].certified, abs=0.005)
-    words = f"may read the group (by_group='site'), it would be about {100 * forced.apart:.3g} %."
+    words = (
+        f"may read the group (by_group='site') would err in about {100 * forced.apart:.3g} % of these rows."
+    )
     assert words in str(blind)
     with speaking_to_the_shell():
         assert "--by-group site" in str(blind)
-    assert "thresholds by group" not in str(aware)
+    assert "may read the group" not in str(aware)
     within_noise = replace(forced, apart_noise=(forced.error - forced.apart) / 1.6)
-    assert "thresholds by group" not in str(within_noise)
-    assert "thresholds by group" in str(replace(forced, apart_noise=(forced.error - forced.apart) / 1.7))
+    assert "may read the group" not in str(within_noise)
+    assert "may read the group" in str(replace(forced, apart_noise=(forced.error - forced.apart) / 1.7))
 
 
 def test_thresholds_by_group_are_not_named_where_they_gain_nothing():
@@ -163,7 +165,7 @@ def test_thresholds_by_group_are_not_named_where_they_gain_nothing():
     assert forced.error > 1.25 * forced.given
     assert forced.apart == pytest.approx(aware.price[0].certified, abs=0.01)
     assert forced.error - forced.apart < 1.64 * forced.apart_noise
-    assert "thresholds by group" not in str(forced)
+    assert "may read the group" not in str(forced)
 
 
 def test_a_warning_of_a_useless_rule_names_thresholds_by_group_only_if_they_pay():
@@ -508,9 +510,12 @@ def test_thresholds_by_group_are_named_for_a_blind_rule_that_no_single_limit_for
     assert together in words
     aware = tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, **given, by_group="site").certificate_
     assert forced.apart == pytest.approx(aware.price[0].certified, abs=0.005)
-    assert "With thresholds by group, if the rule may read the group (by_group='site'), it would be" in words
+    assert (
+        f"A rule that may read the group (by_group='site') would err in about {100 * forced.apart:.3g} %"
+        in words
+    )
     assert "To leave it out" not in words
-    assert "thresholds by group" not in str(replace(forced, by_group=None))
+    assert "may read the group" not in str(replace(forced, by_group=None))
     assert "together" not in str(replace(forced, given=0.9 * forced.error))
 
 

@@ -546,7 +546,7 @@ def test_few_rows_of_one_group_are_refused_before_an_attempt_if_no_rule_is_likel
     assert not refusal.value.attempts
     stated = {"groups": {"g": group}, "limits": limits}
     for how in ({}, {"by_group": "g"}):
-        with pytest.warns(tb.exceptions.UselessRuleWarning, match=r"\(empty\): every row there"):
+        with pytest.warns(tb.exceptions.UselessRuleWarning, match=r"\(empty\): every row gets"):
             rule = tb.calibrate(tb.Scores("p", 1), X, y, **stated, **how)
         assert rule.certificate_.certified
 

@@ -103,7 +103,15 @@ def test_the_price_is_counted_on_the_calibration_rows(calibrated):
 def test_the_price_is_in_every_form(ranked):
     certified, certificate = ranked, ranked.certificate_
     document = json.loads(json.dumps(certificate.to_dict()))
-    assert document["price"][0].keys() == {"name", "given", "certified", "n", "of", "is_objective"}
+    assert document["price"][0].keys() == {
+        "name",
+        "given",
+        "certified",
+        "n",
+        "of",
+        "is_objective",
+        "is_flattered",
+    }
     assert tb.Certificate.from_dict(document).price == certificate.price
     first = certificate.price[0]
     words = f"Overall error {first.certified:.3f} (the score at 0: {first.given:.3f}), estimated on these"

@@ -459,3 +459,44 @@ def test_the_page_names_tests_that_exist():
     for file, test in named:
         (path,) = [*(ROOT / "tests").rglob(file)]
         assert not test or f"def {test}(" in path.read_text(encoding="utf-8"), (file, test)
+
+
+def test_the_error_of_thresholds_by_group_is_often_higher_on_new_rows_and_says_so():
+    """The rows that selected ten thresholds favour them: the printed error against 20,000 new rows."""
+
+    def draw(n, seed):
+        rng = np.random.default_rng(seed)
+        group = rng.integers(0, 10, n)
+        y = (rng.random(n) < 0.3 + 0.02 * group).astype(int)
+        return (y + rng.normal(size=n))[:, None], y, {"site": group}
+
+    model = tb.Scores(0, 1, kind="number")
+    given = {"limits": ["miss(1, by=site) <= 60%"]}
+    new, new_y, new_groups = draw(20_000, 1)
+    higher = 0
+    for seed in range(10, 16):
+        X, y, groups = draw(500, seed)
+        rule = tb.tune(model, X, y, groups=groups, by_group="site", **given)
+        printed = float(re.search(r"Overall error ([\d.]+) %", str(rule.summary_))[1]) / 100
+        higher += (rule.predict(new, groups=new_groups) != new_y).mean() > printed
+        for page in (str(rule), str(rule.summary_)):
+            assert page.count("% (often higher on new rows);") == 1
+    assert higher > 3
+
+    higher = 0
+    for seed in range(18, 23):
+        X, y, groups = draw(2_000, seed)
+        rule = tb.calibrate(model, X, y, groups=groups, by_group="site", **given)
+        printed = rule.certificate_.price[0].certified
+        higher += (rule.predict(new, groups=new_groups) != new_y).mean() > printed
+        for page in (str(rule), str(rule.certificate_)):
+            assert page.count("estimated on these rows; often higher on new rows.") == 1
+        assert len(str(rule.certificate_).split()) <= 130
+    assert higher > 2
+    X, y, groups = draw(1_000, 2)
+    card = tb.ModelCard.of(rule, X, y, groups=groups).to_markdown()
+    assert card.count("often higher on new rows") == 1
+
+    one = tb.tune(model, X, y, groups=groups, infer_groups=False, **given)
+    assert "often higher" not in str(one)
+    assert "95 %:" in str(one)

@@ -614,9 +614,10 @@ def _price(certificate: Certificate | None) -> Section:
     """Return the price of the limits of `calibrate`; an empty section without a price."""
     if certificate is None or not certificate.price:
         return Section("Price of the limits")
-    return Section(
-        "Price of the limits", ["Estimates on the calibration rows."], *certificate.prices
-    )
+    words = "Estimates on the calibration rows"
+    if any(price.is_flattered for price in certificate.price):
+        words += "; the overall error is often higher on new rows"
+    return Section("Price of the limits", [f"{words}."], *certificate.prices)
 
 
 def _rule(final: Model, notes: Mapping[str, Any]) -> Section:

@@ -60,6 +60,7 @@ from tailboost.core.long_work import telling
 from tailboost.core.spelling import (
     as_typed,
     how_many,
+    joined,
     limits_as_typed,
     with_known_arguments,
 )
@@ -72,7 +73,7 @@ from tailboost.guarantees.calibration import (
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
 from tailboost.guarantees.procedure import Reference
-from tailboost.guarantees.recheck import GROUPS_NOTED, joined
+from tailboost.guarantees.recheck import GROUPS_NOTED
 from tailboost.guarantees.shares import counted_answer
 from tailboost.learners.scores import (
     GivenModel,

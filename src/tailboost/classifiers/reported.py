@@ -213,14 +213,13 @@ def rule_screen(rule: Any) -> str:
     check_is_fitted(rule)
     models, *texts = rule.rule_.short
     source = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
-    groups: list[tuple[str, str]] = []
+    one_answer = rule.summary_.one_answer
     if rule.certificate_ is not None:
         rows = "rows, fresh as stated" if rule.certificate_.as_stated else "fresh rows"
         source = f"certified from {rule.certificate_.n_rows:,} {rows}"
-        if rule.certificate_.one_answer:
-            groups.append(("group", " ".join(rule.certificate_.one_answer)))
+        one_answer = rule.certificate_.one_answer
     lines = [
-        *groups,
+        *(("group", sentence) for sentence in one_answer),
         *stated_lines(rule),
         *_first_lines([("rule", text) for text in texts], MOST_RULE_LINES, "rule.rule_"),
         ("more", "rule.certificate_, rule.summary_, rule.rates_, rule.rule_, rule.tradeoff()"),

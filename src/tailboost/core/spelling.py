@@ -224,6 +224,14 @@ def listed(names: Sequence[Any]) -> str:
     return listing
 
 
+def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
+    """Return the first names as text, and the number of the others."""
+    text = between.join(names[:n_shown])
+    if len(names) > n_shown:
+        return f"{text} and {len(names) - n_shown:,} more"
+    return text
+
+
 def cut_to(name: str, most: int) -> str:
     """Return the first ``most`` characters of a name; the last is "…" if the name is longer."""
     if len(name) <= most:

@@ -23,7 +23,7 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.long_work import part
 from tailboost.core.rate_words import bound_words, value_words
-from tailboost.core.spelling import as_typed, did_you_mean, limits_as_typed
+from tailboost.core.spelling import as_typed, did_you_mean, joined, limits_as_typed
 from tailboost.guarantees.certifiable import (
     GROWTHS,
     MOST_ROWS_TRIED,
@@ -40,11 +40,7 @@ from tailboost.guarantees.certificates import (
     limit_on_errors,
 )
 from tailboost.guarantees.forced import (
-    Forced,
-    answer_names,
     by_group_to_read,
-    group_words,
-    groups_of_one_answer,
     has_few_rows,
     is_overall_error,
     limits_without,
@@ -88,7 +84,7 @@ from tailboost.guarantees.rate_bounds import (
     with_deferral,
     with_kept,
 )
-from tailboost.guarantees.recheck import joined, percent, rows_by_subgroup
+from tailboost.guarantees.recheck import percent, rows_by_subgroup
 from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by
@@ -108,7 +104,8 @@ from tailboost.rates.strata import Answered
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.ledger import Attempt, Records, attempts_of, may_follow, spent_by_next
-from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.rows.subgroups import unit_name
+from tailboost.selection.one_answer import answer_names, group_words
 from tailboost.selection.problem import by_group_option
 from tailboost.selection.selected import how_to_draw, mostly_one_action
 
@@ -125,7 +122,7 @@ PROCEDURES: tuple[type[Procedure], ...] = (
 OF_BOTH_KINDS = two_rules("One threshold", "a rule with an inferred group")
 # Who gives the answers with which a rule is compared, and the fresh rows with them; None if there are none.
 ReferenceAnswers = tuple[str, FreshRows | None]
-# The most groups of one answer in a sentence.
+# The most groups in a sentence.
 MOST_GROUPS = 8
 # The most shortfalls with rows in the explanation of a refusal.
 MOST_EXPLAINED = 3
@@ -743,6 +740,10 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         *price_of(limits, calibration.reference, answered),
         *deferral_prices(limits, calibration.reference, answered),
     )
+    if is_overall_error(objective) and judged(fresh.model).by_group:
+        prices = tuple(
+            replace(price, is_flattered=price.name == OVERALL_PRICE) for price in prices
+        )
     given_error = next((price.given for price in prices if price.name == OVERALL_PRICE), None)
     remarks = [
         *notes_on_draws(result, fresh, calibration.run_for),
@@ -761,7 +762,11 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         level=calibration.level,
         given_error=given_error,
     )
-    one_answer = groups_with_one_answer(answered, limits, objective, forced_by)
+    groups_pay = forced_by is not None and forced_by.groups_pay
+    _warn_of_useless_rule(answered, limits, objective, groups_pay=groups_pay)
+    one_answer = answered.one_answer(limits)
+    if one_answer:
+        warn_user(" ".join(one_answer), UselessRuleWarning)
     classifier = answering(fresh.model, result.selection, limits)
     fingerprints = fresh.fingerprints
     assert fingerprints is not None
@@ -951,47 +956,6 @@ def _without_limit(limits: Sequence[Limit], answered: FreshRows) -> list[str]:
         if free_names:
             remarks.append(f"No limit bounds the {rate} for {joined(free_names, MOST_GROUPS)}.")
     return remarks
-
-
-def groups_with_one_answer(
-    answered: FreshRows,
-    limits: Sequence[Limit],
-    objective: Any,
-    forced_by: Forced | None,
-) -> list[str]:
-    """Return a sentence on the limited groups with each single answer.
-
-    Warn of them, and of a rule no better than one answer to all rows.
-
-    Parameters
-    ----------
-    answered : FreshRows
-        The fresh rows with the answers of the certified rule.
-    limits : sequence of Limit
-        The certified limits.
-    objective : Objective
-        The objective within them. One answer to all rows is compared by the overall error alone.
-    forced_by : Forced or None
-        The limit that forces the rule, which knows whether thresholds by group pay.
-    """
-    groups_by_answer: dict[str, list[str]] = {}
-    for by in dict.fromkeys(limit.rate.by for limit in limits):
-        for group, answer in groups_of_one_answer(answered, by).items():
-            name = group_words(unit_name(group), by, limits)
-            groups_by_answer.setdefault(answer, []).append(name)
-    labels = [repr(label) for label in answered.answered.strata.classes]
-    sentences = []
-    for answer, names in groups_by_answer.items():
-        sentence = f"{joined(names, MOST_GROUPS)}: every row there has the answer {answer}"
-        if answer != HUMAN_REVIEW:
-            other_labels = " or ".join(label for label in labels if label != answer)
-            sentence += f", so no row of label {other_labels} is found there"
-        sentences.append(f"{sentence}.")
-    groups_pay = forced_by is not None and forced_by.groups_pay
-    _warn_of_useless_rule(answered, limits, objective, groups_pay=groups_pay)
-    if sentences:
-        warn_user(" ".join(sentences), UselessRuleWarning)
-    return sentences
 
 
 def notes_on_draws(

@@ -35,7 +35,7 @@ from tailboost.core.limit_lines import (
 )
 from tailboost.core.long_work import telling
 from tailboost.core.rate_words import estimate_words
-from tailboost.core.spelling import as_typed, how_many, with_known_arguments
+from tailboost.core.spelling import as_typed, how_many, joined, with_known_arguments
 from tailboost.guarantees.forced import Forced
 from tailboost.guarantees.fresh_rows import (
     ERRORS,
@@ -58,7 +58,6 @@ from tailboost.guarantees.recheck import (
     WORD_COLUMNS,
     Cells,
     Recheck,
-    joined,
     percent,
     rows_unnamed,
 )
@@ -125,6 +124,8 @@ class Price:
         Who gives the answers: the model itself, or its rule. Empty if there are none.
     is_objective : bool
         Whether this is the objective within the limits, if it is not the overall error.
+    is_flattered : bool
+        Whether these rows set thresholds by group for the least value, which is often larger on new rows.
     """
 
     name: str
@@ -133,6 +134,7 @@ class Price:
     n: int
     of: str = ""
     is_objective: bool = False
+    is_flattered: bool = False
 
     def cells(self, in_percent: bool) -> list[str]:
         """Return the cells of a table: name, number of rows, and both values in words."""
@@ -175,6 +177,8 @@ class Price:
         rows = "these rows"
         if self.n < n_rows:
             rows = f"{n_counted} of these rows"
+        if self.is_flattered:
+            rows += "; often higher on new rows"
         return f"{name[:1].upper()}{name[1:]} {certified}{compared}, estimated on {rows}."
 
 
@@ -206,7 +210,7 @@ class Certificate:
     forced_by : Forced or None
         The costliest limit or the one with the least room, if known; its text is one line.
     one_answer : tuple of str
-        The limited groups in which all rows have one answer, in a sentence for each answer.
+        Sentences on the groups of limits, or read by the rule, with one answer to all fresh rows.
     as_stated : bool
         Whether only the caller knows of no model trained on the rows: the training rows are not known.
     equal_rows : {"copies", "natural"}
@@ -1160,12 +1164,14 @@ def certificate_of(
     each kind but the mean has a bound on its worst subgroup.
     """
     bounds: list[CertifiedBound] = []
+    limits = [expression.limit for expression in expressions if expression.limit is not None]
     if expressions:
         bounds = rate_bounds(expressions, fresh, 1.0 - confidence)
         notes = _notes_of_rates(bounds, fresh)
     else:
         names_by_kind = error_names(fresh.answered.strata)
         limit = errors_within(max_error, names_by_kind)
+        limits += [limit] if limit is not None else []
         for kind in names_by_kind:
             rate: Expression = ERRORS[kind]
             if limit is not None and limit.rate == rate:
@@ -1185,6 +1191,7 @@ def certificate_of(
         rows=fresh.fingerprints,
         rule=judged(fresh.model).rule_digest,
         remarks=tuple(rule_remarks(bounds, fresh)),
+        one_answer=tuple(fresh.one_answer(limits)) if limits else (),
         as_stated=fresh.as_stated,
         equal_rows=fresh.equal_rows,
     )

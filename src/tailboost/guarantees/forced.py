@@ -10,19 +10,18 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import norm
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats
 from tailboost.core.rate_words import value_words
-from tailboost.core.spelling import how_many, limits_as_typed
+from tailboost.core.spelling import how_many, joined, limits_as_typed
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.path import Path
 from tailboost.guarantees.procedure import Certified, Refused
 from tailboost.guarantees.rate_bounds import CertifiedBound
-from tailboost.guarantees.recheck import joined
-from tailboost.rates import Limit, Strata
+from tailboost.rates import Limit
 from tailboost.rates.bounds import are_few_for
-from tailboost.rates.strata import CELL, CLASS
 from tailboost.rows.judged import judged, last_step
-from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.rows.subgroups import unit_name
+from tailboost.selection.one_answer import answer_names, group_words, groups_of_one_answer
 from tailboost.selection.problem import by_group_option, group_to_read
 
 # A limit may force the rule if the confidence bound on its rate exceeds this part of it. Of limits with less,
@@ -185,8 +184,8 @@ class Forced:
         if self.by_group is not None and self.apart is not None and self.groups_pay:
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
             ways.append(
-                f"With thresholds by group, if the rule may read the group ({option}), it would be "
-                f"about {self._in_words(self.apart)}."
+                f"A rule that may read the group ({option}) would err in about "
+                f"{self._in_words(self.apart)} of these rows."
             )
         return ways
 
@@ -205,20 +204,6 @@ class Forced:
         if second is not None:
             second = cls.from_dict(second)
         return cls(**{**document, "room": room, "other_limits": other_limits, "second": second})
-
-
-def group_words(name: str, by: Any, limits: Sequence[Limit]) -> str:
-    """Return the name of a group, with its column if limits are about the groups of several columns."""
-    kinds = {limit.rate.by for limit in limits} - {None, CLASS, CELL}
-    if by in kinds and len(kinds) > 1:
-        columns = " and ".join(map(str, by)) if isinstance(by, tuple) else by
-        return f"{columns} {name}"
-    return name
-
-
-def answer_names(strata: Strata) -> list[str]:
-    """Return the printed name of each answer by its number: the labels, then the name of deferral."""
-    return [*map(repr, strata.classes), HUMAN_REVIEW]
 
 
 def room_of(bound: CertifiedBound) -> float:
@@ -357,39 +342,24 @@ def limited_bounds(
     answered : FreshRows
         The fresh rows with the answers of the rule.
     """
+    strata = answered.answered.strata
+    counts = answered.answered.counts
+    names = answer_names(strata)
     limited = []
     for number, (limit, bounds_of_limit) in enumerate(zip(limits, bounds, strict=True)):
-        one_answer = {} if limit.compares else groups_of_one_answer(answered, limit.rate.by)
+        one_answer = {}
+        if not limit.compares:
+            one_answer = groups_of_one_answer(strata, counts, limit.rate.by)
         for bound in bounds_of_limit:
             if bound.target is None:
                 continue
-            answer = one_answer.get(bound.subgroup)
+            answer = None
+            if bound.subgroup in one_answer:
+                answer = names[one_answer[bound.subgroup]]
             room = room_of(bound)
             if answer is not None or np.isfinite(room):
                 limited.append(LimitedBound(number, bound, room=room, answer=answer))
     return sorted(limited, key=lambda limited_bound: limited_bound.room)
-
-
-def groups_of_one_answer(answered: FreshRows, by: Any) -> dict[Any, str]:
-    """Return the answer of each group in which all rows have one answer.
-
-    There are none if the rule gives one answer to all rows, or draws answers. ``by`` is that of a rate.
-    """
-    rows = answered.answered
-    if by in (None, CLASS, CELL) or rows.draws or _are_equal(rows.actions):
-        return {}
-    one_answer = {}
-    names, strata_of_groups = rows.strata.subgroups(by)
-    for name, is_in_group in zip(names, strata_of_groups, strict=True):
-        actions = rows.actions[is_in_group[rows.stratum]]
-        if _are_equal(actions):
-            one_answer[name] = answer_names(rows.strata)[actions[0]]
-    return one_answer
-
-
-def _are_equal(actions: Ints) -> bool:
-    """Whether all rows have the same action; False without rows."""
-    return len(actions) > 0 and bool((actions == actions[0]).all())
 
 
 def what_forces(

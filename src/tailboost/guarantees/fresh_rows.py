@@ -74,6 +74,7 @@ from tailboost.rows.readers import (
     row_hashes,
 )
 from tailboost.rows.subgroups import by_column, deferral_words, named_as, plain_list
+from tailboost.selection.one_answer import one_answer_sentences
 
 # The rule with the bounded errors: `predict`, or the randomised rule with the label distribution
 # `predict_distribution`. Only bounds of `tailboost.certify_losses` are about "given losses".
@@ -194,6 +195,13 @@ class FreshRows:
         if not strata.defers:
             return 0
         return int((self.answered.actions == strata.n_classes).sum())
+
+    def one_answer(self, limits: Sequence[Limit]) -> list[str]:
+        """Return sentences on groups of the limits, or read by the rule, with one answer to all rows."""
+        strata = self.answered.strata
+        reader = judged(self.final)
+        columns_read = [column for column in strata.columns if reader.reads(column)]
+        return one_answer_sentences(strata, self.answered.counts, limits, columns_read)
 
     def n_rows_of(self, rate: Rate) -> int:
         """Return the number of rows of a rate: all rows, or the labelled ones if the rate needs labels."""

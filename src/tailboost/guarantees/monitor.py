@@ -36,7 +36,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.drawing import display
-from tailboost.core.spelling import as_typed, how_many, with_known_arguments
+from tailboost.core.spelling import as_typed, how_many, joined, with_known_arguments
 from tailboost.guarantees.batches import (
     GivenRows,
     RowWords,
@@ -54,7 +54,6 @@ from tailboost.guarantees.recheck import (
     RecheckedBound,
     bounds_html,
     bounds_text,
-    joined,
 )
 from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import Limit, Strata, checked_limits

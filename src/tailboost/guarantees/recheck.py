@@ -17,7 +17,7 @@ from tailboost.core.exceptions import warn_user
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
 from tailboost.core.rate_words import estimate_words
-from tailboost.core.spelling import how_many
+from tailboost.core.spelling import how_many, joined
 from tailboost.rates import AT_MOST, COMPARISONS, Answered, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
 from tailboost.rows.fingerprints import Fingerprint, UsedRows
@@ -59,14 +59,6 @@ def down(value: float) -> str:
 def percent(confidence: float) -> str:
     """Return a confidence in percent, as it was given: after rounding it may promise more."""
     return f"{(100 * Decimal(repr(float(confidence)))).normalize():f} %"
-
-
-def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
-    """Return the first names as text, and the number of the others."""
-    text = between.join(names[:n_shown])
-    if len(names) > n_shown:
-        return f"{text} and {len(names) - n_shown:,} more"
-    return text
 
 
 Cells = tuple[list[str], list[list[str]]]

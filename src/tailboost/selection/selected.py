@@ -51,6 +51,7 @@ from tailboost.selection.intervals import (
     tightened,
 )
 from tailboost.selection.mixture import Mixture
+from tailboost.selection.one_answer import one_answer_sentences
 from tailboost.selection.problem import Problem, by_group_option, group_to_read
 from tailboost.selection.program import (
     SLIGHT,
@@ -63,7 +64,7 @@ from tailboost.selection.program import (
     solve,
 )
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.summary import NO_SHARE, Summary, mixture_summary
+from tailboost.selection.summary import NO_SHARE, OVERALL, Summary, mixture_summary
 
 # Maximum number of subgroups in a warning.
 SUBGROUPS_SHOWN = 4
@@ -424,15 +425,18 @@ class SelectedRule(Selected):
             return NO_ROOM
         if rate.is_ratio:
             return OF_RATIO
-        n_thresholds = [
-            probabilities.n_places
-            for probabilities in self._probabilities
-            if probabilities.group_aware
-        ]
         of_answers = rate.terms(self.program.strata).of_answers
-        if of_answers or max(n_thresholds, default=0) <= 1:
+        if of_answers or not self._has_thresholds_by_group:
             return ""
         return OF_THRESHOLDS
+
+    @property
+    def _has_thresholds_by_group(self) -> bool:
+        """Whether the rule has a threshold for each of several groups."""
+        return any(
+            probabilities.group_aware and probabilities.n_places > 1
+            for probabilities in self._probabilities
+        )
 
     @property
     def _probabilities(self) -> list[Any]:
@@ -512,6 +516,7 @@ class SelectedRule(Selected):
             defers=self.program.strata.defers,
             overall=self._overall_errors,
             likely=self.likely,
+            is_flattered=str(self.objective) == OVERALL and self._has_thresholds_by_group,
         )
 
         eligible = [counts for counts in self.pool.counts if program.keeps(counts)]
@@ -527,8 +532,21 @@ class SelectedRule(Selected):
         if worst is not None and not same_rate:
             summary = replace(summary, largest_error=worst[1])
         if self.problem.limits:
-            summary = replace(summary, rates=self.estimates)
+            summary = replace(summary, rates=self.estimates, one_answer=self._one_answer)
         return summary
+
+    @property
+    def _one_answer(self) -> tuple[str, ...]:
+        """Sentences on groups of the limits, or read by the rule, with one answer to all rows."""
+        strata = self.program.strata
+        columns_read = [
+            strata.columns[probabilities.told]
+            for probabilities in self._probabilities
+            if probabilities.group_aware
+        ]
+        return tuple(
+            one_answer_sentences(strata, self.counts, self.problem.limits, columns_read)
+        )
 
     def _single_name(self, classes: Sequence[Any], name: str) -> str | None:
         """Return the name of a rule of one candidate: ``name``, or the constant; None for a mixture."""

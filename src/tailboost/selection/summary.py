@@ -287,10 +287,15 @@ class Summary(PrintedSummary):
         rule may defer.
     likely : float or None
         Estimated probability that all limits hold together on new rows; None if unknown.
+    is_flattered : bool
+        Whether these rows selected thresholds by group for the least overall error, which is often larger on
+        new rows.
     certificate : Certificate or None
         The certificate of this rule.
     costly_few : str
         A sentence on the dearest group of few rows, with the limits without it; empty without such a group.
+    one_answer : tuple of str
+        Sentences on the groups of limits, or read by the rule, with one answer to all these rows.
     by_class : RateTable or None
         Of boosting: the errors of `predict` by class, if the objective is over rows.
     overall_line : RateLine or None
@@ -315,8 +320,10 @@ class Summary(PrintedSummary):
     rates: RateTable | None = None
     overall: tuple[float, float | None] | None = None
     likely: float | None = None
+    is_flattered: bool = False
     certificate: Any = None
     costly_few: str = ""
+    one_answer: tuple[str, ...] = ()
     by_class: RateTable | None = None
     overall_line: RateLine | None = None
 
@@ -456,6 +463,8 @@ class Summary(PrintedSummary):
                 interval = replace(line, in_percent=in_percent).interval_text
                 words += f" (95 %: {interval})"
                 break
+        if self.is_flattered:
+            words += " (often higher on new rows)"
         if least_error is not None:
             least_words = stated_words(round(least_error, 3), in_percent=in_percent)
             words += f"; the most accurate candidate has {least_words}"
@@ -522,7 +531,7 @@ class Summary(PrintedSummary):
         if self.rates is not None:
             limits = [str(self.certificate)]
             if self.certificate is None:
-                limits = [self.rates.verdict, "", self._limits.text, ""]
+                limits = [self.rates.verdict, *self.one_answer, "", self._limits.text, ""]
             how_to_see_more = "The rest: print(rule.summary_.details)"
             return "\n".join([*limits, *self._after_limits, how_to_see_more])
         lines = [
@@ -551,7 +560,10 @@ class Summary(PrintedSummary):
         limits = self.certificate
         if limits is None:
             limits = self._limits
-        paragraphs = "".join(f"<p>{escape(line)}</p>" for line in self._after_limits)
+        lines = self._after_limits
+        if self.certificate is None:
+            lines = [*self.one_answer, *lines]
+        paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
         details = html_details("Errors, values, bounds and symbols", self.details)
         return f"{limits._repr_html_()}{paragraphs}{details}"
 

@@ -1,0 +1,67 @@
+"""Groups with one answer: named on each page, as a count of the answers of `predict` finds them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tailboost as tb
+
+GIVEN = {"limits": ["error(by=lang) <= 30%"], "by_group": "lang"}
+
+
+def comments(n, seed):
+    """Scores of two large languages, and of a rare one with low scores for all rows."""
+    rng = np.random.default_rng(seed)
+    lang = rng.choice(["de", "en", "fr"], n, p=[0.4, 0.55, 0.05])
+    y = (rng.random(n) < np.where(lang == "fr", 0.05, 0.4)).astype(int)
+    score = 1 / (1 + np.exp(-(2 * y - 1 + rng.normal(size=n))))
+    score[lang == "fr"] = 0.2 * rng.random((lang == "fr").sum())
+    labels = np.where(y == 1, "toxic", "fine")
+    return pd.DataFrame({"p": score}), labels, pd.DataFrame({"lang": lang})
+
+
+def counted(rule, X, groups):
+    """Return the number of rows of each group without the answer "toxic", counted from `predict`."""
+    answers = pd.Series(rule.predict(X, groups=groups))
+    toxic = answers.eq("toxic").groupby(groups["lang"]).agg(["sum", "size"])
+    return toxic.loc[toxic["sum"] == 0, "size"].to_dict()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_group_without_an_answer_is_named_once_on_each_page():
+    X, y, groups = comments(3_000, 0)
+    rule = tb.tune(tb.Scores("p", "toxic"), X, y, groups=groups, **GIVEN)
+    (fr,) = counted(rule, X, groups).values()
+    sentence = f"fr: no row gets 'toxic' ({fr} rows)."
+    for page in (str(rule), str(rule.summary_), rule.summary_._repr_html_().replace("&#x27;", "'")):
+        assert page.count(sentence) == 1
+    assert len(str(rule).splitlines()) <= 12
+
+    X, y, groups = comments(3_000, 1)
+    (fr,) = counted(rule, X, groups).values()
+    certificate = tb.certify(rule, X, y, groups=groups)
+    assert str(certificate).splitlines()[1] == f"fr: no row gets 'toxic' ({fr} rows)."
+    card = tb.ModelCard.of(rule, X, y, groups=groups)
+    assert card.to_markdown().count(f"no row gets 'toxic' ({fr} rows)") == 1
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_group_that_the_rule_reads_is_named_beside_limits_on_all_rows():
+    X, y, groups = comments(3_000, 0)
+    given = {"limits": ["false_alarm(toxic) <= 2%"], "by_group": "lang", "groups": groups}
+    rule = tb.tune(tb.Scores("p", "toxic"), X, y, **given)
+    (fr,) = counted(rule, X, groups).values()
+    assert f"fr: no row gets 'toxic' ({fr} rows)." in str(rule.summary_)
+    certificate = tb.certify(rule, *comments(2_000, 2)[:2], groups=comments(2_000, 2)[2])
+    assert certificate.one_answer
+    assert certificate.one_answer[0].startswith("fr: no row gets 'toxic' (")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_group_is_named_if_each_has_both_answers():
+    X, y, groups = comments(3_000, 0)
+    kept = groups["lang"] != "fr"
+    rule = tb.tune(tb.Scores("p", "toxic"), X[kept], y[kept], groups=groups[kept], **GIVEN)
+    assert not counted(rule, X[kept], groups[kept])
+    assert "gets" not in str(rule)
+    assert "gets" not in str(rule.summary_)
