@@ -404,7 +404,7 @@ def test_a_refusal_shows_all_limits_in_the_unit_in_which_they_were_stated():
     with pytest.raises(tb.exceptions.NotCertifiedError) as caught:
         tb.calibrate(rule, X, y, groups=groups)
     heads, *lines = str(caught.value).split("\n\n")[1].splitlines()
-    assert heads.split() == ["limit", "rows", "estimate", "bound", "result", "reason"]
+    assert heads.split() == ["limit", "rows", "estimate", "bound", "result"]
     assert lines[0] == "miss rate of 1 by group ≤ 12 %"
     (kept,) = [line for line in lines if line.startswith("error ≤ 60 %")]
     assert kept.endswith(" certified")

@@ -131,12 +131,24 @@ def test_both_answers_in_three_groups_divide_the_level_by_six():
 def test_thresholds_of_groups_divide_the_level_and_one_rule_does_not(bound):
     expected = {"a": 0.75, "b": 0.8} if "precision" in bound else {"a": 0.25, "b": 0.2}
     errors = [0.25, 0.2]
-    for by_group, level in ((True, LEVEL / 2), (False, LEVEL)):
+    # No answer to all rows of a group keeps its error, so both first thresholds must pass, at the level.
+    divided = LEVEL / 2 if "precision" in bound else LEVEL
+    for by_group, level in ((True, divided), (False, LEVEL)):
         needed = tb.rows_needed(bound, expected, by_group=by_group)
         n = needed.limits[0].rows["a"]
         both = [np.prod([passing(k, e, 0.3, level) for e in errors]) for k in (n, n - 1)]
         assert both[0] >= 0.8 > both[1]
         assert "`calibrate` certifies with a probability of at least 0.8" in str(needed)
+
+
+def test_misses_and_a_precision_of_groups_are_tested_at_the_whole_level():
+    """No answer keeps both in a group, so the first thresholds of all groups are one rule (Berger 1982)."""
+    limits = ["miss(1, by=g) <= .3", "precision(1, by=g) >= .7"]
+    needed = tb.rows_needed(limits, [dict.fromkeys("ab", 0.2), dict.fromkeys("ab", 0.8)])
+    for alone in needed.limits:
+        n = alone.rows["a"]
+        assert passing(n, 0.2, 0.3, LEVEL) ** 2 >= 0.8 > passing(n - 1, 0.2, 0.3, LEVEL) ** 2
+    assert "rates of `tune` may give a number many times too large" in str(needed)
 
 
 def test_three_classes_and_deferral_are_tested():

@@ -30,7 +30,6 @@ from tailboost.guarantees.certifiable import (
     certifiable_limits,
     least_growth,
     level_of_more_rows,
-    looser_levels,
 )
 from tailboost.guarantees.certificates import (
     OVERALL_PRICE,
@@ -39,6 +38,7 @@ from tailboost.guarantees.certificates import (
     check_unlabeled,
     limit_on_errors,
 )
+from tailboost.guarantees.chances import Chances
 from tailboost.guarantees.forced import (
     by_group_to_read,
     has_few_rows,
@@ -302,7 +302,7 @@ class Calibration:
         read_labels = any(limit.rate.needs_labels(strata) for limit in self.limits)
         if not outcome.tested and not read_labels:
             raise self._untested(f"{outcome.why}. {AT_EQUAL_SCORES}", ())
-        raise refusal(outcome, self, part_of_level=procedures[best].level / self.level)
+        raise refusal(outcome, self, procedures[best])
 
     def _untested(self, message: str, shortfalls: Sequence[Shortfall]) -> NotCertifiedError:
         """Return the error of an attempt without a test, and withdraw the attempt."""
@@ -1068,7 +1068,7 @@ def _words_on_shares(answered: Answered) -> str | None:
 
 
 def refusal(
-    result: Refused, calibration: Calibration, *, part_of_level: float
+    result: Refused, calibration: Calibration, procedure: Procedure
 ) -> NotCertifiedError:
     """Return the error with the missed limits of the tested rule.
 
@@ -1080,11 +1080,13 @@ def refusal(
         The tested rule.
     calibration : Calibration
         The attempt.
-    part_of_level : float
-        Part of the level for rules of this kind, in (0, 1].
+    procedure : Procedure
+        The procedure that tested it, with the part of the level for rules of this kind.
     """
     attempts = calibration.attempts
+    part_of_level = procedure.level / calibration.level
     shortfalls = []
+    failed = ""
     limits_to_serve = list(calibration.limits)
     reason = f" The reason: {result.why}."
     if result.tested:
@@ -1099,7 +1101,9 @@ def refusal(
         shortfalls = shortfalls_of(families, result, level, next_level, selected)
         if shortfalls:
             bounds_by_limit = [tested_bounds(family, result, level) for family in families]
-            reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration)
+            failed = _failed_words(calibration.limits, bounds_by_limit)
+            chances = _chances_of_tests(procedure)
+            reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration, chances)
             fails = [any(b.certified is False for b in bounds) for bounds in bounds_by_limit]
             failed_first = np.argsort(np.logical_not(fails), kind="stable")
             limits_to_serve = [calibration.limits[k] for k in failed_first]
@@ -1118,7 +1122,7 @@ def refusal(
         )
     return NotCertifiedError(
         "no rule with several answers has its targets certified with "
-        f"{percent(calibration.confidence)} confidence.{reason}",
+        f"{percent(calibration.confidence)} confidence.{failed}{reason}",
         shortfalls=shortfalls,
         attempts=attempts,
         advice=f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "
@@ -1126,13 +1130,48 @@ def refusal(
     )  # fmt: skip
 
 
+def _failed_words(
+    limits: Sequence[Limit], bounds_by_limit: Sequence[Sequence[CertifiedBound]]
+) -> str:
+    """Return a sentence with the missed limits and the subgroups that miss them."""
+    missed = []
+    for limit, bounds in zip(limits, bounds_by_limit, strict=True):
+        failing = [bound for bound in bounds if bound.certified is False]
+        groups = [
+            unit_name(bound.subgroup)
+            for bound in failing
+            if bound.subgroup is not None and not limit.compares
+        ]
+        if groups:
+            missed.append(f"{limit.rate} for {joined(groups, MOST_GROUPS)}")
+        elif failing:
+            missed.append(str(limit))
+    return f" Not certified: {'; '.join(missed)}."
+
+
+def _chances_of_tests(procedure: Procedure) -> Chances | None:
+    """Return the chances of several tests that must all pass on new rows; None if they are unknown."""
+    family = procedure.family_of_tests
+    if family is None or len(procedure.limits) < 2:
+        return None
+    chances = Chances.from_rows(procedure.selection, family, procedure.fresh, procedure.limits)
+    return chances if chances is not None and chances.all_must_pass else None
+
+
 def _shortfall_words(
     shortfalls: Sequence[Shortfall],
     bounds_by_limit: Sequence[Sequence[CertifiedBound]],
     result: Refused,
     calibration: Calibration,
+    chances: Chances | None,
 ) -> str:
-    """Return the table of the tested bounds, the needs of missed limits, and what would help."""
+    """Return the table of the tested bounds, the needs of missed limits, and what would help.
+
+    With ``chances``, a number of rows is named for all limits together, and for no single limit: another
+    threshold trades one limit for another.
+    """
+    if chances is not None:
+        shortfalls = [replace(shortfall, more_rows=None) for shortfall in shortfalls]
     answered = result.answered
     # If the estimate is true and a number of rows would do, the table has this number.
     sufficient_rows = {
@@ -1153,7 +1192,8 @@ def _shortfall_words(
     # Sentences explain all others without an estimate, and the first ones with one.
     n_with_estimate = 0
     for shortfall in shortfalls:
-        if shortfall.name in sufficient_rows:
+        needs_rows = shortfall.missing == "calibration rows"
+        if shortfall.name in sufficient_rows or (chances is not None and needs_rows):
             continue
         n_with_estimate += shortfall.estimate is not None
         if shortfall.estimate is None or n_with_estimate <= MOST_EXPLAINED:
@@ -1166,7 +1206,7 @@ def _shortfall_words(
     words += _kept_without_test(bounds_by_limit, calibration, answered)
     # A group with one answer has no test, and the part 0.
     parts = [part for part in result.parts.values() if part > 0.0] or [1.0]
-    return words + _what_would_help(bounds_by_limit, calibration, parts)
+    return words + _what_would_help(bounds_by_limit, calibration, parts, chances)
 
 
 def _kept_without_test(
@@ -1184,8 +1224,14 @@ def _kept_without_test(
             level = calibration.next_level
             if bound.n and not has_few_rows(bound.n, bound.target, limit, level):
                 continue
+            beside = [
+                other
+                for bounds_of_other in bounds_by_limit
+                for other in bounds_of_other
+                if other.subgroup == bound.subgroup and other.target is not None
+            ]
             for number, answer in enumerate(answer_names(strata)[: strata.n_classes]):
-                if keeps_by_construction(bound, strata, [number]):
+                if all(keeps_by_construction(other, strata, [number]) for other in beside):
                     names = names_by_answer.setdefault((answer, limit), [])
                     names.append(unit_name(bound.subgroup))
     return "".join(
@@ -1199,11 +1245,12 @@ def _what_would_help(
     bounds_by_limit: Sequence[Sequence[CertifiedBound]],
     calibration: Calibration,
     parts: Sequence[float],
+    chances: Chances | None,
 ) -> str:
-    """Return a line on more rows, looser limits or fewer groups that new rows would certify; "" without one.
+    """Return a line on more rows, looser limits or fewer groups that new rows would certify.
 
-    Estimates on these rows: the same procedure certifies there at a level with room for noise, see
-    `level_of_more_rows`.
+    Estimates on these rows: of `Chances`, or without them by the same procedure on these rows at a level with
+    room for noise, see `level_of_more_rows`.
 
     Parameters
     ----------
@@ -1213,24 +1260,29 @@ def _what_would_help(
         The refused attempt.
     parts : sequence of float in (0, 1]
         The parts of the level of the tests.
+    chances : Chances or None
+        The chances of the refused procedure on new rows.
     """
     limits = calibration.limits
     level = calibration.next_level
 
-    def level_on_these_rows(growth: float) -> float:
+    def chance(other_limits: list[Limit], growth: float = 1.0) -> float:
+        if chances is not None:
+            return float(chances.powers(other_limits, growth, level).prod())
         # The strictest of all tests: a very small part alone would allow any level.
-        return min(level_of_more_rows(part * level, growth) / part for part in parts)
+        level_here = min(level_of_more_rows(part * level, growth) / part for part in parts)
+        return float(calibration.would_certify(other_limits, level_here))
 
-    growth = least_growth(
-        lambda growth: calibration.would_certify(limits, level_on_these_rows(growth))
-    )
+    growth = least_growth(lambda growth: chance(limits, growth) >= POWER)
     ways = []
-    if growth is not None and growth > 1.0:
+    if growth is not None and (growth > 1.0 or chances is not None):
         n_rows = len(calibration.fresh)
-        ways.append(f"about {growth:g} times the {n_rows:,} certifying rows")
-
-    def as_many_would_do(other_limits: list[Limit]) -> bool:
-        return calibration.would_certify(other_limits, level_on_these_rows(1.0))
+        times = "as many rows with the same limits"
+        if growth > 1.0:
+            times = f"about {growth:g} times the {n_rows:,} certifying rows"
+            if chances is not None:
+                times += f" and the {chances.n_selecting:,} selecting ones"
+        ways.append(times)
 
     missed = [
         (bound, limit)
@@ -1239,54 +1291,84 @@ def _what_would_help(
         if bound.certified is False
     ]
     other_limits = []
-    if all(has_few_rows(bound.n, bound.target, limit, level) for bound, limit in missed):
-        others = limits_without({bound.title for bound, _ in missed}, limits, calibration.fresh)
-        if others and as_many_would_do(others):
-            other_limits.append(others)
-    if not other_limits:
-        other_limits += certifiable_limits(limits, bounds_by_limit, as_many_would_do)
+    if growth is None or growth > 1.0:
+        if all(has_few_rows(bound.n, bound.target, limit, level) for bound, limit in missed):
+            others = limits_without(
+                {bound.title for bound, _ in missed}, limits, calibration.fresh
+            )
+            if others and chance(others) >= POWER:
+                other_limits.append(others)
+        if not other_limits:
+            names, failing = _failing_subgroups(bounds_by_limit, calibration, chances)
+            other_limits = certifiable_limits(limits, names, failing, chance)
     ways += [
         f"as many with {limits_as_typed([limit.text for limit in others])}"
         for others in other_limits
     ]
-    if not ways and growth is None:
-        return f"\n{_why_no_help(bounds_by_limit, calibration)}"
     if not ways:
-        return ""
+        return f"\n{_why_no_help(calibration, chances)}"
+    attempt = "this attempt"
+    as_attempt = ""
+    if may_follow(calibration.attempts, calibration.declared):
+        attempt = "the next attempt"
+        as_attempt = f", as attempt {len(calibration.attempts) + 1}"
     return (
-        f"\nNew rows would pass with a probability of {POWER:g} or more: {'; or '.join(ways)}. "
-        "Estimates on these rows, at the error probability of the next attempt."
+        f"\nNew rows would pass with a probability of {POWER:g} or more{as_attempt}: "
+        f"{'; or '.join(ways)}. Estimates on these rows, at the error probability of {attempt}."
     )
 
 
-def _why_no_help(
-    bounds_by_limit: Sequence[Sequence[CertifiedBound]], calibration: Calibration
-) -> str:
-    """Return a sentence on why `_what_would_help` names neither rows nor limits that would do."""
-    if len(calibration.fresh) > MOST_ROWS_TRIED:
-        return (
-            f"With more than {MOST_ROWS_TRIED:,} rows no looser limits are tried here, because "
-            "this takes long."
-        )
-    procedures = procedures_for(calibration.selection, calibration.fresh, calibration.level)
-    slow = [procedure.title for procedure in procedures if procedure.takes_long]
-    if slow:
-        return (
-            f"No looser limits are tried here: the procedure, {slow[0]}, takes long for each."
-        )
-    missed = [
-        limit
-        for limit, bounds in zip(calibration.limits, bounds_by_limit, strict=True)
-        if any(bound.certified is False for bound in bounds)
+def _failing_subgroups(
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]],
+    calibration: Calibration,
+    chances: Chances | None,
+) -> tuple[list[list[Any]], list[tuple[int, Any]]]:
+    """Return the limited subgroups of each limit, and those that fail as (number of the limit, subgroup).
+
+    They missed the limit, or are likely to miss it on as many new rows: of k tests that must all pass, each
+    must pass with a probability of at least the k-th root of `POWER`. The likeliest ones to fail are first.
+    """
+    names = [
+        [bound.subgroup for bound in bounds if bound.target is not None]
+        for bounds in bounds_by_limit
     ]
-    words = f"Neither {GROWTHS[-1]:g} times as many rows nor one looser limit"
-    if not any(map(looser_levels, missed)):
-        words = (
-            f"{GROWTHS[-1]:g} times as many rows would not pass, and no looser bounds are tried "
-            "for a limit with a bound for each subgroup"
-        )
-        return f"{words}. Estimates on these rows."
-    return f"{words} would pass with a probability of {POWER:g}. Estimates on these rows."
+    missed = [
+        (number, bound.subgroup)
+        for number, bounds in enumerate(bounds_by_limit)
+        for bound in bounds
+        if bound.certified is False
+    ]
+    if chances is None:
+        return names, missed
+    powers = chances.powers(calibration.limits, 1.0, calibration.next_level)
+    power_of = {
+        (rate.limit, rate.name): power
+        for rate, power in zip(chances.rates, powers.tolist(), strict=True)
+    }
+    enough = POWER ** (1.0 / len(powers))
+    weak = [pair for pair, power in power_of.items() if power < enough]
+    return names, sorted(
+        {*missed, *weak}, key=lambda pair: (power_of.get(pair, 0.0), repr(pair))
+    )
+
+
+def _why_no_help(calibration: Calibration, chances: Chances | None) -> str:
+    """Return a sentence on why `_what_would_help` names neither rows nor limits that would do."""
+    if chances is None:
+        if len(calibration.fresh) > MOST_ROWS_TRIED:
+            return (
+                f"With more than {MOST_ROWS_TRIED:,} rows no looser limits are tried here, because "
+                "this takes long."
+            )
+        procedures = procedures_for(calibration.selection, calibration.fresh, calibration.level)
+        slow = [procedure.title for procedure in procedures if procedure.takes_long]
+        if slow:
+            return f"No looser limits are tried here: the procedure, {slow[0]}, takes long for each."
+    return (
+        f"No cure is known: neither {GROWTHS[-1]:g} times as many rows nor limits with up to twice "
+        f"the errors there would pass with a probability of {POWER:g}. Better scores may do. "
+        "Estimates on these rows."
+    )
 
 
 def shortfalls_of(

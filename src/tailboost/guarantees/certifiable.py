@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from tailboost.guarantees.rate_bounds import POWER, CertifiedBound
+from tailboost.guarantees.rate_bounds import POWER
 from tailboost.rates import Limit
 from tailboost.rates.power import last_true
+from tailboost.rates.strata import plain
 
 T = TypeVar("T")
 
-# The tried levels have two digits and at most so many places; with six the search takes nine calibrations.
-MOST_PLACES = 6
+# Looser bounds are tried at these parts of the way to the loosest one, the loosest first.
+PARTS_OF_ROOM = tuple(k / 20 for k in range(20, 0, -1))
+# A looser limit allows at most twice the share of errors, or so much more.
+MOST_MORE = 0.2
 TINY = 1e-9
 # With more fresh rows nothing is tried: nine calibrations of 20,000 rows take about four seconds.
 MOST_ROWS_TRIED = 20_000
 # Tried numbers of new rows, as multiples of the present ones. The first one is looked for that may do.
-GROWTHS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
+GROWTHS = (
+    1.0,
+    1.2,
+    1.5,
+    2.0,
+    2.5,
+    3.0,
+    4.0,
+    5.0,
+    6.0,
+    7.0,
+    8.0,
+    10.0,
+    12.0,
+    15.0,
+    20.0,
+    30.0,
+    50.0,
+)
 
 
 def level_of_more_rows(level: float, growth: float) -> float:
@@ -59,50 +80,113 @@ def _last_certified(tried: Sequence[T], is_certified: Callable[[T], bool]) -> T 
     return tried[index]
 
 
+# A subgroup of a limit, by the number of the limit.
+Pair = tuple[int, Any]
+
+
 def certifiable_limits(
     limits: Sequence[Limit],
-    bounds: Sequence[Sequence[CertifiedBound]],
-    is_certified: Callable[[list[Limit]], bool],
-) -> Iterator[list[Limit]]:
-    """Yield the limits with a missed one at the tightest level that is certified beside the others.
+    names: Sequence[Sequence[Any]],
+    failing: Sequence[Pair],
+    chance: Callable[[list[Limit]], float],
+) -> list[list[Limit]]:
+    """Return the limits with looser bounds of failing subgroups, as tight as new rows would certify.
 
-    A limit with a bound for each subgroup has no single level.
+    Each limit with failing subgroups is loosened alone. If none of these would do, all of them are loosened.
 
     Parameters
     ----------
     limits : sequence of Limit
         All limits.
-    bounds : sequence of sequence of CertifiedBound
-        The bounds of the tested rule, by limit.
-    is_certified : callable
-        Tells whether the same procedure certifies other limits on the same rows.
+    names : sequence of sequence
+        The limited subgroups of each limit.
+    failing : sequence of (int, object)
+        Subgroups of limits, the weakest first. As few as possible are loosened.
+    chance : callable
+        Returns the chance that new rows certify other limits.
     """
-    for number, bounds_of_limit in enumerate(bounds):
-        if not any(bound.certified is False for bound in bounds_of_limit):
-            continue
-        tried = []
-        for level in looser_levels(limits[number]):
-            looser = list(limits)
-            looser[number] = replace(limits[number], bound=level)
-            tried.append(looser)
-        certifiable = _last_certified(tried, is_certified)
-        if certifiable is not None:
-            yield certifiable
+    numbers = list(dict.fromkeys(number for number, _ in failing))
+    certifiable: list[list[Limit]] = []
+    for loosened in [*([number] for number in numbers), numbers]:
+        if len(loosened) > 1 and certifiable:
+            break
+        pairs = [pair for pair in failing if pair[0] in loosened]
+        looser = _with_fewest_loosened(limits, names, pairs, chance)
+        if looser is not None and looser not in certifiable:
+            certifiable.append(looser)
+    return certifiable
 
 
-def looser_levels(limit: Limit) -> list[float]:
-    """Return levels looser than a limit, the loosest first; none of a limit with several bounds.
+def _with_fewest_loosened(
+    limits: Sequence[Limit],
+    names: Sequence[Sequence[Any]],
+    pairs: Sequence[Pair],
+    chance: Callable[[list[Limit]], float],
+) -> list[Limit] | None:
+    """Return limits with looser bounds of the first pairs, each as tight as possible; None if none would do.
 
-    The allowed share has two digits, such as .025. For a limit from below it is 1 less the bound.
+    Let c be the chance with the loosest bounds of k pairs. Each bound may lower it by the factor
+    (`POWER` / c) to the power 1 / k.
     """
-    stated = limit.bound
-    if isinstance(stated, tuple) or not 0.0 < stated < 1.0:
-        return []
-    allowed = limit.against(stated)
-    shares = {
-        round(two_digits * 0.1**places, places)
-        for places in range(2, MOST_PLACES + 1)
-        for two_digits in range(10, 100)
-    }
-    looser = sorted((share for share in shares if share > allowed + TINY), reverse=True)
-    return [round(limit.against(share), MOST_PLACES) for share in looser]
+
+    def with_parts(parts: Mapping[Pair, float]) -> list[Limit]:
+        return [
+            loosened_limit(
+                limit,
+                of_limit,
+                {name: part for (k, name), part in parts.items() if k == number},
+            )
+            for number, (limit, of_limit) in enumerate(zip(limits, names, strict=True))
+        ]
+
+    for n_loosened in range(1, len(pairs) + 1):
+        loosest = dict.fromkeys(pairs[:n_loosened], 1.0)
+        best_chance = chance(with_parts(loosest))
+        if best_chance >= POWER:
+            break
+    else:
+        return None
+    least = best_chance * (POWER / best_chance) ** (1.0 / n_loosened)
+
+    def tightest_part(pair: Pair) -> float:
+        def is_enough(part: float) -> bool:
+            return chance(with_parts(loosest | {pair: part})) >= least
+
+        return _last_certified(PARTS_OF_ROOM, is_enough) or 1.0
+
+    parts = {pair: tightest_part(pair) for pair in loosest}
+    for tightened in (parts, dict.fromkeys(parts, max(parts.values())), loosest):
+        looser = with_parts(tightened)
+        if chance(looser) >= POWER:
+            return looser
+    return None
+
+
+def loosened_limit(limit: Limit, names: Sequence[Any], parts: Mapping[Any, float]) -> Limit:
+    """Return a limit with looser bounds of some subgroups, in whole percents.
+
+    The largest looser share of errors is twice the stated one, or `MOST_MORE` above it if this is more. A
+    limit with still more errors is another limit, and no advice.
+
+    Parameters
+    ----------
+    limit : Limit
+        The limit.
+    names : sequence
+        Its limited subgroups; of a gap or ratio the name of the comparison alone.
+    parts : dict of object to float
+        For each loosened subgroup the part of the way to the loosest bound, in (0, 1].
+    """
+    if not parts:
+        return limit
+    bounds = np.full(len(names), limit.bound) if limit.compares else limit.bounds([*names])
+    allowed = limit.against(bounds)
+    most = np.minimum(np.maximum(2.0 * allowed, allowed + MOST_MORE), 1.0)
+    way = np.array([parts.get(name, 0.0) for name in names])
+    percents = np.ceil(100.0 * (allowed + way * (most - allowed)) - TINY)
+    looser = np.round(limit.against(np.minimum(percents / 100.0, 1.0)), 2)
+    new_bounds = np.where(way > 0.0, looser, bounds).tolist()
+    if len(set(new_bounds)) == 1 and not isinstance(limit.bound, tuple):
+        return replace(limit, bound=new_bounds[0])
+    pairs = tuple((plain(name), bound) for name, bound in zip(names, new_bounds, strict=True))
+    return replace(limit, bound=pairs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from tailboost.core.array_types import Floats, Ints, Stated
+from tailboost.core.array_types import Floats, Ints, Mask, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import as_typed, with_known_arguments
@@ -115,10 +115,16 @@ class RowsNeeded:
                 "Without shares, other rows of the table are not counted, and subgroups are "
                 "assumed to have equal numbers of these rows."
             )
-        lines.append(
+        lines += [
             "With each number, `calibrate` certifies with a probability of at least "
-            f"{self.power:g}, if the rates are true."
-        )
+            f"{self.power:g}, if the rates are true.",
+            "These rows certify: of one batch, a further 10 to 30 % select.",
+        ]
+        if len(self.limits) > 1:
+            lines.append(
+                "`tune` stops at its limits, and `calibrate` takes a rule with room in each: "
+                "rates of `tune` may give a number many times too large."
+            )
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -200,6 +206,7 @@ def rows_needed(
     >>> print(tb.rows_needed("precision(1) >= .95", 0.97, shares=0.1))
     precision of 1: at least 0.95: 7,000 rows of the table (exact test of a count)
     With each number, `calibrate` certifies with a probability of at least 0.8, if the rates are true.
+    These rows certify: of one batch, a further 10 to 30 % select.
 
     The rows of a miss are those of the label in each group, and not all rows of the table:
 
@@ -248,6 +255,9 @@ class PlannedLimit:
     # As `Ranks` reads the limit; None for other limits than on the share of one of two answers.
     by_share: list[Share] | None
     two_answers: bool  # whether the rule has two answers, so thresholds can describe the rule
+    kept_by_answer: (
+        Mask  # shape (answers,): whether no row with this answer counts against the limit
+    )
     has_stated_shares: bool  # whether the caller stated the shares
 
     def sizes(self, rows: Ints) -> Ints:
@@ -333,7 +343,8 @@ def _procedures(
         return [(RANKS, _powers_of_counts(plan, rank_level)) for plan in plans]
 
     level_of_counts = level
-    if by_group and not compares and all(plan.two_answers for plan in plans):
+    has_thresholds = by_group and not compares and all(plan.two_answers for plan in plans)
+    if has_thresholds and not _all_must_pass(plans, groups):
         level_of_counts = level / max(1, len(groups))  # without groups there is one threshold
     procedures = []
     for plan in plans:
@@ -342,6 +353,23 @@ def _procedures(
         else:
             procedures.append((COUNTS, _powers_of_counts(plan, level_of_counts)))
     return procedures
+
+
+def _all_must_pass(plans: Sequence[PlannedLimit], groups: Collection[Any]) -> bool:
+    """Return whether no answer to all rows of a group keeps all its limits by construction, in each group.
+
+    Then the first thresholds of all groups are tested together, each at the whole level.
+    """
+    for group in groups:
+        of_group = [
+            plan
+            for plan in plans
+            if group
+            in {_group(plan.limit, name) for name in plan.names if _columns(plan.limit)}
+        ]
+        if np.all([plan.kept_by_answer for plan in of_group], axis=0).any():
+            return False
+    return True
 
 
 def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
@@ -524,8 +552,11 @@ def _plan(limit: Limit, rate: Any, share: Any, strata: Strata) -> PlannedLimit:
             "room to spare, so no number of rows certifies it"
         )
 
-    # The answer is the same in each subgroup, so groups are not needed to find it.
-    answer = counted_answer(replace(limit.rate, by=None), strata)
+    # The answers are the same in each subgroup, so groups are not needed to find them.
+    rate_of_all = replace(limit.rate, by=None)
+    answer = counted_answer(rate_of_all, strata)
+    _, counted, among = rate_of_all.by_subgroup(strata)
+    wrong = counted if limit.from_above else among - counted
     no_rows = np.zeros(0, dtype=np.intp)  # before any row is collected
     return PlannedLimit(
         limit=limit,
@@ -534,6 +565,7 @@ def _plan(limit: Limit, rate: Any, share: Any, strata: Strata) -> PlannedLimit:
         shares=row_shares,
         by_share=shares_of(limit, answer, [(name, no_rows) for name in names]),
         two_answers=strata.n_actions == 2,
+        kept_by_answer=(wrong[0] == 0.0).all(axis=0),
         has_stated_shares=share is not None,
     )
 

@@ -138,6 +138,11 @@ class Procedure(ABC):
         return False
 
     @property
+    def family_of_tests(self) -> ThresholdFamily | None:
+        """The thresholds of the tests, of which each limited rate depends on one; None without them."""
+        return None
+
+    @property
     def tests_pairs(self) -> bool:
         """Whether each gap or ratio of counts has the exact test of pairs at the whole level."""
         return False

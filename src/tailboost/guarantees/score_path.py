@@ -17,6 +17,7 @@ from tailboost.guarantees.procedure import Certified, Procedure, Refused, losses
 from tailboost.guarantees.rate_bounds import RateFamily, kept_by_construction
 from tailboost.guarantees.recheck import rows_by_subgroup
 from tailboost.rates import Limit, Strata
+from tailboost.selection.data import ThresholdFamily
 
 # Least probit of the likeliest rule: below it the tighter limits of `Path` are tried. With 0, limits on both
 # errors and on deferral save .001 ± .010 more of the error in 30 cases, in 2.5 times the seconds
@@ -67,6 +68,14 @@ class ScorePath(Procedure):
     def has_several_places(self) -> bool:
         """Whether groups have thresholds of their own."""
         return len(np.unique(self.odds.places)) > 1
+
+    @property
+    def family_of_tests(self) -> ThresholdFamily | None:
+        """The threshold of all rows; None for several, with clusters, with deferral, and for a comparison."""
+        compares = any(limit.compares for limit in self.limits)
+        if self.has_several_places or self.fresh.clusters is not None or compares:
+            return None
+        return self.selection.family(by_group=False)
 
     @property
     def tests_pairs(self) -> bool:

@@ -442,6 +442,11 @@ class ThresholdSequences(Procedure):
         """The thresholds; None if the rule has none."""
         return self.selection.family(by_group=self.by_group)
 
+    @property
+    def family_of_tests(self) -> ThresholdFamily | None:
+        """The thresholds."""
+        return self.family
+
     @cached_property
     def tests(self) -> ThresholdTests:
         """The limited rates of fresh rows and selection data, with scores."""
