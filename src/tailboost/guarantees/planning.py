@@ -118,7 +118,7 @@ class RowsNeeded:
         lines += [
             "With each number, `calibrate` certifies with a probability of at least "
             f"{self.power:g}, if the rates are true.",
-            "These rows certify: of one batch, a further 10 to 30 % select.",
+            "These rows certify; in one batch, 10 to 50 % of its rows select besides.",
         ]
         if len(self.limits) > 1:
             lines.append(
@@ -206,7 +206,7 @@ def rows_needed(
     >>> print(tb.rows_needed("precision(1) >= .95", 0.97, shares=0.1))
     precision of 1: at least 0.95: 7,000 rows of the table (exact test of a count)
     With each number, `calibrate` certifies with a probability of at least 0.8, if the rates are true.
-    These rows certify: of one batch, a further 10 to 30 % select.
+    These rows certify; in one batch, 10 to 50 % of its rows select besides.
 
     The rows of a miss are those of the label in each group, and not all rows of the table:
 
