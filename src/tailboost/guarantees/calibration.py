@@ -26,6 +26,7 @@ from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import as_typed, did_you_mean, joined, limits_as_typed
 from tailboost.guarantees.certifiable import (
     GROWTHS,
+    LEAST_CHANCE,
     MOST_ROWS_TRIED,
     certifiable_limits,
     least_growth,
@@ -1326,7 +1327,8 @@ def _failing_subgroups(
     """Return the limited subgroups of each limit, and those that fail as (number of the limit, subgroup).
 
     They missed the limit, or are likely to miss it on as many new rows: of k tests that must all pass, each
-    must pass with a probability of at least the k-th root of `POWER`. The likeliest ones to fail are first.
+    must pass with a probability of at least the k-th root of `LEAST_CHANCE`. The likeliest ones to
+    fail are first.
     """
     names = [
         [bound.subgroup for bound in bounds if bound.target is not None]
@@ -1345,7 +1347,7 @@ def _failing_subgroups(
         (rate.limit, rate.name): power
         for rate, power in zip(chances.rates, powers.tolist(), strict=True)
     }
-    enough = POWER ** (1.0 / len(powers))
+    enough = LEAST_CHANCE ** (1.0 / len(powers))
     weak = [pair for pair, power in power_of.items() if power < enough]
     return names, sorted(
         {*missed, *weak}, key=lambda pair: (power_of.get(pair, 0.0), repr(pair))
