@@ -444,7 +444,7 @@ class ThresholdSequences(Procedure):
 
     @property
     def family_of_tests(self) -> ThresholdFamily | None:
-        """The thresholds."""
+        """The thresholds; None if the rule has none."""
         return self.family
 
     @cached_property
