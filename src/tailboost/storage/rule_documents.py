@@ -134,7 +134,7 @@ def _scores_of(classifier: Model) -> Scores:
             return scores
     raise TypeError(
         "a rule file has a rule on columns of scores, selected by tune or calibrate on "
-        f"tb.Scores; this {type(classifier).__name__} has none. save_model(classifier, "
+        "tb.Scores; this rule reads the features of its models. save_model(classifier, "
         "'rule.model') keeps model, rule and certificate. Without the model: "
         "Path('rule.json').write_text(classifier.rule_.to_json()), which load_rule reads; it "
         "answers probabilities of the model, and has neither limits nor certificate"
