@@ -524,14 +524,14 @@ def test_the_fewest_rows_that_would_do_are_named():
 
 def test_each_missed_limit_has_its_tightest_certified_level_beside_the_others():
     limits = checked_limits(["precision(1) >= 90%", "deferred <= 20%"])
-    missed, kept = SimpleNamespace(certified=False), SimpleNamespace(certified=True)
+    names = [[None], [None]]
 
-    def is_certified(tried):
-        return tried[0].bound <= 0.8 and tried[1].bound <= 0.3
+    def chance(tried):
+        return float(tried[0].bound <= 0.8 and tried[1].bound <= 0.3)
 
-    ((precision, deferral),) = certifiable_limits(limits, [[missed], [kept]], is_certified)
+    ((precision, deferral),) = certifiable_limits(limits, names, [(0, None)], chance)
     assert (precision.bound, deferral) == (0.8, limits[1])
-    assert list(certifiable_limits(limits, [[kept], [missed]], is_certified)) == []
+    assert certifiable_limits(limits, names, [(1, None)], chance) == []
 
 
 def test_a_refusal_of_one_threshold_names_the_call_that_certifies():
