@@ -316,14 +316,14 @@ def calibrate(
                 **options,
             )
     with progress:
-        ledger = Ledger(attempts_of(previous))
+        earlier = attempts_of(previous)
         classifier, certifying, share = selected_on_part(
             model,
             arguments,
             max_error,
             limits=limits,
             selection_share=selection_share,
-            ledger=ledger,
+            ledger=Ledger(earlier) if earlier else None,
             **params,
         )
         return _certified_or_advised(classifier, certifying, share, max_error, options)
@@ -448,7 +448,6 @@ def selected_on_part(
     ValueError, TypeError
         If an argument is not as described, or a part would be empty.
     """
-    ledger = ledger or Ledger()
     target_limits = stated_limits(max_error, limits)
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
@@ -464,7 +463,8 @@ def selected_on_part(
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
     place = batch.random_places(seed)
     order = batch.order(place)
-    share = max(share, ledger.share_drawn(order))
+    if ledger is not None:
+        share = max(share, ledger.share_drawn(order))
 
     places_of_groups = [place_of_row for _, place_of_row in needed_groups.values()]
     while True:
@@ -480,14 +480,16 @@ def selected_on_part(
             if error.lacks_rows and share < LARGEST_SHARE:
                 share = min(LARGEST_SHARE, 2.0 * share)
                 continue
-            rows = batch.used_by(error.unselected)
-            refuse_spent(rows, ledger.attempts, "natural")
-            ledger.add(Draw(order, share_drawn, rows))
+            if ledger is not None:
+                rows = batch.used_by(error.unselected)
+                refuse_spent(rows, ledger.attempts, "natural")
+                ledger.add(Draw(order, share_drawn, rows))
             n_selecting = int(selects.sum())
             again = to_select_again(n_selecting, len(selects) - n_selecting, share_drawn)
             error.args = (f"{error}. {again}",)
             raise
-        ledger.add(Draw(order, share_drawn, batch.used_by(classifier)))
+        if ledger is not None:
+            ledger.add(Draw(order, share_drawn, batch.used_by(classifier)))
         return classifier, batch.certifying_rows(selects), share_drawn
 
 
@@ -653,8 +655,7 @@ class Batch:
 
     def used_by(self, model: Model) -> UsedRows:
         """Return the rows with their labels as a model takes them, to recognise them later."""
-        hashes = row_hashes(model, self.arguments.X).with_groups(self.arguments.columns)
-        return UsedRows.from_table(hashes, self.labels)
+        return UsedRows.from_hashes(row_hashes(model, self.arguments.X).whole, self.labels)
 
     def order(self, place: Ints) -> str:
         """Return a digest of the rows, or of their clusters, with the labels in the order of their places."""

@@ -397,7 +397,7 @@ class _Request:
             "error probability."
         )
         if self.attempts is None:
-            line += " For rows of a new month calibrate the model or its scores anew."
+            line += " For rows of a new month calibrate a copy of the file from before its first attempt."
         shared.say_aside(line)
 
     def column_names(self) -> list[str]:
