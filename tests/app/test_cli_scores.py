@@ -984,7 +984,9 @@ def test_a_rule_of_a_file_names_the_call_for_a_new_rule(files, rule):
 def test_rules_on_features_have_no_rule_file(tmp_path):
     X = np.random.default_rng(0).normal(size=(200, 2))
     model = tb.WorstClassBoostClassifier(n_estimators=2).fit(X, X[:, 0] > 0)
-    with pytest.raises(TypeError, match=r"this rule reads the features of its models\. save_model\(classifier"):
+    with pytest.raises(
+        TypeError, match=r"this rule reads the features of its models\. save_model\(classifier"
+    ):
         tb.save_rule(model, tmp_path / "rule.json")
     own = LogisticRegression().fit(X[:100], X[:100, 0] > 0)
     classifier = tb.tune(own, X[100:], X[100:, 0] > 0)
