@@ -647,12 +647,22 @@ def test_print_shows_the_guarantee_of_oco_boosting(gamma, depth):
     clf = published.oco_boost(HistTreeClassifier(max_depth=depth), gamma, random_state=0).fit(X, y)
     T = math.ceil(2 * math.log(60) / gamma**2)
     if clf.n_iter_ < T:
+        assert clf.trace_.stop_reason.startswith("the weak-learning condition was not met in round ")
+        assert "class_loss" not in clf.trace_.stop_reason  # no parameter of OCO boosting
         assert "no bound" in str(clf.summary_).partition("a priori: largest share")[2].partition("\n")[0]
         return
     bound, achieved = printed(clf, "a priori: largest share of wrong voters")
     assert bound == pytest.approx(0.5 - gamma + math.sqrt(math.log(60) / (2 * T)), abs=1e-3)
     assert achieved == pytest.approx(losses_of(clf, X, y).mean(axis=0).max(), abs=1e-3)
     assert bound < 0.5
+
+
+def test_a_game_without_a_tolerance_ends_because_its_objective_did_not_fall():
+    X, y = binary(6)
+    clf = published.vadaboost(TREE, 0.3, T=200, n_iter_no_change=3, random_state=0).fit(X, y)
+    assert clf.trace_.stop_reason == "the objective did not fall in the last 3 rounds"
+    value = clf.trace_.value
+    assert value[:-3].min() <= value[-3:].min()
 
 
 def test_print_shows_the_bounds_of_additive_games():

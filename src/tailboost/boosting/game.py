@@ -393,10 +393,13 @@ class Demand:
     required : bool
         Whether the game ends if the learner misses the demand at its largest size (the weak-learning
         condition, ½ − γ). If the learner does so in round 1, the game keeps this one round.
+    without : str
+        Advice: how the same classifier plays without the demand. Empty if it always has the demand.
     """
 
     weighted_loss: float
     required: bool = False
+    without: str = ""
 
     def distance(self, weighted_loss: float) -> float:
         """Return how far a weighted loss is above the demand: 0 or less is good enough."""
@@ -411,9 +414,9 @@ class Demand:
             return None
         advice = ""
         if t == 1:
-            advice = (
-                "; let the learner grow further, or class_loss='error' is a game without it"
-            )
+            advice = "; let the learner grow further"
+            if self.without:
+                advice += f", or {self.without}"
         return Stop(
             StopKind.LEARNER,
             f"the weak-learning condition was not met in round {t}: the learner, as large as "
@@ -628,10 +631,8 @@ class Schedule:
             earlier_least = trace.value[: -self.patience].min()
             recent_least = trace.value[-self.patience :].min()
             if earlier_least - recent_least <= self.tol:
-                words = (
-                    f"the objective fell by no more than {self.tol:g} in the last "
-                    f"{self.patience} rounds"
-                )
+                fell = f"fell by no more than {self.tol:g}" if self.tol else "did not fall"
+                words = f"the objective {fell} in the last {self.patience} rounds"
                 return Stop(StopKind.PLATEAU, words)
         return None
 

@@ -138,7 +138,8 @@ class Terms:
         ``limited`` is True if ``max_error`` is stated.
         """
         if self.indicator:
-            return Demand(0.5 - self.edge, required=True)
+            without = "class_loss='error' is a game without it"
+            return Demand(0.5 - self.edge, required=True, without=without)
         if not limited:  # a loss of 0 ends the growth
             return Demand(0.0)
         # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses. The root is the regret of Hedge.
