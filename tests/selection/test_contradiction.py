@@ -1,5 +1,6 @@
 """Limits that no rule meets together: which group forces it, with its rows and a bound that can be kept."""
 
+import ast
 import re
 from itertools import pairwise
 
@@ -42,6 +43,20 @@ def test_one_group_is_named_with_its_rows_and_a_bound_that_can_be_kept():
     assert 20 < bound < 100
     wider = [tb.rates.miss(1, by="g") <= {"a": 0.2, "b": 0.2, "c": bound / 100}, LIMITS[1]]
     rule = tb.tune(tb.Scores("p", 1), X, y, groups=groups, limits=wider)
+    assert rule.limits_met_
+
+
+def test_a_group_whose_precision_is_at_fault_is_left_out_by_the_printed_limits():
+    data = rows([2.0, 2.0, 0.4], n=6_000)
+    X, y, groups = data
+    limits = ["miss(1, by=g) <= 30%", "precision(1, by=g) >= 60%"]
+    _, message = refused(tb.tune, data, limits, by_group=True)
+    words = (
+        r"in c \(346 rows\): without it there, all others can be met\. To leave it out: limits=(\[.*?\])\."
+    )
+    assert (groups["g"] == "c").sum() == 346  # not few
+    kept = ast.literal_eval(re.search(words, message)[1])
+    rule = tb.tune(tb.Scores("p", 1), X, y, groups=groups, limits=kept, by_group=True)
     assert rule.limits_met_
 
 

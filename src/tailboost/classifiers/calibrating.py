@@ -404,11 +404,12 @@ def to_select_again(n_selecting: int, n_others: int, share: float) -> str:
     ``share`` is the fraction of the rows or clusters that selected. The printed one draws them all.
     """
     enough = math.ceil(1e4 * share - 1e-6) / 1e4
-    return (
-        f"{n_selecting:,} of the {n_selecting + n_others:,} rows of this batch selected. They "
-        "may not certify other limits: give "
-        f"{as_typed(f'selection_share={enough:g}', f'--selection-share {enough:g}')} or more"
+    # The shell keeps the draw in its ledger.
+    next_call = as_typed(
+        f"They may not certify other limits: for these rows give selection_share={enough:g} or more",
+        "They select in a next call with these rows too, and the others certify",
     )
+    return f"{n_selecting:,} of the {n_selecting + n_others:,} rows of this batch selected. {next_call}"
 
 
 def selected_on_part(

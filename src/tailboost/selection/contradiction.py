@@ -220,6 +220,7 @@ def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) 
     bound = _least_bound(group, pool, program)
     if bound is None or not 0.0 < bound < 1.0:  # such a bound is no limit
         sentence += ": without it there, all others can be met."
+        is_left_out = True
     else:
         written = bound_words(
             bound,
@@ -228,7 +229,8 @@ def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) 
             in_percent=group.limit.in_percent,
         )
         sentence += f": with {written} there, all others can be met."
-    if are_few_for(round(group.n_rows), group.allowed):
+        is_left_out = are_few_for(round(group.n_rows), group.allowed)
+    if is_left_out:
         others = without_group(program.limits, group.limit, group.subgroup, program.strata)
         sentence += f" To leave it out: {limits_as_typed([limit.text for limit in others])}."
     return sentence
