@@ -7,8 +7,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import tailboost as tb
+from tailboost.guarantees.chances import Chances, PooledRate
 
 LANGUAGES = np.array(["en", "de", "fr", "es", "fi"])
 SHARES = [0.45, 0.25, 0.16, 0.10, 0.04]
@@ -40,7 +42,9 @@ def calibrated(n, seed, limits, **options):
 
 @pytest.fixture(scope="module")
 def refused():
-    return next(filter(None, (calibrated(5000, seed, LIMITS) for seed in range(20))))
+    """A refusal with rows and with looser limits."""
+    errors = filter(None, (calibrated(7000, seed, LIMITS) for seed in range(20)))
+    return next(error for error in errors if cures(error))
 
 
 def cures(error):
@@ -59,20 +63,28 @@ def test_the_first_line_names_the_failing_limits_and_groups(refused):
 
 
 def test_the_cure_loosens_failing_groups_and_is_certified_on_new_rows(refused):
-    """Two groups with most rows keep their limits; .8 of new draws or more pass, 6 of 12 with .02."""
+    """The group with most rows keeps its limits; .9 of new draws or more are estimated to pass."""
     (limits, *_) = cures(refused)
     loosened = [tb.rates.parse(text) for text in limits]
     assert any(isinstance(limit.bound, tuple) for limit in loosened)
     for limit, stated in zip(loosened, map(tb.rates.parse, LIMITS), strict=True):
         now, before = limit.bounds([*LANGUAGES]), stated.bounds([*LANGUAGES])
         assert now[:1] == before[:1]
-        assert (limit.against(now) <= 2 * limit.against(before) + 1e-9).all()
-    passed = [calibrated(5000, seed, limits, previous=refused) is None for seed in range(100, 112)]
-    assert sum(passed) > 6
+        assert (limit.against(now) <= limit.against(before) + 0.2 + 1e-9).all()
+    failed = {shortfall.name for shortfall in refused.shortfalls}
+    also = str(refused).partition("loosened too, because as many new rows may fail there: ")[2]
+    for limit, stated in zip(loosened, map(tb.rates.parse, LIMITS), strict=True):
+        is_looser = limit.bounds([*LANGUAGES]) != stated.bounds([*LANGUAGES])
+        for language in LANGUAGES[is_looser]:
+            assert f"{stated.rate}: {language}" in failed or f"{stated.rate} for {language} (" in also
+    passed = [calibrated(7000, seed, limits, previous=refused) is None for seed in range(100, 112)]
+    assert sum(passed) >= 9
 
 
 def test_the_cure_says_which_rows_and_which_attempt(refused):
-    assert "\nNew rows would pass with a probability of 0.8 or more, as attempt 2: " in str(refused)
+    assert "\nNew rows are estimated to pass with a probability of 0.9 or more, as attempt 2: " in str(
+        refused
+    )
     last = calibrated(5000, 0, LIMITS, attempts=1, confidence=0.999)
     assert "as attempt 2" not in str(last)
     assert "at the error probability of this attempt" in str(last)
@@ -88,3 +100,11 @@ def test_rows_are_named_for_all_limits_together_and_for_no_single_one(refused):
 def test_no_answer_is_named_that_breaks_another_limit_of_the_group(refused):
     """Nobody selected keeps a precision, and misses all."""
     assert "without a test" not in str(refused)
+
+
+def test_with_very_many_new_rows_the_chance_is_that_of_a_true_rate_within_the_limit():
+    """A share of .1 of 400 rows is within .12 with probability Φ(.02 / .015): the rows are no truth."""
+    rate = PooledRate(0, None, 0, np.array([0.1]), np.array([400.0]), (False, False))
+    chances = Chances([rate], n_places=1, n_selecting=120, n_fresh=280)
+    (chance,) = chances.powers([tb.rates.parse("error() <= 12%")], 2000.0, 0.05)
+    assert chance == pytest.approx(norm.cdf(0.02 / 0.015), abs=0.02)

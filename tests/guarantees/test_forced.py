@@ -348,7 +348,7 @@ def test_a_refusal_prints_limits_without_the_groups_that_missed_theirs():
     limits = ["error(by='site') <= 20%"]
     model = tb.Scores(0, 1, kind="logit")
     with pytest.raises(
-        tb.NotCertifiedError, match=r"New rows would pass with a probability of 0\.8 or more"
+        tb.NotCertifiedError, match=r"New rows are estimated to pass with a probability of 0\.9 or more"
     ) as caught:
         tb.calibrate(model, **sites(4000, 0, few=0.02, miss=2.0), limits=limits)
     assert [shortfall.name for shortfall in caught.value.shortfalls] == ["error by site: few"]

@@ -12,7 +12,13 @@ from scipy.stats import binom, norm
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.certifiable import GROWTHS, certifiable_limits, least_growth, level_of_more_rows
+from tailboost.guarantees.certifiable import (
+    GROWTHS,
+    Subgroups,
+    certifiable_limits,
+    least_growth,
+    level_of_more_rows,
+)
 from tailboost.guarantees.limited_rates import power_of_shares
 from tailboost.guarantees.thresholds import ThresholdPath, ThresholdTests, limited_rates
 from tailboost.rates import checked_limits
@@ -476,7 +482,7 @@ def test_a_refusal_has_a_shortfall_of_each_group_that_failed_at_its_part_of_the_
 def test_so_many_more_rows_pass_as_a_refusal_names():
     """At the named number of rows, up to 20 times as many, at least seven in ten are certified."""
     followed = passed = 0
-    for seed in range(12):
+    for seed in range(8, 23):
         rng = np.random.default_rng(seed)
 
         def batch(n, rng=rng):
@@ -510,10 +516,10 @@ def test_if_these_rows_pass_at_the_level_new_rows_pass_with_the_probability():
     critical = norm.isf(0.01)
     of_these_rows = norm.isf(level_of_more_rows(0.01, 1.0))
     means = of_these_rows + rng.normal(size=100_000)
-    assert (means + rng.normal(size=100_000) >= critical).mean() == pytest.approx(0.8, abs=0.01)
+    assert (means + rng.normal(size=100_000) >= critical).mean() == pytest.approx(0.9, abs=0.01)
     for growth in GROWTHS:
         mean = np.sqrt(growth) * norm.isf(level_of_more_rows(0.01, growth))
-        assert (mean + rng.normal(size=10_000) >= critical).mean() > 0.8
+        assert (mean + rng.normal(size=10_000) >= critical).mean() > 0.9
 
 
 def test_the_fewest_rows_that_would_do_are_named():
@@ -524,7 +530,7 @@ def test_the_fewest_rows_that_would_do_are_named():
 
 def test_each_missed_limit_has_its_tightest_certified_level_beside_the_others():
     limits = checked_limits(["precision(1) >= 90%", "deferred <= 20%"])
-    names = [[None], [None]]
+    names = [Subgroups([None], [1.0])] * 2
 
     def chance(tried):
         return float(tried[0].bound <= 0.8 and tried[1].bound <= 0.3)

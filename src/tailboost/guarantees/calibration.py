@@ -27,7 +27,10 @@ from tailboost.core.spelling import as_typed, did_you_mean, joined, limits_as_ty
 from tailboost.guarantees.certifiable import (
     GROWTHS,
     LEAST_CHANCE,
+    MOST_MORE,
     MOST_ROWS_TRIED,
+    Pair,
+    Subgroups,
     certifiable_limits,
     least_growth,
     level_of_more_rows,
@@ -73,7 +76,6 @@ from tailboost.guarantees.ranks import Ranks
 from tailboost.guarantees.ranks_and_test import RanksAndTest
 from tailboost.guarantees.rate_bounds import (
     CONSTANT,
-    POWER,
     CertifiedBound,
     RateFamily,
     Shortfall,
@@ -135,6 +137,10 @@ AT_EQUAL_SCORES = (
 ONLY_COUNTED = (
     "These rows were only counted and no limit was tested, so no attempt is spent: they can be "
     "used again."
+)
+LOOSER_THAN_THE_TABLE = (
+    "A failing limit may pass on new rows if it is stated looser than its bound in the table "
+    "above."
 )
 ONLY_SELECTED = "No limit was tested on calibration rows, so no attempt is spent"
 
@@ -1106,8 +1112,11 @@ def refusal(
             chances = _chances_of_tests(procedure)
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration, chances)
             fails = [any(b.certified is False for b in bounds) for bounds in bounds_by_limit]
-            failed_first = np.argsort(np.logical_not(fails), kind="stable")
-            limits_to_serve = [calibration.limits[k] for k in failed_first]
+            limits_to_serve = [
+                limit
+                for limit, failed_it in zip(calibration.limits, fails, strict=True)
+                if failed_it
+            ]
 
     for cure in _group_cure(limits_to_serve, calibration.fresh.model):
         reason += (
@@ -1274,7 +1283,7 @@ def _what_would_help(
         level_here = min(level_of_more_rows(part * level, growth) / part for part in parts)
         return float(calibration.would_certify(other_limits, level_here))
 
-    growth = least_growth(lambda growth: chance(limits, growth) >= POWER)
+    growth = least_growth(lambda growth: chance(limits, growth) >= LEAST_CHANCE)
     ways = []
     if growth is not None and (growth > 1.0 or chances is not None):
         n_rows = len(calibration.fresh)
@@ -1292,16 +1301,19 @@ def _what_would_help(
         if bound.certified is False
     ]
     other_limits = []
+    also_loosened = ""
     if growth is None or growth > 1.0:
         if all(has_few_rows(bound.n, bound.target, limit, level) for bound, limit in missed):
             others = limits_without(
                 {bound.title for bound, _ in missed}, limits, calibration.fresh
             )
-            if others and chance(others) >= POWER:
+            if others and chance(others) >= LEAST_CHANCE:
                 other_limits.append(others)
         if not other_limits:
-            names, failing = _failing_subgroups(bounds_by_limit, calibration, chances)
-            other_limits = certifiable_limits(limits, names, failing, chance)
+            failing, weak = _failing_subgroups(bounds_by_limit, calibration, chances)
+            subgroups = _limited_subgroups(bounds_by_limit, calibration)
+            other_limits = certifiable_limits(limits, subgroups, failing, chance, [*weak])
+            also_loosened = _also_loosened_words(other_limits, limits, subgroups, weak)
     ways += [
         f"as many with {limits_as_typed([limit.text for limit in others])}"
         for others in other_limits
@@ -1314,8 +1326,9 @@ def _what_would_help(
         attempt = "the next attempt"
         as_attempt = f", as attempt {len(calibration.attempts) + 1}"
     return (
-        f"\nNew rows would pass with a probability of {POWER:g} or more{as_attempt}: "
-        f"{'; or '.join(ways)}. Estimates on these rows, at the error probability of {attempt}."
+        f"\nNew rows are estimated to pass with a probability of {LEAST_CHANCE:g} or more{as_attempt}: "
+        f"{'; or '.join(ways)}.{also_loosened} Estimates on these rows, at the error probability "
+        f"of {attempt}."
     )
 
 
@@ -1323,17 +1336,13 @@ def _failing_subgroups(
     bounds_by_limit: Sequence[Sequence[CertifiedBound]],
     calibration: Calibration,
     chances: Chances | None,
-) -> tuple[list[list[Any]], list[tuple[int, Any]]]:
-    """Return the limited subgroups of each limit, and those that fail as (number of the limit, subgroup).
+) -> tuple[list[Pair], dict[Pair, float]]:
+    """Return the subgroups that missed a limit, and the chances of others likely to miss it on new rows.
 
-    They missed the limit, or are likely to miss it on as many new rows: of k tests that must all pass, each
-    must pass with a probability of at least the k-th root of `LEAST_CHANCE`. The likeliest ones to
-    fail are first.
+    A subgroup is a pair (number of the limit, subgroup), and the likeliest ones to fail are first. Of k
+    tests that must all pass on as many new rows, each must pass with a probability of at least the k-th
+    root of `LEAST_CHANCE`.
     """
-    names = [
-        [bound.subgroup for bound in bounds if bound.target is not None]
-        for bounds in bounds_by_limit
-    ]
     missed = [
         (number, bound.subgroup)
         for number, bounds in enumerate(bounds_by_limit)
@@ -1341,16 +1350,73 @@ def _failing_subgroups(
         if bound.certified is False
     ]
     if chances is None:
-        return names, missed
+        return missed, {}
     powers = chances.powers(calibration.limits, 1.0, calibration.next_level)
     power_of = {
         (rate.limit, rate.name): power
         for rate, power in zip(chances.rates, powers.tolist(), strict=True)
     }
+    power_of = dict(sorted(power_of.items(), key=lambda item: (item[1], repr(item[0]))))
+    missed.sort(key=lambda pair: (power_of.get(pair, 0.0), repr(pair)))
     enough = LEAST_CHANCE ** (1.0 / len(powers))
-    weak = [pair for pair, power in power_of.items() if power < enough]
-    return names, sorted(
-        {*missed, *weak}, key=lambda pair: (power_of.get(pair, 0.0), repr(pair))
+    weak = {
+        pair: power for pair, power in power_of.items() if power < enough and pair not in missed
+    }
+    return missed, weak
+
+
+def _limited_subgroups(
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]], calibration: Calibration
+) -> list[Subgroups]:
+    """Return the limited subgroups of each limit, with the shares of errors of one answer to all rows."""
+    fresh = calibration.fresh
+    answered = fresh.answered
+    constants = [
+        fresh.with_actions(np.full(len(answered.stratum), number))
+        for number in range(answered.strata.n_classes)
+    ]
+    limited = []
+    for limit, bounds in zip(calibration.limits, bounds_by_limit, strict=True):
+        names = [bound.subgroup for bound in bounds if bound.target is not None]
+        vacuous = np.ones(len(names))
+        if not limit.compares:
+            allowed = limit.against(limit.bounds([*names]))
+            for constant in constants:
+                share_of = {
+                    sample.name: limit.against(sample.mean)
+                    for sample in constant.samples(limit.rate)
+                }
+                shares = np.array([share_of[name] for name in names])
+                vacuous = np.where(shares > allowed, np.minimum(shares, vacuous), vacuous)
+        limited.append(Subgroups(names, vacuous.tolist()))
+    return limited
+
+
+def _also_loosened_words(
+    other_limits: Sequence[Sequence[Limit]],
+    limits: Sequence[Limit],
+    subgroups: Sequence[Subgroups],
+    weak: Mapping[Pair, float],
+) -> str:
+    """Return a sentence on loosened limits of subgroups that passed; "" without any.
+
+    ``weak`` has their estimated chances to pass again.
+    """
+    loosened = []
+    for others in other_limits:
+        for (number, name), power in weak.items():
+            names = subgroups[number].names
+            k = names.index(name)
+            if others[number].bounds([*names])[k] != limits[number].bounds([*names])[k]:
+                of_group = "" if name is None else f" for {unit_name(name)}"
+                loosened.append(
+                    f"{limits[number].rate}{of_group} (estimated probability {1.0 - power:.2g})"
+                )
+    if not loosened:
+        return ""
+    return (
+        " Certified here and loosened too, because as many new rows may fail there: "
+        f"{joined(loosened, MOST_GROUPS)}."
     )
 
 
@@ -1360,16 +1426,19 @@ def _why_no_help(calibration: Calibration, chances: Chances | None) -> str:
         if len(calibration.fresh) > MOST_ROWS_TRIED:
             return (
                 f"With more than {MOST_ROWS_TRIED:,} rows no looser limits are tried here, because "
-                "this takes long."
+                f"this takes long. {LOOSER_THAN_THE_TABLE}"
             )
         procedures = procedures_for(calibration.selection, calibration.fresh, calibration.level)
         slow = [procedure.title for procedure in procedures if procedure.takes_long]
         if slow:
-            return f"No looser limits are tried here: the procedure, {slow[0]}, takes long for each."
+            return (
+                f"No looser limits are tried here: the procedure, {slow[0]}, takes long for each. "
+                f"{LOOSER_THAN_THE_TABLE}"
+            )
     return (
-        f"No cure is known: neither {GROWTHS[-1]:g} times as many rows nor limits with up to twice "
-        f"the errors there would pass with a probability of {POWER:g}. Better scores may do. "
-        "Estimates on these rows."
+        f"No cure is known: neither {GROWTHS[-1]:g} times as many rows nor limits with up to "
+        f"{100 * MOST_MORE:g} points more errors there are estimated to pass with a probability of "
+        f"{LEAST_CHANCE:g}. Better scores may do. Estimates on these rows."
     )
 
 

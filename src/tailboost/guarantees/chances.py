@@ -102,9 +102,10 @@ class Chances:
     def powers(self, limits: Sequence[Limit], growth: float, level: float) -> Floats:
         """Return the chance that each rate passes its test, at the likeliest threshold of its group.
 
-        The rates of the present rows are taken as true. New rows select again, so a test has the noise of as
-        many new selecting rows and of the new certifying rows. The chance is 1 without a limit, and in a
-        group with one answer that keeps its limits by construction.
+        The rates of the present rows are estimates, and new rows select again. So a test has the noise of the
+        present rows, of the new selecting ones and of the new certifying ones. Without the first noise, 42 of
+        56 numbers of rows with a chance of .9 were certified on new rows, and 36 of 42 with it. The chance is
+        1 without a limit, and in a group with one answer that keeps its limits by construction.
 
         Parameters
         ----------
@@ -131,8 +132,11 @@ class Chances:
         must_pass = [self._must_pass([self.rates[k] for k in of_place]) for of_place in limited]
         # The other limited groups have a part of the level too.
         level_of_tests = level * sum(must_pass) / max(1, sum(map(bool, limited)))
-        new_by_known = growth * self.n_selecting / (self.n_selecting + self.n_fresh)
-        ratio = self.n_fresh / self.n_selecting
+        known = self.n_selecting + self.n_fresh
+        certifying = growth * self.n_fresh
+        ratio = certifying / known + self.n_fresh / self.n_selecting
+        # Rows that would have alone the noise of the present and of the new selecting ones.
+        alone_by_known = certifying / known / ratio
 
         powers = np.ones(len(self.rates))
         for of_place, is_tested in zip(limited, must_pass, strict=True):
@@ -141,7 +145,7 @@ class Chances:
             by_threshold = [
                 power_of_shares(
                     self.rates[k].shares,
-                    self.rates[k].rows * new_by_known,
+                    self.rates[k].rows * alone_by_known,
                     float(shares[k]),
                     ratio,
                     level_of_tests,
