@@ -540,6 +540,16 @@ CURES = {
         lambda: tb.calibrate(FITTED, X, Y, sample_weight=Y),
         "has no argument 'sample_weight'; the tests count rows without weights; arguments are",
     ),
+    "rows without a group in a calibration": (
+        lambda: tb.calibrate(
+            FITTED,
+            X,
+            Y,
+            groups={"a": GROUPS, "b": put(GROUPS.astype(str), 3, None)},
+            limits=["error(by=b) <= 30%"],
+        ),
+        r"groups column 'b' contains NaN or None: 1 of 60 .*groups\.fillna\('missing'\)",
+    ),
     "numbers as groups": (
         lambda: tb.calibrate(FITTED, X, Y, groups=X[:, :1], limits=["error(by=group) <= 30%"]),
         "groups: the column has .* different numbers, and each would be a group of few rows; make bands",

@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import metrics, published, rates
+from tailboost.boosting.players.hedge import Hedge
 from tailboost.guarantees.certificates import certify
 from tailboost.learners.named import named_learner
 
@@ -727,6 +728,16 @@ def test_a_learner_of_numbers_names_the_column_of_text(learner):
     published.lpboost("tree", alpha=0.3, T=5, random_state=0).fit(table, Y)
 
 
+@pytest.mark.parametrize("call", [
+    lambda: published.worst_class_boost("stump", theta=1.5, gamma=0.1),
+    lambda: tb.AdaLPBoostClassifier(alpha=1.5).fit(X, Y),
+])  # fmt: skip
+def test_a_number_just_above_1_is_not_taken_for_a_percentage(call):
+    with pytest.raises(ValueError, match=r"1\.5") as refused:
+        call()
+    assert "rite 0.015" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -737,6 +748,26 @@ def test_a_learner_of_numbers_names_the_column_of_text(learner):
         (
             lambda: tb.WorstClassBoostClassifier(gamma=0.6).fit(X, Y),
             "in the range (0.0, 0.5]",
+        ),
+        (
+            lambda: tb.CVaRBoostClassifier(player=Hedge(1.0)).fit(X, Y),
+            "The Player of a game is what the method player(clf, units) of a RowPlayer returns",
+        ),
+        (
+            lambda: tb.Monitor.against(GaussianNB().fit(X, Y), limits=["error <= .9"]).add(
+                tb.AdaLPBoostClassifier(), X, Y
+            ),
+            "the first argument is the rule, got an AdaLPBoostClassifier",
+        ),
+        (
+            lambda: tb.tune(
+                GaussianNB().fit(X, Y), X, Y, objective="error", limits=["miss(1, by=group) <= .9"]
+            ),
+            "miss(1, by='group') needs groups: give groups=",
+        ),
+        (
+            lambda: tb.tune(GaussianNB().fit(X, Y), X, Y, objective="error").rule_.to_sql("p", table=""),
+            "the name of a table or column in SQL is empty",
         ),
         (
             lambda: tb.RandomizedDecision(GaussianNB(), "a text of sixteen letters", "loans"),

@@ -14,6 +14,7 @@ import pytest
 
 from tailboost import datasets
 from tailboost.app.datasets import table
+from tailboost.core.spelling import speaking_to_the_shell
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of test data is not here")
@@ -339,6 +340,23 @@ def load(tmp_path, text, group=()):
 def without(monkeypatch, module):
     """Make `import module` fail."""
     monkeypatch.setitem(sys.modules, module, None)
+
+
+def test_all_columns_of_numbers_with_codes_have_one_warning(tmp_path):
+    rows = pd.DataFrame({"d 1": map(str, range(300)), "d2": map(str, range(300)), "y": [0, 1] * 150})
+    rows.loc[3, ["d 1", "d2"]] = ["V57", "E9"]
+    path = tmp_path / "t.csv"
+    rows.to_csv(path, index=False)
+    with pytest.warns(UserWarning, match="read as numbers") as caught:
+        datasets.load_table(path, "y")
+    (line,) = [str(w.message) for w in caught]
+    assert line.count("is read as numbers: 1 of 300 values") == 2
+    assert line.endswith("; text=['d 1', 'd2'] keeps these columns text")
+    with (
+        speaking_to_the_shell(),
+        pytest.warns(UserWarning, match="--text 'd 1' --text d2 keeps"),
+    ):
+        datasets.load_table(path, "y")
 
 
 @pytest.mark.parametrize("word", ["unknown", "?", "n/a", ".", "-", "none"])

@@ -103,6 +103,19 @@ def test_a_player_of_ones_own_plays():
     assert (clf.summary_.promised, clf.summary_.observed) == ((), ())  # no theorems are stated
 
 
+class OneList(Opposite):
+    """States its theorems in another form."""
+
+    def bounds(self, clf):
+        return []
+
+
+def test_bounds_of_another_form_are_refused_by_the_name_of_their_method():
+    clf = tb.CVaRBoostClassifier(STUMP, player=OneList(), n_estimators=2, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match=r"OneList\.bounds\(clf\) must return two sequences.*got \[\]"):
+        print(clf.summary_)
+
+
 def test_an_even_mixture_is_not_chosen_on_other_rows():
     with pytest.raises(ValueError, match="X_val"):
         tb.CVaRBoostClassifier(combine="average").fit(X, Y, X_val=X, y_val=Y)

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
-from tailboost.boosting.game import TargetStakes
+from tailboost.boosting.game import Demand, TargetStakes
 from tailboost.boosting.players.hedge import theory_rounds
 from tailboost.boosting.subgroups import MAX_ERRORS, edge_from_share
 from tailboost.classifiers.worst_class import Terms
@@ -409,6 +409,12 @@ def test_a_fixed_learner_that_fails_ends_the_game_and_says_so():
     assert "the learner, as large as its parameters allow, has weighted loss" in clf.trace_.stop_reason
     assert "class_loss='error' is a game without it" in clf.trace_.stop_reason
     assert clf.limits_met_ is False
+
+
+@pytest.mark.parametrize(("loss", "cure"), [(0.6, "give a larger learner"), (0.45, "or a smaller gamma")])
+def test_a_missed_condition_of_any_round_has_a_cure_that_can_do(loss, cure):
+    stop = Demand(0.4, required=True).refusal(2, loss)
+    assert stop.text.endswith(cure)
 
 
 @quiet

@@ -408,6 +408,28 @@ def test_a_precision_is_certified_without_fresh_rows_of_a_group_only_for_one_ans
     assert rule.ledger_.attempts == refused.value.attempts == ()
 
 
+def test_a_group_whose_counted_rows_all_select_is_said_to_lack_rows_of_its_label():
+    rng = np.random.default_rng(0)
+    score = rng.random(400)
+    y = (rng.random(400) < score).astype(int)
+    g = np.where(np.arange(400) % 2, "a", "b").astype(object)
+    g[:6] = "rare"
+    y[:6] = [1, 0, 0, 0, 0, 0]  # the only row with label 1 is in one part
+    messages = []
+    for seed in range(8):
+        table = pd.DataFrame({"s": score, "x": rng.random(400)})
+        with pytest.raises((tb.NotCertifiedError, ValueError)) as refused:
+            tb.calibrate(
+                tb.Scores("s", 1), table, y, groups={"g": g}, limits=["miss(1, by=g) <= .9"],
+                selection_share=0.3, random_state=seed,
+            )  # fmt: skip
+        messages.append(str(refused.value))
+    (said,) = {words.partition("\n")[0] for words in messages if "a target without rows" in words}
+    assert "rare (target 0.9) has no rows with label 1. To go on" in said
+    (told,) = {words.partition("\n")[2] for words in messages if "a target without rows" in words}
+    assert told.startswith("120 of the 400 rows of this batch selected, so only the other 280 certify. ")
+
+
 @pytest.mark.parametrize("limit", [rates.precision(1, by="g") >= 0.01, rates.miss(1, by="g") <= 0.99])
 def test_a_listed_group_without_rows_passes_no_test(limit):
     """No row shows which answers the rule gives in c."""

@@ -299,6 +299,7 @@ def test_rate_without_arguments_needs_no_brackets(text, limit):
         ("selected('yes) <= .3", "character 10: the quote is not closed"),
         ("error() <= .3 § 2", "'§', character 15: is not understood"),
         ("error() <= 30%5", "'5', character 15"),
+        ("miss(1) 35%", "at '35%', character 9: the sign <= or >= is missing before this"),
         ("error() <= 30", "lies between 0 and 1, got 30; write 0.3 for 30 %"),
         ("gap(miss(1, by=sex)) <= -.1", "lies between 0 and 1"),
         ("error(by=class) <= {a: 2}", "lies between"),

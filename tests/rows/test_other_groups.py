@@ -136,3 +136,24 @@ def test_bands_of_whole_numbers_beside_a_missing_entry_keep_their_names(as_colum
     assert warned(lambda: warn_of_other_groups(named, {}, bands)) == [words]
     all_bands = {"age": ["(0, 30]", "(30, 60]", "(60, 90]", "missing"]}
     assert not warned(lambda: warn_of_other_groups(all_bands, {"age": bands}))
+
+
+@pytest.mark.parametrize("form", ["frame", "list", "array"])
+def test_rows_without_a_group_are_refused_with_the_groups_of_the_certificate(form):
+    table, y = made_rows(2000, ["a", "b", "unknown"], 0)
+    X, sites = table[["p"]], table[["site"]]
+    rule = tb.calibrate(tb.Scores("p", "spam"), X[:1000], y[:1000], groups=sites[:1000], limits=LIMITS)
+    new_sites = sites[1000:].where(sites[1000:] != "unknown")
+    given = {"frame": new_sites, "list": {"site": new_sites["site"].tolist()}, "array": new_sites.to_numpy()}
+    monitor = tb.Monitor.against(rule)
+
+    def refuse():
+        with pytest.raises(ValueError, match=r"groups of the certificate are 'a', 'b', 'unknown'$"):
+            monitor.add(X[1000:], y[1000:], groups=given[form])
+        with pytest.raises(ValueError, match=r"give them the name that the calibration gave"):
+            rule.certificate_.recheck(X[1000:], y[1000:], groups=given[form])
+
+    assert not warned(refuse)
+    tested = monitor.add(X[1000:], y[1000:], groups=new_sites.fillna("unknown")).recheck
+    counts = (sites["site"][1000:].to_numpy()[y[1000:] == "spam"] == "unknown").sum()
+    assert counts in [bound.n for bound in tested.bounds]

@@ -412,11 +412,11 @@ class Demand:
         """
         if not self.required or self.distance(weighted_loss) <= 0:
             return None
-        advice = ""
-        if t == 1:
-            advice = "; let the learner grow further"
-            if self.without:
-                advice += f", or {self.without}"
+        advice = "; give a larger learner"
+        if weighted_loss < 0.5:  # every demand of a γ > 0 is below ½
+            advice += " or a smaller gamma"
+        if t == 1 and self.without:
+            advice += f", or {self.without}"
         return Stop(
             StopKind.LEARNER,
             f"the weak-learning condition was not met in round {t}: the learner, as large as "

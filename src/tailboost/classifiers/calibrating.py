@@ -240,8 +240,8 @@ def calibrate(
     -------
     classifier
         With the same candidates. `certify` refuses all rows of this call. Its ``certificate_`` holds the
-        targets. Other errors, also on the calibration rows, are estimates: `tailboost.certify` bounds them
-        on further rows.
+        targets. A later ``fit`` selects another rule, without a certificate. Other errors, also on the
+        calibration rows, are estimates: `tailboost.certify` bounds them on further rows.
 
     Raises
     ------
@@ -406,10 +406,14 @@ def to_select_again(n_selecting: int, n_others: int, share: float) -> str:
     enough = math.ceil(1e4 * share - 1e-6) / 1e4
     # The shell keeps the draw in its ledger.
     next_call = as_typed(
-        f"They may not certify other limits: for these rows give selection_share={enough:g} or more",
-        "They select in a next call with these rows too, and the others certify",
+        "Rows that selected may not certify other limits: a next call with these rows needs "
+        f"selection_share={enough:g} or more",
+        "The same rows select in a next call with this batch, and the others certify",
     )
-    return f"{n_selecting:,} of the {n_selecting + n_others:,} rows of this batch selected. {next_call}"
+    return (
+        f"{n_selecting:,} of the {n_selecting + n_others:,} rows of this batch selected, so only the other "
+        f"{n_others:,} certify. {next_call}"
+    )
 
 
 def selected_on_part(
@@ -690,7 +694,7 @@ class Batch:
         needed = {}
         for name, column in group_columns(groups, "groups").items():
             if all_columns or name in needed_names:
-                needed[name] = labels_and_places(column)
+                needed[name] = labels_and_places(column, name)
                 refuse_many_numbers(name, needed[name][0], len(self.labels))
         return needed
 

@@ -64,7 +64,10 @@ class RowPlayer(ABC):
         """Return the player of a game over rows."""
 
     def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
-        """Return the a-priori and the observed bounds of a finished game; none without theorems."""
+        """Return the promised (a-priori) and the observed bounds of a finished game: a pair of sequences.
+
+        Both are empty without theorems.
+        """
         return (), ()
 
     def rounds_by_theory(self, clf: CVaRBoostClassifier) -> int:
@@ -311,7 +314,15 @@ class CVaRBoostClassifier(MixtureClassifier):
         return []
 
     def _bounds(self) -> tuple[Bounds, dict[str, str]]:
-        return row_player(self).bounds(self), {}
+        stated = row_player(self).bounds(self)
+        try:
+            promised, observed = map(tuple, stated)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{type(row_player(self)).__name__}.bounds(clf) must return two sequences of bounds, "
+                f"(promised, observed), such as ((), ()); got {stated!r}"
+            ) from None
+        return (promised, observed), {}
 
 
 def _play_even(clf: CVaRBoostClassifier, fit: BoostingFit) -> Cautions:

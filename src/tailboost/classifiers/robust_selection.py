@@ -126,7 +126,8 @@ def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
     if problem.needs_groups:
         facts.append("rate of groups")
         details["rate"] = next(rate for rate in problem.rates if rate.needs_groups)
-        if isinstance(classifier.objective, str):
+        of_limits = any(limit.rate.needs_groups for limit in problem.limits)
+        if isinstance(classifier.objective, str) and not of_limits:
             facts.append("named objective of groups")
     refuse(*facts, details=details, groups=groups)
 

@@ -347,7 +347,7 @@ def check_number(
             end = ")"
         interval = f"{start}{low:g}, {high:g}{end}".replace("-inf", "−∞").replace("inf", "∞")
         cure = ""
-        if high == 1 < number < 100 and name not in NO_SHARES:
+        if high == 1 and 2 <= number < 100 and name not in NO_SHARES:
             cure = f"; write {number / 100:g} for {number:g} %"
         raise ValueError(f"{name} must be in {interval}, got {value!r}{cure}")
     return number
@@ -1131,13 +1131,18 @@ def label_column(values: ArrayLike, name: str) -> Labels:
     return array
 
 
-def labels_and_places(groups: Column) -> tuple[Labels, Ints]:
-    """Return the distinct groups of a column, ascending, and the place of each row's group, shape (n,)."""
+def labels_and_places(groups: Column, name: Any = None) -> tuple[Labels, Ints]:
+    """Return the distinct groups of a column, ascending, and the place of each row's group, shape (n,).
+
+    Messages have the ``name`` of the column; None for groups without one.
+    """
+    words = "groups" if name is None else f"groups column {name!r}"
     names_and_places = factorized(groups)
     if names_and_places is None:
-        return distinct_and_places(label_column(groups, "groups"))
+        refuse_missing(groups, words, GROUP_OF_MISSING)
+        return distinct_and_places(label_column(groups, words))
     names, places = names_and_places
-    labels, place_of_name = distinct_and_places(label_column(names, "groups"))
+    labels, place_of_name = distinct_and_places(label_column(names, words))
     return labels, place_of_name[places]
 
 

@@ -18,6 +18,7 @@ from tailboost.core.spelling import did_you_mean
 
 # What a value of a parameter does, for messages.
 MEANINGS = {
+    "player": "the Player of a game is what the method player(clf, units) of a RowPlayer returns",
     "gamma": "the weighted error of a base model may be at most ½ − gamma",
     "variance_weight": "the cost is the squared mean of the loss + this weight times its variance",
 }
@@ -59,7 +60,7 @@ def naming_nearest(estimator: Model) -> Iterator[None]:
             is_share = isinstance(constraint, Interval) and constraint.right == 1
             is_share = is_share and name not in NO_SHARES
             takes_share |= is_share
-            if is_share and isinstance(value, (int, float)) and 1 < value <= 100:
+            if is_share and isinstance(value, (int, float)) and 2 <= value <= 100:
                 cure = f"write {value / 100:g} for {value:g} %"
         cure = MEANINGS.get(name, cure)
         if isinstance(value, str):

@@ -496,8 +496,10 @@ def _refuse_absent(
             continue
         bounds = RateFamily.from_expression(limit, fresh).bounds(1.0 - confidence)
         n_rows = [bound.n for bound in bounds]
+        # Of each subgroup, whether the rows count or not.
+        n_rows_given = rows_by_subgroup(fresh.answered, limit.rate.by)
         if limit.rate.is_ratio:
-            n_rows = list(rows_by_subgroup(fresh.answered, limit.rate.by).values())
+            n_rows = list(n_rows_given.values())
         present_names = [
             str(bound.subgroup) for bound, n in zip(bounds, n_rows, strict=True) if n
         ]
@@ -513,6 +515,8 @@ def _refuse_absent(
                 target=float(bound.target or 0.0),
                 more_rows=None,
             )
+            if n_rows_given.get(bound.subgroup):
+                shortfall = replace(shortfall, without_rows=bound.without_rows)
             suggestion = did_you_mean(str(bound.subgroup), present_names).rstrip()
             shortfalls.append(shortfall)
             words.append(f"{shortfall} ({suggestion})" if suggestion else str(shortfall))

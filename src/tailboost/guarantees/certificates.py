@@ -86,6 +86,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
+from tailboost.rows.other_groups import refuse_missing_groups
 from tailboost.rows.subgroups import DEFERRAL_COUNTED, with_cure
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
@@ -370,6 +371,7 @@ class Certificate:
             previous = Recheck.begun(self.tested, self.confidence)
         if len(previous.evidence) != len(self.tested):
             raise ValueError("previous belongs to another certificate")
+        refuse_missing_groups(self.groups_named, groups)
         options = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
         equal_rows = equal_rows or self.equal_rows
         given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows, **options)

@@ -36,7 +36,13 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.drawing import display
-from tailboost.core.spelling import as_typed, how_many, joined, with_known_arguments
+from tailboost.core.spelling import (
+    a_type_of,
+    as_typed,
+    how_many,
+    joined,
+    with_known_arguments,
+)
 from tailboost.guarantees.batches import (
     GivenRows,
     RowWords,
@@ -64,7 +70,11 @@ from tailboost.rows.judged import (
     judged,
     refuse_other_rule,
 )
-from tailboost.rows.other_groups import answered_rows, warn_of_other_groups
+from tailboost.rows.other_groups import (
+    answered_rows,
+    refuse_missing_groups,
+    warn_of_other_groups,
+)
 from tailboost.rows.readers import reason_of_equal_rows, row_hashes
 from tailboost.rows.subgroups import by_column
 
@@ -364,6 +374,7 @@ class Monitor:
                     take(as_pandas(column), is_answered)
                     for column in (X, y, groups, costs, clusters, id)
                 )
+        refuse_missing_groups(self.certificate.groups_named, groups)
         n = n_rows_of(X)
 
         classes = np.asarray(model.classes_)
@@ -441,9 +452,8 @@ class Monitor:
         model = as_model(model)
         if model is not None and not hasattr(model, "classes_"):  # add(X, y)
             if y is not None:
-                kind = type(model).__name__
                 raise TypeError(
-                    f"add(rule, X, y): the first argument is the rule, got a {kind}; or "
+                    f"add(rule, X, y): the first argument is the rule, got {a_type_of(model)}; or "
                     "add(X, y)"
                 )
             y = X

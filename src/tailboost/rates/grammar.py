@@ -286,6 +286,8 @@ class _Parser:
         sign = self.take()
         if sign.kind == "end":
             return expression
+        if sign.kind == "number" and not signs:
+            raise self.error("the sign <= or >= is missing before this", sign.start)
         if sign.text not in _SIGNS:
             raise self.unexpected(sign)
         bound_token = self.ahead()

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Groups, Mask, Table
 from tailboost.core.checks import (
+    GROUP_OF_MISSING,
     MISSING_GROUP,
     as_pandas,
     columns_by_name,
     is_missing,
+    names_columns,
+    refuse_missing,
     with_interval_names,
     with_missing_group,
 )
@@ -55,6 +58,32 @@ def warn_of_other_groups(named: GroupsByColumn, table: Table, groups: Groups = N
         columns |= columns_of_groups
     for name in columns.keys() & named.keys():
         _warn_of_column(name, columns[name], [unit_name(group) for group in named[name]])
+
+
+def refuse_missing_groups(named: GroupsByColumn, groups: Groups) -> None:
+    """Raise ValueError if rows lack a group in a column of the certificate. The message has its groups.
+
+    The arguments are those of `warn_of_other_groups`. A group 'missing' in place of the name that the
+    calibration had would leave the rows untested by group.
+    """
+    if groups is None or not named:
+        return
+    groups = as_pandas(groups)
+    columns = groups if names_columns(groups) else {None: groups}
+    names = list(columns)
+    for name in names:
+        known = named.get(name, [])
+        if len(named) == len(names) == 1:
+            (known,) = named.values()
+        groups_known = [unit_name(group) for group in known]
+        remedy = GROUP_OF_MISSING
+        if groups_known and MISSING_GROUP not in groups_known:
+            remedy = (
+                "drop their rows, or give them the name that the calibration gave to such rows; "
+                f"the groups of the certificate are {listed(groups_known)}"
+            )
+        words = "groups" if name is None else f"groups column {name!r}"
+        refuse_missing(with_interval_names(columns[name]), words, remedy)
 
 
 def unknown_groups(view: Any, groups: Groups) -> dict[Any, NDArray[Any]]:

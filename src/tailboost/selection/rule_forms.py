@@ -198,7 +198,9 @@ def sql_by_group(
 
 
 def sql_name(name: str) -> str:
-    """Return the name of a column or table as SQL."""
+    """Return the name of a column or table as SQL. Raise ValueError for an empty name."""
+    if not name:
+        raise ValueError("the name of a table or column in SQL is empty")
     return _quoted(name, '"')
 
 

@@ -149,10 +149,7 @@ def load_table(
     typed = raw
     from_csv = is_csv(Path(path))
     if from_csv:
-        cure = as_typed(
-            "; text=[{0!r}] keeps the column text", "; --text {1} keeps the column text"
-        )
-        typed = _typed(raw, source, {target, weight}, [*dropped, *texts], cure)
+        typed = _typed(raw, source, {target, weight}, [*dropped, *texts], in_training=True)
     typed = typed.assign(**{name: _text(raw[name]) for name in texts if name in raw})
     # The values by their kind, and the values of the file, which name groups and labels.
     frame = typed.set_axis(names, axis=1).reset_index(drop=True)
@@ -226,18 +223,20 @@ def _typed(
     source: str,
     other_roles: Collection[str | None] = (),
     unused: Collection[str] = (),
-    cure: str = "",
+    *,
+    in_training: bool = False,
 ) -> Any:
     """Return the table of a CSV file with numbers and truth values in place of their texts.
 
-    A warning names each column of numbers with other values. ``other_roles`` are columns that are no features
-    but read: target and weights. ``unused`` columns cause neither warning nor error. ``cure`` ends a
-    message of a training table: how to keep the column {0} text, which a shell writes as {1}. There dates are
-    refused, too. One ValueError names all columns that are refused.
+    One warning names the columns of numbers with other values. ``other_roles`` are columns that are no
+    features but read: target and weights. ``unused`` columns cause neither warning nor error. A message about
+    a training table, ``in_training``, says how to keep columns text. There dates are refused, too. One
+    ValueError names all columns that are refused.
     """
     pandas = import_pandas("load_table")
     columns = {}
     faults = ColumnFaults("drop={}")
+    words_by_mixed: dict[str, str] = {}
     for name, column in raw.items():
         values = column.to_numpy(dtype=object).tolist()
         texts = [value for value in values if isinstance(value, str)]
@@ -248,22 +247,37 @@ def _typed(
             columns[name] = numbers
             missing = np.flatnonzero(pandas.isna(numbers))
             no_numbers = [values[i] for i in missing if isinstance(values[i], str)]
-        remedy = cure.format(name, shell_word(name))
         if no_numbers and name not in {*other_roles, *unused}:
             subject = f"column {name!r} of {source}"
             with faults.collecting(name):
+                remedy = _kept_as_text([name]) if in_training else ""
                 refuse_other_numbers(texts, subject, remedy=remedy)
-                if cure and numbers is None:
+                if in_training and numbers is None:
                     _refuse_dates(column, subject)
         if numbers is not None and no_numbers and name not in unused:
-            warnings.warn(
+            words_by_mixed[name] = (
                 f"column {name!r} is read as numbers: {len(no_numbers):,} of {len(values):,} values "
-                f"are no numbers and count as missing (such as {no_numbers[0][:40]!r}){remedy}",
-                UserWarning,
-                stacklevel=3,  # the line that calls load_table
+                f"are no numbers and count as missing (such as {no_numbers[0][:40]!r})"
             )
+    if words_by_mixed:
+        words = "; ".join(words_by_mixed.values())
+        features = [name for name in words_by_mixed if name not in other_roles]
+        if in_training and features:
+            words += _kept_as_text(features)
+        warnings.warn(
+            words,
+            UserWarning,
+            stacklevel=3,  # the line that calls load_table
+        )
     faults.refuse()
     return pandas.DataFrame(columns, index=raw.index)
+
+
+def _kept_as_text(names: list[str]) -> str:
+    """Return the end of a message about columns of a training table: how to keep them text."""
+    options = " ".join(f"--text {shell_word(name)}" for name in names)
+    kept = "the column" if len(names) == 1 else "these columns"
+    return f"; {as_typed(f'text={names!r}', options)} keeps {kept} text"
 
 
 def _no_columns(absent: Mapping[str, str], frame: Any, source: str) -> str:
