@@ -1190,7 +1190,7 @@ class TestATableThatCertifiedARule:
         rows.to_csv(tmp_path / "rows.csv", index=False)
         line = refused(*self.of(tmp_path, "miss(toxic) <= 1%", "precision(toxic) >= 99%"))
         n_selecting = int(re.search(r"([\d,]+) of the 4,000 rows", line)[1].replace(",", ""))
-        assert "They select in a next call with these rows too, and the others certify" in line
+        assert "The same rows select in a next call with this batch, and the others certify" in line
         assert "can be used again" not in line
         limit = "miss(toxic) <= 40%"  # alone: one row in ten would select
         one_batch = f"One batch of 4,000 rows: {n_selecting:,} of them"
