@@ -13,7 +13,7 @@ Parts: "all", or one of
     powers         powers of the probabilities of drawn labels, for a CVaR
     blend          blend of labels with probabilities, where rows without labels are counted
     refit          spread of rates between models of folds and their refit
-    room           part of a bound from which on a limit may force the rule
+    room           part of a bound from which on a limit may raise the error
 
 Selecting rows and fresh rows are drawn from made populations and from the bundled credit and wine tables,
 with --data also from Adult and a bank's clients. Scores are those of a model of other rows. Each variant is

@@ -35,6 +35,7 @@ REPLACED = {
     r"SmallUnits\w*": "SmallSubgroupsWarning",
     r"Watch|watches|watched batch(?:es)?": "monitor",
     r"judged rows|rows of the choice|(?:was|were) chosen on": "selection data",
+    r"(?:forc(?:es|ed)|that force) (?:the|this|a) rule|What forces this": "raises the error",
     r"warm_start": "a parameter that no longer exists",
 }
 #: File names and terms with another meaning there.

@@ -39,12 +39,20 @@ def refusal(limits, n=800, *, by_group=False, n_missing=6, seed=1):
 
 def test_a_single_answer_keeps_the_precision_of_a_tiny_group():
     """By hand: of rows without the answer 1 the precision of 1 counts none; a miss rate counts all."""
-    limits = ["precision(1, by=ward) >= 60%"]
-    said = refusal(limits, 2000)
+    limits = ["f_score(1) >= 60%", "precision(1, by=ward) >= 60%"]
+    said = refusal(limits, 2000, seed=3, by_group=True)
     (line,) = [line for line in said.split("\n") if "without a test" in line]
     assert line.startswith("A rule with the answer 0 to every row of missing keeps precision of 1 by ward")
-    said = refusal(["miss(1, by=ward) <= 20%"], 2000)
+    said = refusal(["miss(1, by=ward) <= 10%", "error() <= 30%"], 2000, by_group=True)
     assert "A rule with the answer 0" not in said
+
+
+@pytest.mark.parametrize("limits", [["precision(1, by=ward) >= 60%"], ["precision(1, by=ward) >= 75%"]])
+def test_no_answer_to_a_group_is_named_for_a_rule_that_does_not_read_groups(limits):
+    said = refusal(limits, 2000)
+    assert "missing" in said
+    assert "to every row of" not in said
+    assert "let the rule read the group (by_group='ward')" in said
 
 
 def test_no_rate_of_a_group_without_counted_rows_is_reached():

@@ -52,7 +52,7 @@ def test_the_small_group_forces_the_rule_and_costs_what_a_calibration_without_it
     assert forced.without == pytest.approx(np.mean(other.predict(X) != y), abs=0.01)
     assert forced.error == pytest.approx(certificate.price[0].certified)
     assert forced.without == forced.error
-    assert "few has the least room, with 47 rows; without its limit" in str(certificate)
+    assert "The limit on few (47 rows) has the least room; without it" in str(certificate)
 
 
 def test_a_limit_forces_the_rule_only_if_its_price_is_above_noise():
@@ -70,9 +70,8 @@ def test_a_limit_forces_the_rule_only_if_its_price_is_above_noise():
     assert not replace(of_one, n_freed=4).forces  # the least of four errors needs 2.24 standard errors
     assert replace(of_one, n_freed=4, noise=paid / 2.3).forces
     in_noise = replace(forced, noise=paid / 1.6)
-    words = (
-        f"few has the least room, with {forced.n} rows; without its limit the error on these rows would be "
-    )
+    words = f"The limit on few ({forced.n} rows) has the least room; without it, "
+    words += "the overall error on these rows would be "
     assert str(in_noise).startswith(f"{words}about {forced.without:.3g}, and the difference is within noise.")
     assert not in_noise.forces
     assert str(replace(forced, without=forced.error)).startswith(f"{words}no lower.")
@@ -98,7 +97,8 @@ def test_a_limit_forces_the_rule_if_the_error_is_lower_without_it():
     certificate = tb.calibrate(rule, X, y, groups=groups).certificate_
     other = tb.calibrate(free, X, y, groups=groups, limits=["miss(1, by=group) <= {many: .25}"])
     assert np.mean(other.predict(X) != y) < certificate.price[0].certified - 0.01
-    assert "few forces the rule, with" in str(certificate)
+    limited = certificate.forced_by
+    assert f"The limit on few ({limited.n} rows) raises the error" in str(certificate)
     assert f"about {certificate.forced_by.without:.3g}" in str(certificate)
 
 
@@ -255,7 +255,7 @@ def test_groups_that_ruin_a_rule_together_are_left_out_together(n_tiny, seed):
     assert forced.n_together == n_tiny
     rows = {bound.subgroup: bound.n for bound in certificate.bounds if "tiny" in bound.subgroup}
     assert (forced.n, set(forced.name.split(", "))) == (sum(rows.values()), set(rows))
-    words = f"{forced.name} together force the rule, with {forced.n} rows; without their limits the error on"
+    words = f"The limits on {forced.name} ({forced.n} rows) together raise the error: without them, "
     assert words in str(certificate)
     assert "To leave them out, on new rows: limits=" in str(certificate)
     pasted = printed_limits(str(certificate))
@@ -293,7 +293,7 @@ def test_of_two_limits_that_force_a_rule_the_one_of_few_rows_is_named_too():
     without_gap = calibrated_within(misses).certificate_.price[0].certified
     assert second.without == pytest.approx(without_gap, abs=0.01)
     assert second.without < forced.error - 0.1
-    words = f"Without the limit on gap of selection rate of 1 by sex alone, with {of_gap.n} rows of x, it"
+    words = f"Without the limit on gap of selection rate of 1 by sex ({of_gap.n} rows of x) alone, it"
     assert f"{words} would be about {100 * second.without:.3g} %." in str(certificate)
     document = json.loads(json.dumps(certificate.to_dict()))
     assert Certificate.from_dict(document).forced_by == forced
@@ -368,7 +368,7 @@ def test_a_limit_with_much_room_forces_nothing(seed):
     rule = tb.calibrate(tb.Scores(0, 1, kind="number"), X, label, groups=group, limits=limits, by_group=True)
     assert max(bound.estimate for bound in rule.certificate_.bounds) < 0.75 * 0.9
     assert not rule.certificate_.forced_by.forces
-    assert "forces" not in str(rule.certificate_)
+    assert "raises the error" not in str(rule.certificate_)
 
 
 def test_one_limit_on_all_rows_is_compared_with_the_rule_of_least_error():
@@ -474,7 +474,7 @@ def test_a_group_with_one_answer_forces_the_rule_and_the_costliest_limit_is_name
     words = str(certificate)
     bound = next(bound for bound in certificate.bounds if bound.name == "fr")
     assert forced.n == bound.n == 0
-    assert "fr forces the rule, without a row that counts; without its limit" in words
+    assert "The limit on fr (no row counts) raises the error most: without it" in words
     assert "More rows" not in words
 
 
@@ -555,7 +555,7 @@ def test_of_two_columns_of_groups_the_limit_is_named_without_which_the_error_is_
     assert forced.name == f"{column} {name}"
     assert forced.limit == "miss rate of 1 by ward: other"
     assert forced.without == pytest.approx(errors[column, name])
-    assert str(forced).startswith("ward other forces the rule, with")
+    assert str(forced).startswith(f"The limit on ward other ({forced.n} rows) raises the error: without it")
 
 
 def test_thresholds_by_one_column_are_no_way_out_of_limits_by_two_columns():
@@ -596,7 +596,7 @@ def test_a_fixed_sequence_has_an_estimated_price_of_the_limit_of_a_small_group(s
     others = certified("{North: 80%, South: 80%}")
     assert forced.without == pytest.approx(others.price[0].certified, abs=0.02)
     assert forced.without < forced.error - 0.2
-    assert "Practice forces the rule, with" in str(certificate)
+    assert f"The limit on Practice ({forced.n} rows) raises the error" in str(certificate)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,9 @@ def test_one_group_is_named_with_its_rows_and_a_bound_that_can_be_kept():
     data = rows([2.0, 2.0, 0.2])
     X, y, groups = data
     _, message = refused(tb.tune, data, LIMITS)
-    said = re.search(r"What forces this is 'miss rate of 1 by g: at most 20 %' in c \((\d+) rows\)", message)
+    said = re.search(
+        r"The limit 'miss rate of 1 by g: at most 20 %' in c \((\d+) rows\) is the obstacle", message
+    )
     assert int(said[1]) == ((groups["g"] == "c") & (y == 1)).sum()
     bound = float(re.search(r"with (\S+) % there, all others can be met", message)[1])
     assert 20 < bound < 100
@@ -51,9 +53,8 @@ def test_a_group_whose_precision_is_at_fault_is_left_out_by_the_printed_limits()
     X, y, groups = data
     limits = ["miss(1, by=g) <= 30%", "precision(1, by=g) >= 60%"]
     _, message = refused(tb.tune, data, limits, by_group=True)
-    words = (
-        r"in c \(346 rows\): without it there, all others can be met\. To leave it out: limits=(\[.*?\])\."
-    )
+    words = r"in c \(346 rows\) is the obstacle: without it there, all others can be met\. "
+    words += r"To leave it out: limits=(\[.*?\])\."
     assert (groups["g"] == "c").sum() == 346  # not few
     kept = ast.literal_eval(re.search(words, message)[1])
     rule = tb.tune(tb.Scores("p", 1), X, y, groups=groups, limits=kept, by_group=True)
@@ -63,14 +64,16 @@ def test_a_group_whose_precision_is_at_fault_is_left_out_by_the_printed_limits()
 def test_several_groups_are_named_together():
     error, message = refused(tb.tune, rows([2.0, 0.1, 0.1]), ["error(by=g) <= 20%"])
     assert error.lacks_rows
-    assert re.search(r"error by g in b \(\d+ rows\); error by g in c \(\d+ rows\): without them", message)
+    assert re.search(
+        r"error by g in b \(\d+ rows\); error by g in c \(\d+ rows\) are the obstacle: without them", message
+    )
 
 
 @pytest.mark.parametrize("limits", [["miss(1) <= 3%", "false_alarm(1) <= 5%"], ["error(by=g) <= 1%"]])
 def test_a_limit_that_fails_in_all_groups_is_no_fault_of_a_group(limits):
     error, message = refused(tb.tune, rows([2.0, 2.0, 2.0]), limits)
     assert not error.lacks_rows
-    assert "What forces this" not in message
+    assert "obstacle" not in message
 
 
 def test_more_rows_of_one_batch_select_where_few_contradict_the_limits(monkeypatch):

@@ -1231,7 +1231,10 @@ def _kept_without_test(
     """Return a line on subgroups with few rows whose missed limit a single answer keeps; "" without any."""
     strata = answered.answered.strata
     names_by_answer: dict[tuple[str, Limit], list[str]] = {}
+    judge = judged(last_step(calibration.fresh.model))
     for limit, bounds in zip(calibration.limits, bounds_by_limit, strict=True):
+        if not judge.reads(limit.rate.by):  # such a rule has no answer to one subgroup alone
+            continue
         for bound in bounds:
             if bound.certified is not False or bound.subgroup is None:
                 continue

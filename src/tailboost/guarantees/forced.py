@@ -1,4 +1,4 @@
-"""The limit that forces a certified rule: the costliest one, or the one with the least room."""
+"""The limit that raises the error of a certified rule most, or else the one with the least room."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tailboost.rows.subgroups import unit_name
 from tailboost.selection.one_answer import answer_names, group_words, groups_of_one_answer
 from tailboost.selection.problem import by_group_option, group_to_read
 
-# A limit may force the rule if the confidence bound on its rate exceeds this part of it. Of limits with less,
-# the error is at most .0034 ± .0024 lower without them, otherwise .0087 or more (benchmarks/ablations.py).
+# A limit may raise the error if the confidence bound on its rate exceeds this part of it. Of others, the
+# error is at most .0034 ± .0024 lower without them, otherwise .0087 or more (benchmarks/ablations.py).
 MUCH_USED = 0.75
-# If no limit alone forces the rule, the text compares its error with that of the given answers from this
+# If no limit alone raises the error, the text compares its error with that of the given answers from this
 # factor on. With misses by group limited, thresholds by group lowered the true error in all 26 cases from it
 # on (by .07 of .34), and in 34 of 61 below (`benchmarks/constants.py`).
 MUCH_PAID = 1.25
@@ -46,7 +46,7 @@ class Forced:
         Its rate and subgroup.
     name : str
         Its subgroup; the rate, for a rate of all rows or a comparison of subgroups. The names of several
-        subgroups that force the rule together.
+        subgroups that raise the error together.
     n : int
         Counted fresh rows of the rate, as in the table of the certificate; of several subgroups the sum.
     room : float
@@ -83,9 +83,9 @@ class Forced:
     smallest : str
         Of a comparison, the subgroup with the fewest rows, ``n``; empty for other limits.
     n_together : int
-        Number of subgroups that force the rule together; 1 for one limit.
+        Number of subgroups that raise the error together; 1 for one limit.
     second : Forced or None
-        If several stated limits force the rule, each alone: the one with the fewest rows of the others.
+        If several stated limits raise the error, each alone: the one with the fewest rows of the others.
     """
 
     limit: str
@@ -109,31 +109,33 @@ class Forced:
     second: Forced | None = None
 
     def __str__(self) -> str:
-        about_rows = f", {self._rows_in_words}"
-        words = f"{self.name} has the least room{about_rows}"
-        if self.error is not None and self.without is not None:
-            would_be = "without its limit the error on these rows would be"
+        limits, raises, them = "limit", "raises the error", "it"
+        if self.n_together > 1:
+            limits, raises, them = "limits", "together raise the error", "them"
+        elif self.n_freed > 1:
+            raises += " most"
+        words = f"The {limits} on {self.name} ({self._rows_in_words})"
+        if self.error is None or self.without is None:
+            words += " has the least room"
+        else:
             without = self._in_words(self.without)
-            if self.forces and self.n_together > 1:
-                their = would_be.replace("its limit", "their limits")
-                words = (
-                    f"{self.name} together force the rule{about_rows}; {their} about {without}"
-                )
-            elif self.forces:
-                words = f"{self.name} forces the rule{about_rows}; {would_be} about {without}"
+            would_be = f"without {them}, the overall error on these rows would be"
+            if self.forces:
+                words += f" {raises}: {would_be} about {without}"
             elif self.without < self.error and without != self._in_words(self.error):
-                words += f"; {would_be} about {without}, and the difference is within noise"
+                words += f" has the least room; {would_be} about {without}, "
+                words += "and the difference is within noise"
             else:
-                words += f"; {would_be} no lower"
+                words += f" has the least room; {would_be} no lower"
         return " ".join([f"{words}.", *self._ways_out])
 
     @property
     def _rows_in_words(self) -> str:
         """The counted rows, of a comparison with the subgroup that has them."""
         if not self.n:
-            return "without a row that counts"
+            return "no row counts"
         of_subgroup = f" of {self.smallest}" if self.smallest else ""
-        return f"with {how_many(self.n, 'row')}{of_subgroup}"
+        return f"{how_many(self.n, 'row')}{of_subgroup}"
 
     @property
     def forces(self) -> bool:
@@ -167,7 +169,7 @@ class Forced:
         ways = []
         if self.second is not None and self.second.without is not None:
             ways.append(
-                f"Without the limit on {self.second.name} alone, {self.second._rows_in_words}, it would be "
+                f"Without the limit on {self.second.name} ({self.second._rows_in_words}) alone, it would be "
                 f"about {self._in_words(self.second.without)}."
             )
         if self.forces and self.other_limits:
@@ -284,7 +286,7 @@ def limits_without(
 
 @dataclass(frozen=True)
 class LimitedBound:
-    """A limit on one rate, which may force the rule.
+    """A limit on one rate, which may raise the error.
 
     Attributes
     ----------
@@ -329,9 +331,9 @@ class LimitedBound:
 def limited_bounds(
     bounds: Sequence[Sequence[CertifiedBound]], limits: Sequence[Limit], answered: FreshRows
 ) -> list[LimitedBound]:
-    """Return the limits on rates that may force a rule, the one with the least room first.
+    """Return the limits on rates that may raise the error, the one with the least room first.
 
-    A limit without a counted row may force the rule only if its subgroup has one answer alone.
+    A limit without a counted row may raise the error only if its subgroup has one answer alone.
 
     Parameters
     ----------
@@ -373,7 +375,7 @@ def what_forces(
     level: float,
     given_error: float | None,
 ) -> Forced | None:
-    """Return the limit that forces a certified rule; None if no limit has rows.
+    """Return the limit that raises the error of a certified rule most; None if no limit has rows.
 
     The same procedure makes rules without one of the limits each. A sequence of tighter limits takes long, so
     one selection within the others, as tight as those of the certified rule, replaces it. The least error
@@ -455,13 +457,13 @@ class _PricedRule:
         return float(self.wrong.mean())
 
     def forced_by(self, limited: Sequence[LimitedBound]) -> Forced:
-        """Return the limit that forces the rule, or several limits of subgroups with few rows together.
+        """Return the limit that raises the error most, or several of subgroups with few rows together.
 
         Several subgroups are named if the error without all of them is lower beyond noise than without the
-        costliest one: then the others would force the rule in its place.
+        costliest one: then the others would raise the error in its place.
         """
         # Without a limit on deferral every row would be deferred. The rules of a fixed sequence keep a
-        # distance from each limit, so one with little use may force them.
+        # distance from each limit, so one with little use may raise the error.
         candidates = [
             limited_bound
             for limited_bound in limited
@@ -564,10 +566,10 @@ class _PricedRule:
 
 
 def _costliest(freed: Sequence[tuple[int, Forced]]) -> Forced:
-    """Return the costliest limit that forces the rule, or if none does, the one with the least room.
+    """Return the limit that raises the error most, or if none does, the one with the least room.
 
     ``freed`` has the number of the stated limit of each, at least one. With the costliest one comes the limit
-    with the fewest rows of another number that forces the rule too.
+    with the fewest rows of another number that raises the error too.
     """
     alone = [(number, replace(forced, n_freed=len(freed))) for number, forced in freed]
     costly = [(number, forced) for number, forced in alone if forced.forces]

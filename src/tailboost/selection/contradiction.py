@@ -212,11 +212,9 @@ def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) 
         )
         if len(groups) > MOST_GROUPS:
             names += f"; {len(groups) - MOST_GROUPS} more"
-        return (
-            f"What forces this are the limits on {names}: without them, all others can be met."
-        )
+        return f"The limits on {names} are the obstacle: without them, all others can be met."
     (group,) = groups
-    sentence = f"What forces this is '{group.limit}' in {group.words}"
+    sentence = f"The limit '{group.limit}' in {group.words} is the obstacle"
     bound = _least_bound(group, pool, program)
     if bound is None or not 0.0 < bound < 1.0:  # such a bound is no limit
         sentence += ": without it there, all others can be met."
