@@ -77,8 +77,9 @@ def test_a_limit_forces_the_rule_only_if_its_price_is_above_noise():
     assert str(replace(forced, without=forced.error)).startswith(f"{words}no lower.")
 
 
-def test_the_price_of_a_limit_on_thresholds_selects_no_further_rule(monkeypatch):
-    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .25"], by_group=True)
+@pytest.mark.parametrize("further", [[], ["deferred <= 20%"]])
+def test_the_price_of_a_limit_on_thresholds_selects_no_further_rule(further, monkeypatch):
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .25", *further], by_group=True)
     selected = []
     select = ProbabilityEngine.select
     monkeypatch.setattr(

@@ -38,6 +38,7 @@ from tailboost.selection.data import (
     with_unlabeled,
 )
 from tailboost.selection.intervals import limits_probability, tightened
+from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
 from tailboost.selection.probabilities import (
@@ -111,6 +112,14 @@ class ProbabilityEngine(Uncached):
             group = self.probabilities.places[stratum % data.strata.n_combinations]
         scores = score.scores_at(np.exp(logs[:, score.positive_]))
         return KnownScores(scores, group, data.probabilities)
+
+    @cached_property
+    def log_odds(self) -> LogOdds | None:
+        """The score of two labels on the labelled selection rows; None without one."""
+        data = self.labelled.in_memory
+        if data.row is not None or data.strata.n_classes != 2 or data.strata.has_unlabeled:
+            return None
+        return LogOdds.from_data(data, self.probabilities.told)
 
     @classmethod
     def from_outputs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -93,7 +94,7 @@ class LogOdds:
         numbers = np.array([number.get(value, -1) for value in strata.values[column]], np.intp)
         return numbers[strata.place(column)]
 
-    @property
+    @cached_property
     def weights(self) -> Floats:
         """Weights by stratum and value, shape (S, V): half by labels, half by expected labels (`MIXED`).
 

@@ -94,9 +94,10 @@ class Selection(Uncached):
         """Return a selection within other limits, for a procedure with a choice of thresholds.
 
         Rules on one score differ in thresholds alone, so this rule stays for the procedure to replace. If
-        rules estimate the group, or there is no family of thresholds, a rule is selected as by `within`.
+        rules estimate the group, or have no thresholds on one score, a rule is selected as by `within`.
         """
-        if self.engine.probabilities.estimates_groups or self.family(by_group=False) is None:
+        has_thresholds = self.family(by_group=False) is not None or self.log_odds is not None
+        if self.engine.probabilities.estimates_groups or not has_thresholds:
             return self.within(limits)
         return self.stated_within(limits)
 
@@ -258,12 +259,9 @@ class Selection(Uncached):
     @property
     def log_odds(self) -> LogOdds | None:
         """The score of two labels on the selection data; None without one, or for rules of another form."""
-        data = self._scored_data
-        if data is None or data.row is not None or self.weighs_groups:
+        if self._scored_data is None or self.weighs_groups:
             return None
-        if data.strata.n_classes != 2 or data.strata.has_unlabeled:
-            return None
-        return LogOdds.from_data(data, self.engine.probabilities.told)
+        return self.engine.log_odds
 
     @property
     def _scored_data(self) -> SelectionData | None:
