@@ -3,6 +3,7 @@
 import hashlib
 import re
 from datetime import UTC, datetime
+from html import unescape
 
 import numpy as np
 import pytest
@@ -181,11 +182,16 @@ def test_rates_of_the_fit_are_measured():
     persons = tb.ModelCard.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).sections[0]
     assert any("500 clusters has one vote" in line for line in persons.lines)
     known = tb.certify(mix, X[600:], LABELS[600:]).bounds
-    for row, b in zip(card.sections[0].rows, known, strict=True):
-        assert row[1].endswith(b.name.removeprefix("error by class "))
-        estimate, bound = re.fullmatch(r"([\d.]+), certified ≤ ([\d.]+)", row[3]).groups()
+    section = card.sections[0]
+    assert section.heads == ["limit", "result", "on the given rows", "bound"]
+    (title, *empty), *rows = section.rows
+    assert (title, set(empty)) == ("error by class ≤ 0.6", {""})
+    for row, b in zip(rows, known, strict=True):
+        assert row[:2] == [f"  {b.subgroup}", "certified"]
+        estimate, n = row[2].split(" of ")
         assert float(estimate) == pytest.approx(b.estimate, abs=0.005)
-        assert float(bound) >= b.upper
+        assert n == f"{(LABELS[600:] == b.subgroup).sum():,}"
+        assert float(row[3].removeprefix("≤ ")) >= b.upper
 
 
 @pytest.mark.parametrize(("bound", "in_percent"), [("60%", True), (".6", False)])
@@ -220,8 +226,9 @@ def test_the_headline_is_about_the_stated_limits(mix):
     assert card.summary.startswith(f"{kept} of 2 stated limits are certified with 95 % confidence")
     table = card.sections[0]
     assert table.title == "Stated limits"
-    assert table.heads[0] == "result"
-    assert table.rows[0][0].startswith("not certified")
+    assert table.heads[:2] == ["limit", "result"]
+    assert {row[0] for row in table.rows} == {"error ≤ 0.001", "miss rate of '<i>' ≤ 0.35"}
+    assert [row[1] for row in table.rows] == ["not certified"] * (2 - kept) + ["certified"] * kept
     page = card.to_html()
     assert page.index(card.summary) < page.index("<svg") < page.index("<table")
     assert page.count("✗ not certified") >= 2  # wide and narrow
@@ -268,7 +275,6 @@ def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
     order = [
         "Stated limits",
         "Price of the limits",
-        "Further rows",
         "Purpose",
         "Decision rule",
         "Training",
@@ -299,27 +305,75 @@ def test_the_head_has_date_attempt_versions_and_digest():
     assert " · rule " in head
 
 
+def words_of(page):
+    """The words of a card as printed: without folded sections, and with one of its two drawings."""
+    body = page.partition("<body>")[2]
+    narrow = re.search(r'<svg[^>]*class="chart narrow".*?</svg>', body, flags=re.DOTALL).group()
+    seen = re.sub(r"<details.*?</details>", " ", body.replace(narrow, " "), flags=re.DOTALL)
+    return unescape(re.sub("<[^>]+>", " ", seen)).split()
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_a_card_of_limits_by_group_has_at_most_800_words_and_says_no_bound_twice():
+def test_a_card_of_seven_limits_with_deferral_has_at_most_800_words_and_says_no_rate_twice():
     rng = np.random.default_rng(0)
     scores = pd.DataFrame({"p": rng.random(6000)})
     y = np.where(rng.random(6000) < scores["p"], "yes", "no")
     sites = pd.DataFrame({"site": rng.choice(["north", "south", "east", "west"], 6000)})
-    limits = ["miss(yes, by=site) <= 40%", "deferred <= 20%"]
+    limits = ["miss(yes, by=site) <= 40%", "false_alarm(yes) <= 30%", "error <= 25%", "deferred <= 20%"]
     cal, new = slice(0, 4000), slice(4000, None)
     rule = tb.calibrate(tb.Scores("p", "yes"), scores[cal], y[cal], groups=sites[cal], limits=limits)
-    card = tb.ModelCard.of(rule, scores[new], y[new], groups=sites[new])
-    lines = rule.certificate_.limit_lines()
-    assert len(lines) == 5
-    assert [line.numbers for line in lines if "certified" in line.numbers] == []  # each bound is its limit
-    body = card.to_html().partition("<body>")[2]
-    folded = re.findall(r"<details.*?</details>", body, flags=re.DOTALL)
-    assert len(folded) == 1
-    assert ">yes / site = north<" in folded[0]
-    assert "noprint" in folded[0]
-    narrow = re.search(r'<svg[^>]*class="chart narrow".*?</svg>', body, flags=re.DOTALL).group()
-    seen = body.replace(folded[0], "").replace(narrow, "")
-    assert len(re.sub("<[^>]+>", " ", seen).split()) <= 800
+    card = tb.ModelCard.of(rule, scores[new], y[new], groups=sites[new], rows_are="new.csv")
+    assert len(rule.certificate_.limit_lines()) == 7
+    page = card.to_html()
+    assert len(words_of(page)) <= 800
+    (folded,) = re.findall(r"<details.*?</details>", page, flags=re.DOTALL)
+    assert ">yes / site = north<" in folded
+    assert "noprint" in folded
+
+    # One table has each limit with its verdict, and its rates on the certifying and on further rows.
+    table = card.sections[0]
+    heads = ["limit", "result", "on the calibration rows", "deferred, of all rows", "the score at 0.5"]
+    assert table.heads == [*heads, "on new.csv"]
+    cells = {row[0].strip(): dict(zip(table.heads, row, strict=True)) for row in table.rows}
+    answers, deferred = rule.predict(scores[new]), rule.defers(scores[new])
+    missed, wrong = (answers == "no") & ~deferred, (answers != y[new]) & ~deferred
+    is_yes = y[new] == "yes"
+    counted = {
+        "false alarm rate of 'yes' ≤ 30 %": (wrong, ~is_yes),
+        "error ≤ 25 %": (wrong, ~deferred | deferred),
+    }
+    counted["share deferred ≤ 20 %"] = (deferred, ~deferred | deferred)
+    counted |= {site: (missed, is_yes & (sites["site"][new] == site)) for site in sites["site"].unique()}
+    for name, (happens, among) in counted.items():
+        rate, n = re.fullmatch(r"([\d.]+) % of ([\d,]+)", cells[name]["on new.csv"]).groups()
+        assert int(n.replace(",", "")) == among.sum()
+        assert float(rate) == pytest.approx(100 * happens[among].mean(), abs=0.5)
+    certified = {bound.name: bound for bound in rule.certificate_.bounds}
+    for site in sites["site"].unique():
+        assert cells[site]["on the calibration rows"].endswith(f" of {certified[site].n}")
+    prices = {price.name: price for price in rule.certificate_.price}
+    assert cells["error ≤ 25 %"]["the score at 0.5"] == f"{100 * prices['error'].given:.1f} %"
+    price = card.sections[1]
+    assert (price.title, price.heads, price.rows) == ("Price of the limits", [], [])  # all are in that table
+
+
+def test_further_rows_against_a_limit_are_told_beside_it_and_prices_without_a_limit_below():
+    rng = np.random.default_rng(1)
+    scores = pd.DataFrame({"p": rng.random(3000)})
+    y = np.where(rng.random(3000) < scores["p"], "yes", "no")
+    sites = pd.DataFrame({"site": rng.choice(["a", "b"], 3000)})
+    limits = ["gap(selected(yes, by=site)) <= 40%", "miss(yes) <= 40%"]
+    rule = tb.calibrate(tb.Scores("p", "yes"), scores, y, groups=sites, limits=limits, equal_rows="natural")
+    n = 500
+    missed = pd.DataFrame({"p": np.linspace(0.0, 0.01, n)})  # of label yes: each is missed
+    card = tb.ModelCard.of(rule, missed, np.full(n, "yes"), groups=sites[:n], rows_are="new.csv")
+    cells = {row[0]: dict(zip(card.sections[0].heads, row, strict=True)) for row in card.sections[0].rows}
+    assert cells["miss rate of 'yes' ≤ 40 %"]["on new.csv"] == f"100 % of {n}: contradicts"
+    assert "contradict the certificate" in card.summary
+    # The rates that the gap compares have no limit, and stand with the price.
+    assert [row[0] for row in card.sections[1].rows] == [
+        f"selection rate of 'yes' of {site}" for site in "ab"
+    ]
 
 
 def test_a_card_says_what_the_rates_are_and_how_many_are_beyond_their_bound():

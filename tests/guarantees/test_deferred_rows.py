@@ -193,7 +193,7 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     assert str(again) == text
     lines = {line.name: line.deferred for line in certificate.limit_lines()}
     assert lines["miss rate of 'ill' by site: South"] == f"{100 * share['South']:.0f} %"
-    heads, cells = limit_cells(certificate.limit_lines(), "estimate")
+    heads, cells = limit_cells(certificate.limit_lines())
     assert {row[1]: row[heads.index("deferred, of all rows")] for row in cells} == lines
 
 

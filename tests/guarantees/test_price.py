@@ -121,8 +121,14 @@ def test_the_price_is_in_every_form(ranked):
     T, y, g = draw(500, 2)
     card = ModelCard.of(certified, T, y, groups=g).to_markdown()
     assert "## Price of the limits" in card
-    assert "| rate | rows | the score at 0 | certified rule |" in card
-    assert f"| overall error | 2,000 | {first.given:.3f} | {first.certified:.3f} |" in card
+    assert words.replace("these", "the calibration rows") in card
+    of_a = {price.name: price for price in certificate.price}["miss rate of 1 of a"]
+    n_of_a = certificate.bounds[0].n
+    (row,) = re.findall(
+        r"^\| a \| certified \| ([\d.]+) of ([\d,]+) \| ([\d.]+) \|", card, flags=re.MULTILINE
+    )
+    np.testing.assert_allclose([float(row[0]), float(row[2])], [of_a.certified, of_a.given], atol=0.005)
+    assert row[1] == f"{of_a.n:,}" == f"{n_of_a:,}"
 
 
 def test_targets_on_errors_have_a_price_too():

@@ -19,20 +19,26 @@ from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError, warn_user
 from tailboost.core.files import write_output
-from tailboost.core.limit_lines import LimitLine, filled_columns, limit_cells
+from tailboost.core.limit_lines import DEFERRED_OF_ALL, LimitLine, filled_columns
 from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import a_type_of, how_many, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
-from tailboost.guarantees.certificates import Certificate, certify
+from tailboost.guarantees.certificates import Certificate, bounds_table, certify
 from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.rate_bounds import CertifiedBound
-from tailboost.guarantees.recheck import CERTIFIED_WORDS, Recheck, percent
+from tailboost.guarantees.recheck import (
+    CERTIFIED_WORDS,
+    Cells,
+    Recheck,
+    RecheckedBound,
+    percent,
+)
 from tailboost.guarantees.stated import as_model
-from tailboost.rates import Limit
+from tailboost.rates import COMPARISONS, Limit
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rates.strata import CELL, GROUP, names_in
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
-from tailboost.rows.subgroups import HUMAN_REVIEW, without_cure
+from tailboost.rows.subgroups import DEFERRAL_COUNTED, HUMAN_REVIEW, without_cure
 
 __all__ = ["ModelCard", "Section"]
 
@@ -46,8 +52,8 @@ UNCOMPARED = (
 LIMITS = "Stated limits"
 ERRORS = "Errors on new rows"
 ERRORS_OF_CELLS = "Errors on new rows by label and group"
-FURTHER = "Further rows"
 MONITOR = "Monitor"
+CALIBRATION_ROWS = "the calibration rows"
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,6 @@ class ModelCard:
         all_sections = [
             _stated_limits(measured, judged(final).stated_limits),
             _price(measured.calibrated),
-            _further_rows(measured),
             *_errors(measured),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
@@ -237,7 +242,7 @@ class ModelCard:
         """Return the card as an HTML page without requests and scripts; limits and monitor are drawn."""
         drawings = {LIMITS: "", MONITOR: ""}  # by the title of the section
         if self.limits:
-            drawings[LIMITS] = limits_chart(self.limits)
+            drawings[LIMITS] = limits_chart(self.limits, numbers=False)
         if self.monitor is not None:
             drawings[MONITOR] = monitor_chart(self.monitor)
         return page("card.html.j2", card=self, drawings=drawings)
@@ -377,34 +382,95 @@ def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
     start = f"{n_certified} of {len(verdicts)}"
     if n_certified == len(verdicts):
         start = "All"
-    rows_name = measured.rows_name
-    if certificate is measured.calibrated:
-        rows_name = "the calibration rows"
     sentence = (
-        f"{start} stated limits are certified with {percent(certificate.confidence)} "
-        f"confidence, from {certificate.n_rows:,} fresh rows ({rows_name})"
+        f"{start} stated limits are certified with {percent(certificate.confidence)} confidence, "
+        f"from {certificate.n_rows:,} fresh rows ({_certifying_rows(measured, certificate)})"
     )
     if certificate.certified is None:  # a class or group without rows
         sentence += ", for the classes and groups among these rows"
     return f"{sentence}."
 
 
+def _certifying_rows(measured: _Measured, certificate: Certificate) -> str:
+    """Return the name of the rows of a certificate."""
+    return CALIBRATION_ROWS if certificate is measured.calibrated else measured.rows_name
+
+
 def _stated_limits(measured: _Measured, limits: Sequence[Limit]) -> Section:
-    """Return the stated limits with verdicts and meanings; limits without a certificate come first."""
+    """Return the stated limits with verdicts, estimates and what further rows show, and their meanings."""
     certificate = measured.limits_certificate
     if certificate is None:
         return Section(LIMITS, ["No limit is stated or tested on fresh rows."])
-    lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
     meanings = {limit.rate.words: limit.rate.meaning for limit in limits}
     notes = [f"{words}: {meaning}." for words, meaning in meanings.items() if meaning]
-    if certificate.forced_by is not None:
-        notes.append(str(certificate.forced_by))
-    notes += certificate.remarks
+    tells_answered_error = bool(certificate.price_words)
+    for remark in certificate.remarks:
+        is_told = tells_answered_error and remark.startswith(DEFERRAL_COUNTED)
+        notes.append(DEFERRAL_COUNTED if is_told else remark)
     if certificate is measured.rates_certificate:  # the others have their notes elsewhere
         notes += certificate.notes
     else:
         notes.append(f"{certificate.assumed}.")
-    return Section(LIMITS, notes, *limit_cells(lines, "estimate on the certifying rows"))
+    recheck = measured.recheck
+    if recheck is not None:
+        false_alarm = percent(
+            round(1.0 - recheck.confidence, 12)
+        )  # 1 − .95 is .050000000000000044
+        notes.append(
+            f"If all certified bounds are true, a contradiction by {measured.rows_name} has a "
+            f"probability of at most {false_alarm}."
+        )
+    return Section(LIMITS, notes, *_limits_table(measured, certificate))
+
+
+def _limits_table(measured: _Measured, certificate: Certificate) -> Cells:
+    """Return the limits of a certificate with the rates on its rows, on them without limits, on further rows.
+
+    Limits that are not certified come first.
+    """
+    bounds = [bound for bound in certificate.bounds if bound.target is not None]
+    bounds.sort(key=lambda bound: bound.certified is not False)
+    shows_bounds = not all(bound.is_limit for bound in bounds)
+    of_reference = certificate.price[0].of if certificate.price else ""
+    tested_bounds = {}
+    if measured.recheck is not None:
+        tested_bounds = {tested.bound: tested for tested in measured.recheck.bounds}
+
+    def cells_of(bound: CertifiedBound) -> dict[str, str]:
+        price = certificate.price_of(bound)
+        further_rate = {}
+        if bound in tested_bounds:
+            further_rate[f"on {measured.rows_name}"] = _further_rate(tested_bounds[bound])
+        return {
+            "result": CERTIFIED_WORDS[bound.certified],
+            f"on {_certifying_rows(measured, certificate)}": _rate_of_rows(bound, bound),
+            "bound": bound.bound_text if shows_bounds else "",
+            DEFERRED_OF_ALL: bound.deferred_text,
+            of_reference: "" if price is None else price.cells(certificate.in_percent)[2],
+            **further_rate,
+            "reason": bound.reason,
+        }
+
+    return bounds_table(bounds, cells_of)
+
+
+def _rate_of_rows(counted: CertifiedBound | RecheckedBound, bound: CertifiedBound) -> str:
+    """Return an estimate and the number of its rows; a comparison of subgroups has no rows of its own."""
+    if not counted.n or bound.subgroup in COMPARISONS:
+        return counted.estimate_text
+    return f"{counted.estimate_text} of {counted.n:,}"
+
+
+def _further_rate(tested: RecheckedBound) -> str:
+    """Return the rate of further rows, and whether it is beyond the certified bound."""
+    if not tested.n:
+        return "not compared: no row"
+    rate = _rate_of_rows(tested, tested.bound)
+    if tested.contradicted:
+        return f"{rate}: contradicts"
+    if tested.is_within:
+        return rate
+    return f"{rate}: {tested.side}, no contradiction"
 
 
 def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
@@ -426,32 +492,6 @@ def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) 
     if view.rule_digest is not None:
         parts.append(f"rule {view.rule_digest[:16]}")
     return " · ".join(parts)
-
-
-def _further_rows(measured: _Measured) -> Section:
-    """Return the test of a calibrated rule's certificate; an empty section for another classifier."""
-    recheck = measured.recheck
-    if recheck is None:
-        return Section(FURTHER)
-    rows = []
-    for tested in recheck.bounds:
-        if not tested.n:
-            result = "not compared: no row"
-        elif tested.contradicted:
-            result = "contradicts"
-        elif tested.is_within:
-            result = "agrees"
-        else:
-            result = f"{tested.side}, no contradiction"
-        estimate = tested.estimate_text
-        rows.append([tested.bound.title, tested.bound.limit, f"{tested.n:,}", estimate, result])
-    false_alarm = percent(round(1.0 - recheck.confidence, 12))  # 1 − .95 is .050000000000000044
-    lines = [
-        f"Measured on {measured.rows_name}. If all certified bounds are true, a contradiction has a "
-        f"probability of at most {false_alarm}."
-    ]
-    heads = ["certified rate", "limit", "rows", "estimate", "result"]
-    return Section(FURTHER, lines, heads, rows)
 
 
 def _attempts(view: Any) -> Section:
@@ -612,12 +652,15 @@ def _filled(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str
 
 def _price(certificate: Certificate | None) -> Section:
     """Return the price of the limits of `calibrate`; an empty section without a price."""
-    if certificate is None or not certificate.price:
-        return Section("Price of the limits")
-    words = "Estimates on the calibration rows"
-    if any(price.is_flattered for price in certificate.price):
-        words += "; the overall error is often higher on new rows"
-    return Section("Price of the limits", [f"{words}."], *certificate.prices)
+    title = "Price of the limits"
+    if certificate is None:
+        return Section(title)
+    notes = list(certificate.price_words)
+    if certificate.forced_by is not None:
+        notes.append(str(certificate.forced_by))
+    # "These rows" would be the further rows of the card.
+    notes = [note.replace("these rows", CALIBRATION_ROWS) for note in notes]
+    return Section(title, notes, *certificate.other_prices)
 
 
 def _rule(final: Model, notes: Mapping[str, Any]) -> Section:

@@ -56,15 +56,15 @@ class LimitLine:
 
 def limits_html(lines: Sequence[LimitLine], caption: str) -> str:
     """Return limits as an HTML table, the verdict first."""
-    return html_table(*limit_cells(lines, "estimate"), caption)
+    return html_table(*limit_cells(lines), caption)
 
 
-def limit_cells(lines: Sequence[LimitLine], estimate: str) -> tuple[list[str], list[list[str]]]:
-    """Return limits as a table, the verdict first; ``estimate`` is the head of the numbers."""
+def limit_cells(lines: Sequence[LimitLine]) -> tuple[list[str], list[list[str]]]:
+    """Return limits as a table, the verdict first."""
     rows = [
         [line.verdict, line.name, line.limit, line.numbers, line.deferred] for line in lines
     ]
-    return filled_columns(["result", "rate", "limit", estimate, DEFERRED_OF_ALL], rows)
+    return filled_columns(["result", "rate", "limit", "estimate", DEFERRED_OF_ALL], rows)
 
 
 def filled_columns(

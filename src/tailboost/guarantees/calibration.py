@@ -41,6 +41,7 @@ from tailboost.guarantees.certificates import (
     Price,
     check_unlabeled,
     limit_on_errors,
+    price_name,
 )
 from tailboost.guarantees.chances import Chances
 from tailboost.guarantees.forced import (
@@ -108,7 +109,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.ledger import Attempt, Records, attempts_of, may_follow, spent_by_next
 from tailboost.rows.subgroups import unit_name
-from tailboost.selection.one_answer import answer_names, group_words
+from tailboost.selection.one_answer import answer_names
 from tailboost.selection.problem import by_group_option
 from tailboost.selection.selected import how_to_draw, mostly_one_action
 
@@ -922,9 +923,8 @@ def _prices_of_rate(
         sample = samples[number]
         if not len(sample.rows):
             continue
-        name = words
-        if sample.name is not None:
-            name = f"{words} of {group_words(unit_name(sample.name), rate.by, limits)}"
+        rates = [each.rate for each in limits]
+        name = words if limit is None else price_name(rate, sample.name, rates)
         given = None
         if reference_rows is not None and not np.isnan(reference_samples[number].mean):
             given = float(reference_samples[number].mean)

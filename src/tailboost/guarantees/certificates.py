@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -87,7 +87,8 @@ from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
 from tailboost.rows.other_groups import refuse_missing_groups
-from tailboost.rows.subgroups import DEFERRAL_COUNTED, with_cure
+from tailboost.rows.subgroups import DEFERRAL_COUNTED, unit_name, with_cure
+from tailboost.selection.one_answer import group_words
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
 
@@ -181,6 +182,13 @@ class Price:
         if self.is_flattered:
             rows += "; often higher on new rows"
         return f"{name[:1].upper()}{name[1:]} {certified}{compared}, estimated on {rows}."
+
+
+def price_name(rate: Rate, subgroup: Any, rates: Sequence[Rate]) -> str:
+    """Return the name of the price of a rate in a subgroup; ``rates`` are those of all limits."""
+    if subgroup is None:
+        return rate.words
+    return f"{rate.words} of {group_words(unit_name(subgroup), rate.by, rates)}"
 
 
 @dataclass(frozen=True)
@@ -647,9 +655,34 @@ class Certificate:
     @property
     def prices(self) -> Cells:
         """The table of prices: each rate of given answers, if there are any, and of the certified rule."""
-        rows = [price.cells(self.in_percent) for price in self.price]
-        of_reference = self.price[0].of if rows else ""
+        return self._prices(self.price)
+
+    def _prices(self, prices: Sequence[Price]) -> Cells:
+        """Return the table of some prices; several limits on one rate have equal ones."""
+        rows = [price.cells(self.in_percent) for price in dict.fromkeys(prices)]
+        of_reference = prices[0].of if rows else ""
         return filled_columns(["rate", "rows", of_reference, "certified rule"], rows)
+
+    def price_of(self, bound: CertifiedBound) -> Price | None:
+        """Return the price of the rate of a bound; None if it is unknown, and for a gap or ratio."""
+        if not bound.is_counted:
+            return None
+        rates = [limited.counted for limited in self._limited if limited.is_counted]
+        name = price_name(bound.counted, bound.subgroup, rates)
+        return next((price for price in self.price if price.name == name), None)
+
+    @property
+    def other_prices(self) -> Cells:
+        """The table of prices that neither `price_words` nor the rows of the limits have."""
+        told = [self.price_of(bound) for bound in self._limited]
+        others = [
+            price
+            for price in self.price
+            if price not in told
+            and not price.is_objective
+            and price.name not in (OVERALL_PRICE, ANSWERED_PRICE, DEFERRAL_PRICE)
+        ]
+        return self._prices(others)
 
     @property
     def price_words(self) -> list[str]:
@@ -670,28 +703,21 @@ class Certificate:
     def cells(self) -> Cells:
         """Return the table of bounds, each limit above its subgroups; of many bounds the largest."""
         printed = self._printed
-        first_head = "limit" if any(bound.limit for bound in printed) else "bound on"
-        heads = [first_head, "rows", "estimate", "bound", DEFERRED_OF_ALL, "result", "reason"]
         shows_bounds = not all(bound.is_limit for bound in printed)
         shows_results = any(bound.certified is False for bound in printed)
-        rows = []
-        for title, family in _families(printed).items():
-            in_one_row = len(family) == 1 and family[0].subgroup in (None, *COMPARISONS)
-            if not in_one_row:
-                rows.append([title, *[""] * (len(heads) - 1)])
-            for bound in family:
-                row = [
-                    _first_cell(bound, title if in_one_row else None),
-                    # Estimate and bound of the worst subgroup may be of two subgroups.
-                    "" if bound.kind == "worst" else f"{bound.n:,}",
-                    bound.estimate_text,
-                    bound.bound_text if shows_bounds else "",
-                    bound.deferred_text,
-                    CERTIFIED_WORDS[bound.certified] if shows_results else "",
-                    bound.reason,
-                ]
-                rows.append(row)
-        heads, rows = filled_columns(heads, rows)
+
+        def cells_of(bound: CertifiedBound) -> dict[str, str]:
+            return {
+                # Estimate and bound of the worst subgroup may be of two subgroups.
+                "rows": "" if bound.kind == "worst" else f"{bound.n:,}",
+                "estimate": bound.estimate_text,
+                "bound": bound.bound_text if shows_bounds else "",
+                DEFERRED_OF_ALL: bound.deferred_text,
+                "result": CERTIFIED_WORDS[bound.certified] if shows_results else "",
+                "reason": bound.reason,
+            }
+
+        heads, rows = bounds_table(printed, cells_of)
         n_omitted = len(self.bounds) - len(printed)
         if n_omitted:
             last_row = f"… and {n_omitted:,} smaller ones in .bounds"
@@ -742,6 +768,29 @@ class Certificate:
         caption = f"{percent(self.confidence)} confidence for all bounds, from {self.n_rows:,} fresh rows"
         limits_display = display("LimitsDisplay")  # imports matplotlib
         return limits_display(self.limit_lines(), name=caption).plot(ax=ax, **kwargs)
+
+
+def bounds_table(
+    bounds: Sequence[CertifiedBound], cells_of: Callable[[CertifiedBound], Mapping[str, str]]
+) -> Cells:
+    """Return bounds as a table: each limit above its subgroups, without empty columns.
+
+    ``cells_of`` returns the cells of a bound, by their heads. Of a limit above its subgroups all cells but
+    the first are empty.
+    """
+    rows: list[list[str]] = []
+    heads: list[str] = []
+    for title, family in _families(bounds).items():
+        in_one_row = len(family) == 1 and family[0].subgroup in (None, *COMPARISONS)
+        cells_of_family = [cells_of(bound) for bound in family]
+        heads = list(cells_of_family[0])
+        if not in_one_row:
+            rows.append([title, *[""] * len(heads)])
+        for bound, cells in zip(family, cells_of_family, strict=True):
+            first = _first_cell(bound, title if in_one_row else None)
+            rows.append([first, *cells.values()])
+    first_head = "limit" if any(bound.limit for bound in bounds) else "bound on"
+    return filled_columns([first_head, *heads], rows)
 
 
 def _families(bounds: Sequence[CertifiedBound]) -> dict[str, list[CertifiedBound]]:

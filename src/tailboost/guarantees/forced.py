@@ -610,7 +610,7 @@ def _as_forced(
     """Return a limit as a `Forced` without errors."""
     limit = limits[limited.number]
     bound = limited.bound
-    name = group_words(bound.name, limit.rate.by, limits)
+    name = group_words(bound.name, limit.rate.by, [each.rate for each in limits])
     smallest = ""
     if limit.compares:
         name = f"{bound.subgroup} of {bound.quantity}"

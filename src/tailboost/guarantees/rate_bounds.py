@@ -288,7 +288,7 @@ class CertifiedBound:
             return "error of the randomised rule"
         if self.rule == "given losses":
             return "mean of the given losses"
-        return "error of predict"
+        return "error"
 
     @property
     def limit(self) -> str:

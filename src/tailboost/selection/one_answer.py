@@ -9,7 +9,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.core.spelling import how_many, joined
-from tailboost.rates import Limit, Strata
+from tailboost.rates import Limit, Rate, Strata
 from tailboost.rates.strata import CELL, CLASS, EVERYTHING, GROUP
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 
@@ -22,9 +22,9 @@ def answer_names(strata: Strata) -> list[str]:
     return [*map(repr, strata.classes), HUMAN_REVIEW]
 
 
-def group_words(name: str, by: Any, limits: Sequence[Limit]) -> str:
-    """Return the name of a group, with its column if limits are about the groups of several columns."""
-    kinds = {limit.rate.by for limit in limits} - {EVERYTHING, CLASS, CELL}
+def group_words(name: str, by: Any, rates: Sequence[Rate]) -> str:
+    """Return the name of a group, with its column if ``rates`` are about the groups of several columns."""
+    kinds = {rate.by for rate in rates} - {EVERYTHING, CLASS, CELL}
     if by in kinds and len(kinds) > 1:
         columns = " and ".join(map(str, by)) if isinstance(by, tuple) else by
         return f"{columns} {name}"
@@ -74,7 +74,8 @@ def one_answer_sentences(
     columns_read : sequence
         Names of the columns of groups that the rule reads; None for a column without a name.
     """
-    kinds = [limit.rate.by for limit in limits]
+    rates = [limit.rate for limit in limits]
+    kinds = [rate.by for rate in rates]
     if GROUP not in kinds:
         kinds += [GROUP if column is None else column for column in columns_read]
     names_by_answer: dict[int, list[str]] = {}
@@ -84,7 +85,7 @@ def one_answer_sentences(
         for group, of_group in zip(*strata.subgroups(by), strict=True):
             if group in one_answer:
                 answer = one_answer[group]
-                name = group_words(unit_name(group), by, limits)
+                name = group_words(unit_name(group), by, rates)
                 names_by_answer.setdefault(answer, []).append(name)
                 rows_by_answer[answer] = (
                     rows_by_answer.get(answer, 0.0) + strata.size[of_group].sum()

@@ -27,7 +27,10 @@ from tailboost.rates import Answered, checked_limits
 from tailboost.selection.rate_table import RateTable
 
 LIMIT_HEIGHT = 0.66  # height of one limit in inches: two lines of text and a bar
-# Positions in the band of one limit, which has the height 1, from its top.
+LINE_HEIGHT = (
+    0.26  # height of the second line of text, with the numbers, as a share of the band
+)
+# Positions in the band of one limit with both lines, which has the height 1, from its top.
 NAME_TOP = 0.15  # the text with verdict and name
 NUMBERS_TOP = 0.41  # the text with the numbers
 BAR_MIDDLE = 0.745
@@ -52,6 +55,8 @@ class LimitsDisplay(Display):
         The rows, in words; the title of the drawing.
     axis : str, default="rate; thick line: limit"
         The numbers, in words.
+    numbers : bool, default=True
+        Whether the numbers stand below each name; False beside a table that has them.
 
     Attributes
     ----------
@@ -82,6 +87,7 @@ class LimitsDisplay(Display):
         *,
         name: str | None = None,
         axis: str = "rate; thick line: limit",
+        numbers: bool = True,
     ) -> None:
         if not lines:
             raise ValueError(
@@ -90,6 +96,7 @@ class LimitsDisplay(Display):
         self.lines = list(lines)
         self.name = name
         self.axis = axis
+        self.numbers = numbers
 
     @classmethod
     def from_estimator(
@@ -178,17 +185,24 @@ class LimitsDisplay(Display):
     @property
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure in inches."""
-        return 6.4, LIMIT_HEIGHT * min(len(self.lines), LIMITS_DRAWN) + 0.9
+        band_height = LIMIT_HEIGHT * (1.0 - self._left_out)
+        return 6.4, band_height * min(len(self.lines), LIMITS_DRAWN) + 0.9
+
+    @property
+    def _left_out(self) -> float:
+        """The share of each band that is left out above its bar."""
+        return 0.0 if self.numbers else LINE_HEIGHT
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
-        """Draw each limit in a band of height 1: two lines of text, the bar, its interval and the bound."""
+        """Draw each limit in a band: its text, the bar, its interval and the bound."""
         self.shown_ = self.lines
         if len(self.lines) > LIMITS_DRAWN:
             broken_first = sorted(self.lines, key=lambda line: line.good is not False)
             self.shown_ = broken_first[:LIMITS_DRAWN]
         rate, low, high, bound = _numbers(self.shown_)
-        band_top = np.arange(len(self.shown_))
-        bars = band_top + BAR_MIDDLE
+        band_top = np.arange(len(self.shown_)) * (1.0 - self._left_out)
+        bar_top = band_top - self._left_out
+        bars = bar_top + BAR_MIDDLE
         colours = [VERDICTS[line.good][0] for line in self.shown_]
         style = {"height": BAR_HEIGHT, "color": colours, "linewidth": 0}
         self.bars_ = ax.barh(bars, rate, **styled(style, kwargs, bars=True))
@@ -197,13 +211,14 @@ class LimitsDisplay(Display):
         whiskers = {"ecolor": text_colour(), "elinewidth": 1.5, "capsize": 3.5}
         ax.errorbar(rate, bars, xerr=np.abs(ends - rate), fmt="none", **whiskers)
         top, bottom = BOUND_ENDS
-        ax.vlines(bound, band_top + top, band_top + bottom, color=text_colour(), linewidth=3.5)
+        ax.vlines(bound, bar_top + top, bar_top + bottom, color=text_colour(), linewidth=3.5)
         titles = list(map(_title, self.shown_))
         size = fitting_size(ax, titles, "bold")
-        for k, (title, line) in enumerate(zip(titles, self.shown_, strict=True)):
-            fitted_text(ax, k + NAME_TOP, title, size=size, weight="bold")
-            fitted_text(ax, k + NUMBERS_TOP, _numbers_in_words(line), size=size)
-        ax.set_ylim(len(self.shown_) - 0.05, -0.1)
+        for place, title, line in zip(band_top, titles, self.shown_, strict=True):
+            fitted_text(ax, place + NAME_TOP, title, size=size, weight="bold")
+            if self.numbers:
+                fitted_text(ax, place + NUMBERS_TOP, _numbers_in_words(line), size=size)
+        ax.set_ylim(len(self.shown_) * (1.0 - self._left_out) - 0.05, -0.1)
         # One scale for all limits, also those not drawn.
         finite_numbers = np.nan_to_num(_numbers(self.lines))
         least = min(0.0, finite_numbers.min())

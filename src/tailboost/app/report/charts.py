@@ -141,9 +141,11 @@ def error_chart(
     return svg(draw, label, 14 * (len(named) + 1) * len(counts) + 140)
 
 
-def limits_chart(lines: Sequence[LimitLine], axis: str = "rate; thick line: limit") -> str:
+def limits_chart(
+    lines: Sequence[LimitLine], axis: str = "rate; thick line: limit", *, numbers: bool = True
+) -> str:
     """Draw limits, or differences, each with its verdict first; ``axis`` names the numbers and the line."""
-    display = LimitsDisplay(lines, axis=axis)
+    display = LimitsDisplay(lines, axis=axis, numbers=numbers)
     names = ", ".join(dict.fromkeys(line.name for line in lines))
     return display_chart(display, f"Bar chart: {axis} with interval and verdict: {names}.")
 
