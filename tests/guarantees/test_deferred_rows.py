@@ -160,7 +160,7 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     X, y, groups = sites
     certificate = deferring.certificate_
     select = int(np.random.RandomState(0).randint(2**31 - 1))
-    here = ~drawn_part(random_places(contents_of(X, y), select), 0.3)
+    here = ~drawn_part(random_places(contents_of(X, y), select), 0.1)
     deferred = deferring.defers(X)[here]
     site, wrong = groups["site"].to_numpy()[here], (deferring.predict(X) != y)[here]
     share = {name: deferred[site == name].mean() for name in ("North", "South")}

@@ -75,6 +75,7 @@ from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
 from tailboost.guarantees.procedure import Reference
 from tailboost.guarantees.recheck import GROUPS_NOTED
 from tailboost.guarantees.shares import counted_answer
+from tailboost.guarantees.width_of_deferral import side_of
 from tailboost.learners.scores import (
     GivenModel,
     GivenProbabilities,
@@ -111,6 +112,9 @@ __all__ = ["calibrate", "certified_on_rest", "selected_on_part"]
 FOR_TESTS = 0.3
 FOR_COMPARISONS = 0.2
 FOR_RANKS = 0.1
+# The fraction for limits on one answer in groups beside deferral, with one rule for all groups. The error is
+# .023 ± .013 lower than with .3, and the same as with .05 and .2 (70 calls, misses of three groups).
+FOR_WIDTHS = 0.1
 # The fraction for thresholds by group within another limit by group, such as a precision. Groups divide the
 # level, so certifying rows are dear. With 2 to 7 groups (four made tables, 100 calls) the error is
 # .0057 ± .0027 lower than with .3, and .0022 ± .0016 lower than with .2.
@@ -464,7 +468,12 @@ def selected_on_part(
     )
     share = selection_share
     if share is None:
-        share = default_share(target_limits, batch.strata, by_group=by_group)
+        share = default_share(
+            target_limits,
+            batch.strata,
+            by_group=by_group,
+            has_clusters=arguments.clusters is not None,
+        )
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
     place = batch.random_places(seed)
     order = batch.order(place)
@@ -600,8 +609,6 @@ def own_answers(classifier: Any) -> Reference:
         return Reference("", lambda fresh: None)
     if models.score_column is None:
         return Reference("the largest score", _most_probable)
-    if inner_model.kind == "percent":
-        return Reference("the score at 50", _most_probable)
     if inner_model.kind == "logit":
         return Reference("the score at 0", _most_probable)
     return Reference("the score at 0.5", _most_probable)
@@ -827,7 +834,9 @@ def _refuse_one_sided(
     )
 
 
-def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | str) -> float:
+def default_share(
+    limits: Sequence[Limit], strata: Strata, *, by_group: bool | str, has_clusters: bool = False
+) -> float:
     """Return the fraction of the selecting rows: more for tests than for ranks, see `calibrate`.
 
     Parameters
@@ -838,13 +847,25 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
         The strata of the labels; groups are not needed.
     by_group : bool or str
         True or the name of the group column for a group-aware rule.
+    has_clusters : bool
+        Whether clusters have votes.
     """
-    if not limits or any(limit.rate.counts_deferral for limit in limits):
+    if not limits:
         return FOR_TESTS
     # The answer is the same in each subgroup.
-    answers = for_each(
-        lambda limit: counted_answer(replace(limit.rate, by=None), strata), limits
-    )
+    of_all_rows = [replace(limit, rate=replace(limit.rate, by=None)) for limit in limits]
+    on_deferral = [limit.rate.counts_deferral for limit in limits]
+    if any(on_deferral):
+        of_groups = [
+            limit.rate.needs_groups
+            for limit, of_deferral in zip(limits, on_deferral, strict=True)
+            if not of_deferral
+        ]
+        is_one_sided = side_of(of_all_rows, replace(strata, defers=True)) is not None
+        if by_group is False and not has_clusters and any(of_groups) and is_one_sided:
+            return FOR_WIDTHS
+        return FOR_TESTS
+    answers = for_each(lambda limit: counted_answer(limit.rate, strata), of_all_rows)
     has_ranks = None not in answers
     compares = any(limit.compares for limit in limits)
     if has_ranks and not compares:

@@ -93,6 +93,7 @@ from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.thresholds import ThresholdSequences
+from tailboost.guarantees.width_of_deferral import WidthOfDeferral
 from tailboost.rates import (
     Limit,
     Rate,
@@ -120,6 +121,7 @@ PROCEDURES: tuple[type[Procedure], ...] = (
     Ranks,
     RanksAndTest,
     ThresholdSequences,
+    WidthOfDeferral,
     ScorePath,
     Path,
 )

@@ -233,7 +233,12 @@ class BesideRoom:
     @property
     def rows(self) -> ScoredRows:
         """The fresh rows, then the selection data."""
-        return self.fresh.joined(self.selected)
+        both = (self.fresh, self.selected)
+        return ScoredRows(
+            np.concatenate([rows.scores for rows in both]),
+            np.concatenate([rows.place for rows in both]),
+            np.concatenate([rows.losses for rows in both]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +268,7 @@ class PlannedRoom:
         ranked, roomy, joint = self.divided_shares
         if not ranked or not (roomy or joint):
             return None
-        selected, _ = scored_selection(self.selection, self.family, self.fresh, expected=False)
+        selected, _ = scored_selection(self.selection, self.family, expected=False)
         return BesideRoom(
             self.family,
             ranked=ranked,
@@ -303,7 +308,7 @@ class PlannedRoom:
     @cached_property
     def expected(self) -> tuple[ScoredRows, SelectionData]:
         """The selection data with their scores and expected losses, and the data themselves."""
-        return scored_selection(self.selection, self.family, self.fresh, expected=True)
+        return scored_selection(self.selection, self.family, expected=True)
 
     @cached_property
     def joins(self) -> list[bool]:

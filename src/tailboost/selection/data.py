@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.checks import stable_order
 from tailboost.rates import Strata
 from tailboost.rates.make import OVERALL_ERROR
 from tailboost.rows.rows import Rows
@@ -680,9 +679,7 @@ def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Float
     -------
     ndarray of shape (m,)
     """
-    if len(thresholds) == 1:  # needs no order
-        return np.where(scores > thresholds[0], values[:, 1], values[:, 0]).sum(keepdims=True)
-    order = stable_order(scores)
+    order = np.argsort(scores, kind="stable")
     n_at_or_below = np.searchsorted(scores[order], thresholds, side="right")
     return sums_below_and_above(values[order], n_at_or_below)
 
@@ -707,18 +704,6 @@ class ScoredRows:
     place: Ints  # shape (n,): number of the row's threshold
     losses: Floats  # shape (n, 2): loss of the first and of the second answer
     _curves: dict[int, tuple[Floats, Floats]] = field(init=False, default_factory=dict)
-    _joined: dict[ScoredRows, ScoredRows] = field(init=False, default_factory=dict)
-
-    def joined(self, others: ScoredRows) -> ScoredRows:
-        """Return these rows, then others; the same object for the same others, so curves are made once."""
-        if others not in self._joined:
-            both = (self, others)
-            self._joined[others] = ScoredRows(
-                np.concatenate([rows.scores for rows in both]),
-                np.concatenate([rows.place for rows in both]),
-                np.concatenate([rows.losses for rows in both]),
-            )
-        return self._joined[others]
 
     def loss_curve(self, place: int) -> tuple[Floats, Floats]:
         """Return the `possible_thresholds` of one place, and the summed loss of its rows at each.
@@ -727,7 +712,7 @@ class ScoredRows:
         """
         if place not in self._curves:
             rows = np.flatnonzero(self.part(place))
-            rows = rows[stable_order(self.scores[rows])]
+            rows = rows[np.argsort(self.scores[rows], kind="stable")]
             thresholds, n_above = possible_thresholds(self.scores[rows])
             losses = sums_below_and_above(self.losses[rows], len(rows) - n_above)
             self._curves[place] = thresholds, losses
