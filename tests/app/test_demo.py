@@ -148,8 +148,8 @@ class TestCommand:
         result, out = run
         page = Page((out / "index.html").read_text())
         [headline] = [line for line in result.stdout.splitlines() if line.startswith("Of 100 defaulters")]
-        order = [headline, "at most 0.5", "under 30: ", "Selected rule", "paid >= ",
-                 "Certificate", "✓ certified", "Against baselines",
+        order = [headline, "at most 50 %", "under 30: ", "Certificate", "✓ certified",
+                 "Selected rule", "paid >= ", "Against baselines",
                  "Many classes: wine grades"]  # fmt: skip
         places = [page.text.index(words) for words in order]
         assert places == sorted(places)

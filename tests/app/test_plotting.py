@@ -470,6 +470,44 @@ def test_drawings_have_percent_where_the_limits_have():
         (panel,) = monitor.axes_
         assert {tick.get_text().endswith(" %") for tick in panel.get_yticklabels()} == {in_percent}
         assert ("bound ≤ 60 %" in [text.get_text() for text in panel.texts]) == in_percent
+        groups = GroupsDisplay(["a"], [[0.5, 0.4, 0.6]], [[0.2, 0.1, 0.3]], in_percent=in_percent).plot()
+        assert groups.ax_.texts[0].get_text() == ("a: 50.0 % → 20.0 %" if in_percent else "a: 0.500 → 0.200")
+        groups.figure_.draw_without_rendering()
+        ticks = [text.get_text() for text in groups.ax_.get_xticklabels()]
+        assert {tick.endswith(" %") for tick in ticks} == {in_percent}
+
+
+def test_without_numbers_each_bar_is_as_thick_and_below_its_name():
+    lines = [LimitLine("kept", True, name, "≤ 1", "0.1", 0.1, None, None, 0.3) for name in "ab"]
+    heights = {}
+    for numbers in (True, False):
+        display = LimitsDisplay(lines, numbers=numbers).plot()
+        display.figure_.draw_without_rendering()
+        texts = [text.get_text() for text in display.ax_.texts]
+        assert (texts == ["✓ kept: a", "✓ kept: b"]) == (not numbers)
+        names = [text for text in display.ax_.texts if "kept" in text.get_text()]
+        for bar, name in zip(display.bars_, names, strict=True):
+            extent = bar.get_window_extent()
+            heights.setdefault(numbers, []).append(extent.height)
+            assert extent.y1 < name.get_window_extent().y0
+        _, second = names
+        assert second.get_window_extent().y1 < display.bars_[0].get_window_extent().y0
+    np.testing.assert_allclose(heights[False], heights[True], rtol=0.1)
+
+
+def test_the_names_of_a_monitor_fit_a_phone_before_they_are_cut():
+    matplotlib = pytest.importorskip("matplotlib")
+    names = ["miss rate of 'yes' by age_band: 50 and over", "error: all rows"]
+    with matplotlib.rc_context({"font.size": 12}):
+        figure = matplotlib.figure.Figure(figsize=(5, 5), dpi=72, layout="constrained")
+        none = [np.nan, np.nan]
+        display = MonitorDisplay(["a", "b"], names, [[0.1, 0.2]] * 2, none, [0.6, 0.3], [None, None])
+        display.plot(figure.subplots())
+        figure.draw_without_rendering()
+    texts = [text for panel in display.axes_ for text in panel.texts]
+    assert [f"✓ no alarm: {name}" in [text.get_text() for text in texts] for name in names] == [True, True]
+    assert len({text.get_size() for text in texts}) == 1
+    assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in texts)
 
 
 @pytest.mark.filterwarnings("error")

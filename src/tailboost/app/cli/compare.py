@@ -111,7 +111,7 @@ def _credit_use(credit: Any, card_path: Path, seed: int) -> UseCase:
     data = credit.data.drop(columns="SEX").drop_duplicates()  # equal rows could be on two sides
     y = credit.target_names[credit.target.loc[data.index]]
     groups = credit.groups["age_band"].loc[data.index]
-    limits = [rates.miss("defaulted", by="age_band") <= 0.5, rates.miss("paid") <= 0.2]
+    limits = rates.checked_limits(["miss(defaulted, by=age_band) <= 50%", "miss(paid) <= 20%"])
     model = HistGradientBoostingClassifier(random_state=seed)
     use = UseCase(model, data, y, limits, "defaulted", "defaulters", seed, groups)
     purpose = "Shows limits, selection and certificate on bundled data; not for decisions."

@@ -14,6 +14,7 @@ from tailboost.app.plotting.style import (
     Display,
     finish_bars,
     fitted_text,
+    in_percent,
     keyed,
     shaped,
     styled,
@@ -45,6 +46,8 @@ class GroupsDisplay(Display):
         Names of both rules.
     name : str, default=None
         Title.
+    in_percent : bool, default=False
+        Whether rates are written in percent.
 
     Attributes
     ----------
@@ -79,11 +82,13 @@ class GroupsDisplay(Display):
         rate: str = "rate",
         labels: tuple[str, str] = ("before", "after"),
         name: str | None = None,
+        in_percent: bool = False,
     ) -> None:
         self.groups = list(groups)
         self.rate = rate
         self.labels = labels
         self.name = name
+        self.in_percent = in_percent
         n_groups = len(self.groups)
         bounds = np.asarray(np.nan if bound is None else bound, dtype=np.float64)
         self.bound = np.broadcast_to(bounds, n_groups)
@@ -152,6 +157,7 @@ class GroupsDisplay(Display):
         )
         subgroups = [line.subgroup for line in lines_after]
         bound = None
+        of_percent = stated.limit is not None and stated.limit.in_percent
         # A gap or ratio bounds differences, which the bars do not show.
         if stated.limit is not None and not stated.limit.compares:
             bound = stated.limit.bounds(subgroups)
@@ -162,6 +168,7 @@ class GroupsDisplay(Display):
             bound=bound,
             rate=str(stated.rate),
             labels=labels,
+            in_percent=of_percent,
         )
 
     @property
@@ -181,16 +188,24 @@ class GroupsDisplay(Display):
             line = {"color": text_colour(), "linewidth": 3.5, "label": "limit"}
             self.limits_ = ax.vlines(self.bound, band_top + 0.36, band_top + 0.91, **line)
         for k, group in enumerate(self.groups):
-            change = f"{_number(self.before[k, 0])} → {_number(self.after[k, 0])}"
+            change = f"{self._number(self.before[k, 0])} → {self._number(self.after[k, 0])}"
             fitted_text(ax, k + 0.22, f"{group}: {change}", weight="bold")
         ax.set_ylim(len(self.groups) + 0.05, 0)
         numbers = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
         high = 1.04 * np.nanmax(numbers) or 1.0  # 1: all rates are 0
         finish_bars(ax, min(0.0, np.nanmin(numbers)), high, self.rate, name)
+        if self.in_percent:
+            ax.xaxis.set_major_formatter(in_percent)
         place = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.3}
         if name:
             place["bbox_to_anchor"] = (0, 1.1)  # also above the title
         keyed(ax, ncols=3, frameon=False, **place)
+
+    def _number(self, value: float) -> str:
+        """Return a rate with three digits; a dash for NaN."""
+        if np.isnan(value):
+            return "–"
+        return f"{100 * value:.1f} %" if self.in_percent else f"{value:.3f}"
 
     def _draw_bars(
         self, ax: Axes, rates: Floats, heights: Floats, colour: str, kwargs: dict[str, Any]
@@ -218,10 +233,3 @@ def answers_to(estimator: Any, X: Table, y: ArrayLike, groups: Groups) -> Answer
     return Answered.from_arrays(
         np.asarray(y), predicted, groups=groups, deferred=deferred, labels=estimator.classes_
     )
-
-
-def _number(value: float) -> str:
-    """Return a rate with three decimals; a dash for NaN."""
-    if np.isnan(value):
-        return "–"
-    return f"{value:.3f}"

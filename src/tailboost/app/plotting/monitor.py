@@ -15,6 +15,7 @@ from tailboost.app.plotting.style import (
     VERMILLION,
     Display,
     fitted_text,
+    fitting_size,
     in_percent,
     shaped,
     styled,
@@ -225,15 +226,21 @@ class MonitorDisplay(Display):
             if np.isnan(height):  # the batch has no row of this rate
                 height = ends[0]
             _draw_alarm(ax, alarm, height, is_early=alarm < len(rates) / 2)
-        self._write_bound(ax, j)
+        titles = [self._title(bound) for bound in self.shown_]
+        size = fitting_size(ax, titles, "bold", margin=WIDTH_OF_NUMBERS)
+        self._write_bound(ax, j, size)
         ax.spines[["top", "right"]].set_visible(False)
         return line
 
-    def _write_bound(self, ax: Axes, j: int) -> None:
+    def _title(self, j: int) -> str:
+        """Whether there is an alarm, and the name of bound number j."""
+        mark = "✓ no alarm" if self.alarms[j] is None else "✗ alarm"
+        return f"{mark}: {self.names[j]}"
+
+    def _write_bound(self, ax: Axes, j: int, size: float) -> None:
         """Write name and bound number j above its panel, on two lines: a long name is cut, a bound never."""
         from matplotlib.transforms import offset_copy
 
-        mark = "✓ no alarm" if self.alarms[j] is None else "✗ alarm"
         bounds = []
         if not np.isnan(self.lower[j]):
             bounds.append(
@@ -244,12 +251,15 @@ class MonitorDisplay(Display):
                 limit_words("≤", float(up(self.upper[j])), in_percent=self.in_percent)
             )
         lines = [
-            (1.6, "bold", f"{mark}: {self.names[j]}"),
+            (1.6, "bold", self._title(j)),
             (0.6, "normal", f"bound {' and '.join(bounds)}"),
         ]
         for lines_above, weight, words in lines:
             place = offset_copy(ax.transAxes, ax.figure, y=LINE * lines_above, units="points")
-            fitted_text(ax, 1.0, words, margin=WIDTH_OF_NUMBERS, weight=weight, transform=place)
+            margin = WIDTH_OF_NUMBERS
+            fitted_text(
+                ax, 1.0, words, margin=margin, size=size, weight=weight, transform=place
+            )
 
 
 def _draw_alarm(ax: Axes, batch: int, height: float, *, is_early: bool) -> None:

@@ -103,8 +103,10 @@ def fitted_text(
     return ax.text(0.0, y, shown, va="center", parse_math=False, **options)
 
 
-def fitting_size(ax: Axes, lines: Sequence[str], weight: str) -> float:
-    """Return the size of a font in which all lines fit the width of the figure, or else the smallest one.
+def fitting_size(
+    ax: Axes, lines: Sequence[str], weight: str, *, margin: float = MARGIN
+) -> float:
+    """Return the size of a font in which all lines fit the figure less a margin, or else the smallest one.
 
     The lines of a drawing have one size: the usual one, or on a phone a smaller one.
     """
@@ -115,7 +117,7 @@ def fitting_size(ax: Axes, lines: Sequence[str], weight: str) -> float:
         1.0, SMALLEST_TEXT, 21
     ).tolist():  # widths are not linear in the size
         size = float(usual * share)
-        if all(_width(line, size, weight) <= _room(ax, MARGIN) for line in lines):
+        if all(_width(line, size, weight) <= _room(ax, margin) for line in lines):
             break
     return size
 
