@@ -661,11 +661,35 @@ def test_a_certificate_of_one_batch_says_what_it_assumes_of_equal_rows():
         assert f"All of them are used up. Assumption: {assumed}" in rule.certificate_.assumptions
 
 
+def test_a_second_call_with_other_limits_on_the_same_rows_warns():
+    """Scores have no ledger. The same call again is no other attempt, and neither are new rows."""
+    X, y, _ = Population().draw(1_000, np.random.default_rng(10))
+    new_X, new_y, _ = Population().draw(1_000, np.random.default_rng(11))
+    scores = tb.Scores("s", 1, kind="logit")
+
+    def warned(X, y, limit):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tb.calibrate(scores, X, y, limits=[limit])
+        return [str(each.message) for each in caught if each.category is tb.RepeatedAttemptWarning]
+
+    assert not warned(X, y, "precision(1) >= 60%")
+    with pytest.raises(tb.NotCertifiedError, match="no attempt is spent"):
+        tb.calibrate(scores, new_X, new_y, limits=["precision(1) >= 99%"])
+    (message,) = warned(X, y, "miss(1) <= 60%")
+    assert "tested 700 of these 900 rows" in message  # a test had 700 of them, ranks have 900
+    (message,) = warned(X[:500], y[:500], "miss(1) <= 50%")
+    n_shared = int(re.findall(r"tested (\d+) of these 450 rows", message)[0])
+    assert 300 < n_shared <= 450
+    assert not warned(new_X, new_y, "miss(1) <= 50%")
+    assert not warned(new_X, new_y, "miss(1) <= 50%")
+
+
 def test_a_certificate_says_that_earlier_calls_on_its_rows_are_not_known_without_previous():
     """Scores have no ledger: a second call with other limits passes, and is refused with previous=."""
     X, y, _ = Population().draw(1_000, np.random.default_rng(0))
     scores = tb.Scores("s", 1, kind="logit")
-    words = "Without previous= no earlier call on these rows is known, also none with other limits."
+    words = "Earlier calls on these rows in another process are not known without previous=."
     first, second = (tb.calibrate(scores, X, y, limits=[f"miss(1) <= {most}%"]) for most in (60, 50))
     assert words in first.certificate_.assumptions
     assert words in second.certificate_.assumptions

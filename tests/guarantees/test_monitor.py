@@ -891,6 +891,7 @@ def test_calibrate_warns_of_equal_rows_if_the_monitor_refuses_the_next_month(dig
     tb.Monitor.against(rule, equal_rows="natural").add(*drawn(400))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", tb.RepeatedAttemptWarning)  # another reason for equal rows, same rows
         stated = tb.calibrate(model, *batch, limits=["miss(1) <= .6"], equal_rows="natural")
     tb.Monitor.against(stated).add(*drawn(400))
 

@@ -547,7 +547,7 @@ def certified_on_rest(
     )
     if len(certificate.attempts) == 1 and not classifier.records_.ledger.inner:
         note += as_typed(
-            " Without previous= no earlier call on these rows is known, also none with other limits.",
+            " Earlier calls on these rows in another process are not known without previous=.",
             " An earlier call on these rows is known if its file with the attempts was read.",
         )
     _warn_of_equal_rows(classifier, rows)

@@ -18,6 +18,7 @@ from tailboost.core.checks import check_number
 from tailboost.core.exceptions import (
     InfeasibleLimitsError,
     NotCertifiedError,
+    RepeatedAttemptWarning,
     UselessRuleWarning,
     warn_user,
 )
@@ -108,7 +109,14 @@ from tailboost.rates.power import MOST_ROWS
 from tailboost.rates.strata import Answered
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
-from tailboost.rows.ledger import Attempt, Records, attempts_of, may_follow, spent_by_next
+from tailboost.rows.ledger import (
+    Attempt,
+    Records,
+    attempts_of,
+    may_follow,
+    spent_by_next,
+    tested_before,
+)
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.one_answer import answer_names
 from tailboost.selection.problem import by_group_option
@@ -240,7 +248,18 @@ def calibrate_selected(
         declared=attempts,
         previous=earlier,
     )
-    return calibration.certified()
+    n_tested_before = tested_before(all_attempts)
+    calibrated = calibration.certified()
+    if n_tested_before:
+        warn_user(
+            f"X_cal: another call in this process tested {n_tested_before:,} of these "
+            f"{len(fresh):,} rows, with other limits, another model or other arguments. "
+            f"Each certificate holds with {percent(confidence)} confidence by itself; one that "
+            "is chosen after several calls does not. Certify the chosen limits once more on "
+            "rows that no call had, or state all limits in one call.",
+            RepeatedAttemptWarning,
+        )
+    return calibrated
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ SPENT_EACH = 0.9
 LEAST_LEFT = 1e-9
 # One lock for all ledgers: an entry takes milliseconds.
 _LOCK = threading.Lock()
+# The most attempts remembered for `tested_before`.
+MOST_REMEMBERED = 8
 
 
 def may_follow(earlier: Sequence[Attempt], attempts: int | None) -> bool:
@@ -104,6 +107,25 @@ class Attempt:
         """
         spent = check_number(state["spent"], "spent", 0, 1, closed=True)
         return cls(str(state["key"]), UsedRows.from_dict(state["rows"]), spent)
+
+
+# The latest attempts of this process, with any ledger.
+_OF_PROCESS: deque[Attempt] = deque(maxlen=MOST_REMEMBERED)
+
+
+def tested_before(attempts: Sequence[Attempt]) -> int:
+    """Return how many rows of the last of these attempts another attempt of this process had.
+
+    Two models made of the same scores or the same fitted model do not know of each other's attempts. So their
+    ledgers do not refuse these rows. The latest `MOST_REMEMBERED` attempts are compared.
+    """
+    counted = {attempt.key for attempt in attempts}
+    with _LOCK:
+        others = [attempt for attempt in _OF_PROCESS if attempt.key not in counted]
+    rows = attempts[-1].rows
+    # Tables without any equal row are the usual case, and quickly told.
+    with_equal_rows = [other.rows for other in others if rows.equal_to(other.rows)]
+    return max(map(rows.shared_with, with_equal_rows), default=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,6 +257,7 @@ class Ledger:
                 new_attempt = replace(attempt, spent=spent_by_next(recorded, attempts))
                 recorded = (*recorded, new_attempt)
                 keys.append(attempt.key)
+                _OF_PROCESS.append(new_attempt)
             for ledger in (self, *self.inner):
                 ledger.attempts = _distinct([*ledger.attempts, *recorded])
         # A repeated call may be followed by later attempts, which are none of its result.
@@ -246,6 +269,8 @@ class Ledger:
             for ledger in (self, *self.inner):
                 others = [other for other in ledger.attempts if other.key != attempt.key]
                 ledger.attempts = tuple(others)
+            if attempt in _OF_PROCESS:
+                _OF_PROCESS.remove(attempt)
 
     def share_drawn(self, order: str) -> float:
         """Return the fraction of a batch that has selected in this order; the same rows select again."""
