@@ -473,7 +473,7 @@ def test_rates_of_the_last_batch_beyond_a_bound_are_named_before_an_alarm():
     )
     assert str(monitor).splitlines()[1] == line
     assert line in monitor._repr_html_().replace("&#x27;", "'")
-    assert line in render_monitor(monitor).replace("&#39;", "'")
+    assert line in render_monitor(monitor).replace("&#39;", "'").replace("\xa0", " ")
     for month in range(10, 14):
         X, y, groups = batch(3000, month, {"a": 0.7, "b": 0.7, "c": 0.7, "d": 0.1})
         monitor = monitor.add(X, y, groups=groups)
