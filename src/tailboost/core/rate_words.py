@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtri
 
 __all__ = [
     "bound_words",
     "estimate_words",
     "fixed_words",
+    "lead_words",
     "limit_words",
     "stated_words",
     "value_words",
@@ -44,6 +46,37 @@ def value_words(value: float, *, in_percent: bool, digits: int = 4) -> str:
     if in_percent:
         return f"{100.0 * value:.{digits}g} %"
     return f"{value:.{digits}g}"
+
+
+def lead_words(
+    lead: float, noise: float, *, in_percent: bool, level: float = 0.05
+) -> str | None:
+    """Return by how much a rate is lower than another one on new rows, an interval; None if it contains 0.
+
+    Leads within noise are not printed, so the printed ones are mostly too large, and a number alone would
+    mislead. An interval that misses the truth is printed with a probability of at most ``level``, as far as
+    the lead is normal, and unbiased before this choice.
+
+    Parameters
+    ----------
+    lead : float
+        How much lower the rate is on some rows.
+    noise : float
+        Standard error of ``lead``.
+    in_percent : bool
+        Whether rates are printed in percent.
+    level : float, default=0.05
+        Of the interval: 0.05, divided by the number of leads from which this one was taken.
+    """
+    half = -float(ndtri(level / 2.0)) * noise
+    if not lead > half:
+        return None
+    scale, unit = (100.0, " points") if in_percent else (1.0, "")
+    low, high = (
+        np.format_float_positional(scale * end, 2, fractional=False, trim="-")
+        for end in (lead - half, lead + half)
+    )
+    return f"{low} to {high}{unit} (95 %)"
 
 
 def limit_words(sense: str, value: float, *, in_percent: bool) -> str:

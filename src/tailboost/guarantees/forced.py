@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import norm
 
 from tailboost.core.array_types import Floats
-from tailboost.core.rate_words import value_words
+from tailboost.core.rate_words import lead_words, value_words
 from tailboost.core.spelling import how_many, joined, limits_as_typed
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.path import Path
@@ -54,8 +54,9 @@ class Forced:
     error : float or None
         Overall error of the rule on the fresh rows, an estimate; None if unknown.
     without : float or None
-        Overall error of the same procedure's rule without this limit, an estimate; None if unknown. For a
-        sequence of tighter limits: of one rule, selected within the certified rule's other limits.
+        Overall error on the fresh rows of the same procedure's rule without this limit; None if unknown. For
+        a sequence of tighter limits: of one rule, selected within the certified rule's other limits.
+        Thresholds by group at ranks are chosen on the same rows, and err more on new rows.
     noise : float
         Standard error of the difference of ``error`` and ``without``.
     in_percent : bool
@@ -109,24 +110,20 @@ class Forced:
     second: Forced | None = None
 
     def __str__(self) -> str:
-        limits, raises, them = "limit", "raises the error", "it"
-        if self.n_together > 1:
-            limits, raises, them = "limits", "together raise the error", "them"
-        elif self.n_freed > 1:
-            raises += " most"
+        together = self.n_together > 1
+        limits = "limits" if together else "limit"
         words = f"The {limits} on {self.name} ({self._rows_in_words})"
-        if self.error is None or self.without is None:
-            words += " has the least room"
+        if self._saved is not None:
+            raises = "raises the overall error"
+            if together:
+                raises = "together raise the overall error"
+            elif self.n_freed > 1:
+                raises += " most,"
+            words += f" {raises} by {self._saved}"
         else:
-            without = self._in_words(self.without)
-            would_be = f"without {them}, the overall error on these rows would be"
-            if self.forces:
-                words += f" {raises}: {would_be} about {without}"
-            elif self.without < self.error and without != self._in_words(self.error):
-                words += f" has the least room; {would_be} about {without}, "
-                words += "and the difference is within noise"
-            else:
-                words += f" has the least room; {would_be} no lower"
+            words += " has the least room"
+            if self.error is not None and self.without is not None:
+                words += ", and is not known to raise the overall error"
         return " ".join([f"{words}.", *self._ways_out])
 
     @property
@@ -139,25 +136,35 @@ class Forced:
 
     @property
     def forces(self) -> bool:
-        """Whether the error is lower without the limit by more than noise (95 %, one-sided), also as printed.
+        """Whether the error is lower without the limit by more than noise (95 %), also as printed.
 
         The limit is the costliest of ``n_freed``, which share the 5 % (union bound). False if one of the two
         errors is not known.
         """
-        return self._is_lower(self.without, 0.05 / self.n_freed, self.noise)
+        return self._saved is not None
 
     @property
     def groups_pay(self) -> bool:
-        """Whether the error is lower with thresholds by group by more than noise (95 %, one-sided)."""
-        return self._is_lower(self.apart, 0.05, self.apart_noise)
+        """Whether the error is lower with thresholds by group by more than noise (95 %)."""
+        return self._saved_apart is not None
 
-    def _is_lower(self, error: float | None, level: float, noise: float) -> bool:
-        """Return whether another error is lower than that of the rule beyond noise, also as printed."""
+    @property
+    def _saved(self) -> str | None:
+        """By how much the error is lower without the limit."""
+        return self._lead(self.without, self.noise, 0.05 / self.n_freed)
+
+    @property
+    def _saved_apart(self) -> str | None:
+        """By how much the error is lower with thresholds by group."""
+        return self._lead(self.apart, self.apart_noise, 0.05)
+
+    def _lead(self, error: float | None, noise: float, level: float) -> str | None:
+        """Return by how much another error is lower, in words; None if not beyond noise, or as printed."""
         if self.error is None or error is None:
-            return False
+            return None
         if self._in_words(error) == self._in_words(self.error):
-            return False
-        return bool(self.error - error > norm.isf(level) * noise)
+            return None
+        return lead_words(self.error - error, noise, in_percent=self.in_percent, level=level)
 
     def _in_words(self, error: float) -> str:
         """Return an error in the unit of the limits."""
@@ -165,12 +172,12 @@ class Forced:
 
     @property
     def _ways_out(self) -> list[str]:
-        """Sentences on lower errors: each is an estimate on these rows, and lower beyond noise."""
+        """Sentences on lower errors: each is an estimate from these rows, and lower beyond noise."""
         ways = []
-        if self.second is not None and self.second.without is not None:
+        if self.second is not None and self.second.forces:
             ways.append(
                 f"Without the limit on {self.second.name} ({self.second._rows_in_words}) alone, it would be "
-                f"about {self._in_words(self.second.without)}."
+                f"lower by {self.second._saved}."
             )
         if self.forces and self.other_limits:
             left_out = "it" if self.n_together == 1 else "them"
@@ -183,11 +190,10 @@ class Forced:
                 "All limits together raise the error on these rows from "
                 f"{self._in_words(self.given)} to {self._in_words(error)}."
             )
-        if self.by_group is not None and self.apart is not None and self.groups_pay:
+        if self.by_group is not None and self._saved_apart is not None:
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
             ways.append(
-                f"A rule that may read the group ({option}) would err in about "
-                f"{self._in_words(self.apart)} of these rows."
+                f"A rule that may read the group ({option}) would err less, by {self._saved_apart}."
             )
         return ways
 

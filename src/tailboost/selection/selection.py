@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from tailboost.core.array_types import Floats, Ints, Stated
-from tailboost.core.rate_words import value_words
+from tailboost.core.rate_words import lead_words
 from tailboost.core.spelling import limits_as_typed
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.bounds import are_few_for
@@ -33,7 +33,7 @@ from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import Problem, without_group
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.selected import ONE_SIDED, Selected, SelectedRule
+from tailboost.selection.selected import Selected, SelectedRule
 
 # Smaller factors of a class in a group count as this one.
 LEAST_FACTOR = 1e-300
@@ -139,8 +139,7 @@ class Selection(Uncached):
     def costly_few(self) -> str:
         """A sentence on the dearest group of few rows, with the limits without it; "" without such a group.
 
-        The rule within the other limits must have a smaller objective on these rows beyond noise (95 %,
-        one-sided).
+        The rule within the other limits must have a smaller objective beyond the noise of these rows (95 %).
         """
         if self._scored_data is None or self.problem.confidence is not None:
             return ""
@@ -161,13 +160,16 @@ class Selection(Uncached):
             return ""
         own = cast("SelectedRule", self.rule).compared
         without = cast("SelectedRule", self.within(others).rule).compared
-        lead = own.selection.value - without.selection.value
-        if lead <= ONE_SIDED * own.error_of_difference(without):
+        saved = lead_words(
+            own.selection.value - without.selection.value,
+            own.error_of_difference(without),
+            in_percent=limit.in_percent,
+        )
+        if saved is None:
             return ""
-        value = value_words(without.selection.value, in_percent=limit.in_percent, digits=3)
         return (
             f"The limit on {unit_name(line.subgroup)}, with {line.rows_text}, costs the most: without "
-            f"it the {self.problem.objective} on these rows would be about {value}. To leave it out: "
+            f"it the {self.problem.objective} would be lower by {saved}. To leave it out: "
             f"{limits_as_typed([other.text for other in others])}."
         )
 
