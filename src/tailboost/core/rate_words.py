@@ -51,7 +51,7 @@ def value_words(value: float, *, in_percent: bool, digits: int = 4) -> str:
 def lead_words(
     lead: float, noise: float, *, in_percent: bool, level: float = 0.05
 ) -> str | None:
-    """Return by how much a rate is lower than another one on new rows, an interval; None if it contains 0.
+    """Return by how much a rate is lower than another one on new rows: an interval; None if it contains 0.
 
     Leads within noise are not printed, so the printed ones are mostly too large, and a number alone would
     mislead. An interval that misses the truth is printed with a probability of at most ``level``, as far as
@@ -69,14 +69,15 @@ def lead_words(
         Of the interval: 0.05, divided by the number of leads from which this one was taken.
     """
     half = -float(ndtri(level / 2.0)) * noise
-    if not lead > half:
-        return None
     scale, unit = (100.0, " points") if in_percent else (1.0, "")
-    low, high = (
-        np.format_float_positional(scale * end, 2, fractional=False, trim="-")
-        for end in (lead - half, lead + half)
-    )
-    return f"{low} to {high}{unit} (95 %)"
+    low, high = scale * (lead - half), scale * (lead + half)
+    if not low > 0.0:
+        return None
+    decimals = max(0, 1 - int(np.floor(np.log10(high))))  # two digits of the upper end
+    printed_low = f"{low:.{decimals}f}"
+    if float(printed_low) == 0.0:
+        return None
+    return f"{printed_low} to {high:.{decimals}f}{unit} (95 %)"
 
 
 def limit_words(sense: str, value: float, *, in_percent: bool) -> str:

@@ -114,16 +114,16 @@ class Forced:
         limits = "limits" if together else "limit"
         words = f"The {limits} on {self.name} ({self._rows_in_words})"
         if self._saved is not None:
-            raises = "raises the overall error"
+            raises = "raises the error"
             if together:
-                raises = "together raise the overall error"
+                raises = "together raise the error"
             elif self.n_freed > 1:
                 raises += " most,"
             words += f" {raises} by {self._saved}"
         else:
             words += " has the least room"
             if self.error is not None and self.without is not None:
-                words += ", and is not known to raise the overall error"
+                words += ", and is not known to raise the error"
         return " ".join([f"{words}.", *self._ways_out])
 
     @property

@@ -702,7 +702,7 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
       south   919      0.08
     <BLANKLINE>
     Overall error 0.288 (the score at 0.5: 0.252), estimated on these rows.
-    The limit on north (872 rows) has the least room; without it, ... would be about 0.287, ...
+    The limit on north (872 rows) has the least room, and is not known to raise the error.
     Assumes independent rows, fresh as stated: see .assumptions
     """
     if not isinstance(name, str) or not name.strip():
