@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -38,6 +39,7 @@ from tailboost.core.checks import (
     numbered,
     take,
 )
+from tailboost.core.long_work import doing
 from tailboost.core.spelling import a_type_of
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
@@ -92,10 +94,15 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     X_selecting, costs_selecting = _selecting(training, outputs.rows)
     records = _records(mix, estimators, training, outputs, X_selecting)
     X_unlabeled, _ = training.unlabeled or (None, None)
-    kinds = kinds_of(
-        mix, problem, averaging(outputs), X_selecting, costs_selecting, X_unlabeled
-    )
-    first_selection(mix, kinds, problem, records)
+    # A selection with given models alone is told by its caller.
+    selecting: AbstractContextManager[None] = nullcontext()
+    if not _all_frozen(estimators):
+        selecting = doing("selecting a rule")
+    with selecting:
+        kinds = kinds_of(
+            mix, problem, averaging(outputs), X_selecting, costs_selecting, X_unlabeled
+        )
+        first_selection(mix, kinds, problem, records)
 
 
 def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records) -> None:

@@ -144,6 +144,8 @@ class Steps:
         if 0 < self.done < self.total:
             seconds_of_step = (self.last_line - self.started) / self.done
             line += f", about {duration(seconds_of_step * (self.total - self.done))} left"
+        elif not self.done:
+            line += ", time left not yet known"
         if detail:
             line += f"; {detail}"
         self.teller.tell(line)
@@ -164,7 +166,7 @@ def steps(what: str, total: int) -> Iterator[Steps]:
     counter = Steps(f"{_part.get()}{what}", total, teller)
     timer = None
     if teller is not None and teller.patience > 0:
-        # A first step may take long: after the patience a line says "0 of …".
+        # A first step may take long: after the patience a line says "0 of …", still without a time.
         timer = threading.Timer(teller.patience, counter.first)
         timer.daemon = True
         timer.start()
