@@ -656,8 +656,20 @@ def test_missing_columns_are_named_with_the_cure():
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=["age", "score", "dose"])
     clf = tb.AdaLPBoostClassifier(n_estimators=2).fit(table, table["score"] > 0)
     said = "X has no column 'age', 'dose'; it has 'score', 'new': give all columns of the fit"
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"^{said}"):
         clf.predict(table[["score"]].assign(new=1))
+
+
+@pytest.mark.parametrize("function", [tb.tune, tb.calibrate])
+def test_training_rows_without_the_score_are_named(function):
+    p = np.random.default_rng(0).random(200)
+    y = (p > 0.5).astype(int)
+    training = pd.DataFrame({"age": p, "dose": p})
+    said = "^training_rows has no column 'p'; it has 'age', 'dose': give all columns of the fit$"
+    with pytest.raises(ValueError, match=said):
+        function(
+            tb.Scores("p", 1), pd.DataFrame({"p": p}), y, limits=["miss(1) <= 40%"], training_rows=training
+        )
 
 
 def test_a_text_among_numbers_has_its_row():

@@ -207,10 +207,11 @@ class TestFitOptions:
         ("more", "says"),
         [
             (["--max-error", "yes=.2,no"], "NAME=ERROR"),
-            (["--max-error", "30"], "30 is not in (0, 1]; write 30%"),
+            (["--max-error", "30"], "30 is not in (0, 1]; give a share such as .3, or percent such as 30%"),
             (["--error-budget", ".1", "--method", "forest"], "forest has no error_budget"),
             (["--error-budget", "2", "--drop", "born"], "--error-budget"),
             (["--max-error", "yes=2"], "not in (0, 1]"),
+            (["--max-error", "1.5"], "1.5 is not in (0, 1]; give a share such as .3, or percent such as 30%"),
             (["--max-error", "yes=.2,yes=.3"], "occurs twice"),
             (["--max-error", ".2", "--method", "forest"], "forest has no max_error; take worstclassboost"),
             (["--max-error", ".2", "--set", "max_error=.3"], "are the same"),

@@ -107,6 +107,11 @@ def test_columns_by_name():
     assert by_list == rule.to_sql(lambda model, label: f"p{LABELS.tolist().index(label)}")
     assert {'+"t"."p0"', '+"t"."p1"'} <= set(by_list.split())
     assert "ln(" not in by_list
+    for name in ("p", ["p"], 3):
+        with pytest.raises(
+            ValueError, match=r"names no model: this rule .* dict such as \{'forest': \['forest_"
+        ):
+            rule.to_sql(name)
     with pytest.raises(ValueError, match="needs 2 names"):
         rule.to_sql({"forest": ["p0"]})
     with pytest.raises(ValueError, match="needs 2 names"):

@@ -732,6 +732,22 @@ def test_what_lists_no_groups_is_refused_when_the_monitor_begins(wrong):
         tb.Monitor.against(Ruler(), 0.3, subgroups=wrong)
 
 
+@pytest.mark.parametrize("given", [{"subgroups": ["a", "b", "new"]}, {"confidence": 0.99}])
+def test_what_a_certificate_has_is_refused_beside_it(given):
+    """Both were ignored beside a certificate."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"p": rng.random(2000)})
+    y = (rng.random(2000) < table["p"]).astype(int)
+    groups = pd.DataFrame({"g": rng.choice(["a", "b"], 2000)})
+    rule = tb.calibrate(tb.Scores("p", 1), table, y, groups=groups, limits=["miss(1, by=g) <= 40%"])
+    with pytest.raises(ValueError, match="those of the rule's certificate: leave them out, or state limits="):
+        tb.Monitor.against(rule, **given)
+    stated = tb.Monitor.against(rule, limits=list(rule.limits), **given)
+    groups_of_bounds = {bound.subgroup for bound in stated.certificate.bounds if bound.subgroup}
+    assert groups_of_bounds == {*given.get("subgroups", "ab")}
+    assert stated.certificate.confidence == given.get("confidence", 0.95)
+
+
 def test_groups_are_listed_as_for_certify():
     groups = np.array([0, 1, 2])
     expected = tb.Monitor.against(Ruler(), 0.3, subgroups=groups.tolist()).certificate

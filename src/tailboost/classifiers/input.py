@@ -169,7 +169,7 @@ def refuse_learner(estimator: Model, learner: Model, *, regressors_allowed: bool
         )
 
 
-def checked_table(classifier: Model, learner: Model, X: Table) -> Any:
+def checked_table(classifier: Model, learner: Model, X: Table, argument: str = "X") -> Any:
     """Return a table in the form of the fit, of which it must have the columns.
 
     Parameters
@@ -180,11 +180,13 @@ def checked_table(classifier: Model, learner: Model, X: Table) -> Any:
         Its tags allow sparse matrices, missing values and images.
     X : table of n rows
         The rows.
+    argument : str
+        Their name in messages about absent and further columns.
     """
     X = _opened_table(classifier, X, in_fit=False)
     names = getattr(classifier, "feature_names_in_", None)
     if hasattr(X, "iloc"):
-        return _frame_as_in_fit(classifier, X, names)
+        return _frame_as_in_fit(classifier, X, names, argument)
     if names is not None and len(names) == 1 and np.ndim(X) < 2:
         given = "one value"
         entries = "[X]"
@@ -242,7 +244,7 @@ def _opened_table(classifier: Model, X: Table, *, in_fit: bool) -> Any:
     return X
 
 
-def _frame_as_in_fit(classifier: Model, frame: Any, names: Any) -> Any:
+def _frame_as_in_fit(classifier: Model, frame: Any, names: Any, argument: str) -> Any:
     """Return a data frame with the columns of the fit, ``names``, in their order and with their kinds.
 
     The learner checks the values of data frames.
@@ -258,15 +260,17 @@ def _frame_as_in_fit(classifier: Model, frame: Any, names: Any) -> Any:
         missing = [name for name in names if name not in frame]
         new = [name for name in frame if name not in names]
         words = (
-            f"X has columns that the fit did not have, {listed(new)}: drop them, as by "
-            "X[classifier.feature_names_in_]"
+            f"{argument} has columns that the fit did not have, {listed(new)}: drop them, as by "
+            f"{argument}[classifier.feature_names_in_]"
         )
         if missing:
             words = (
-                f"X has no column {listed(missing)}; it has {listed([*frame.columns])}: give all "
-                "columns of the fit"
+                f"{argument} has no column {listed(missing)}; it has {listed([*frame.columns])}: "
+                "give all columns of the fit"
             )
-        raise ValueError(f"{failure}{words}") from failure
+        if argument == "X":  # scikit-learn's tests of an estimator read its message
+            words += f". {failure}"
+        raise ValueError(words) from failure
     schema_of_fit = getattr(classifier, "_table_schema", None)
     if schema_of_fit is None:
         return frame

@@ -222,7 +222,7 @@ def _read_further_rows(
     if arguments.training_rows is not None:
         training.named = fingerprint_of(
             arguments.training_rows,
-            lambda rows: hash_rounded_rows(checked_table(mix, mix, rows)),
+            lambda rows: hash_rounded_rows(checked_table(mix, mix, rows, "training_rows")),
         )
     training.costs = check_costs(arguments.costs, training.n_given, mix.classes_, training.used)
 

@@ -229,7 +229,7 @@ class Monitor:
         *,
         limits: Stated = (),
         subgroups: Any = None,
-        confidence: float = 0.95,
+        confidence: float | None = None,
         equal_rows: EqualRows | None = None,
     ) -> Self:
         """Return a monitor of targets or limits of a rule; the monitor keeps the rule.
@@ -249,8 +249,8 @@ class Monitor:
         subgroups : list or dict of a list, optional
             All groups, if different from the groups of the fit: names, pairs (column, value), or
             ``{"group": […]}``.
-        confidence : float in (0, 1), default=0.95
-            One minus the probability of any false alarm.
+        confidence : float in (0, 1), optional
+            One minus the probability of any false alarm. By default .95, or that of the certificate.
         equal_rows : {"copies", "natural"}, optional
             How each `add` treats equal rows, see there. By default as in the certificate or, without one,
             "copies".
@@ -258,9 +258,11 @@ class Monitor:
         Raises
         ------
         ValueError
-            If an argument is not as described.
+            If an argument is not as described, or ``subgroups`` or ``confidence`` would change the bounds of
+            a certificate.
         """
-        check_number(confidence, "confidence", 0, 1, below=True)
+        if confidence is not None:
+            check_number(confidence, "confidence", 0, 1, below=True)
         monitored = () if limits is None else checked_limits(limits)
         if max_error is not None and monitored:
             raise ValueError("max_error and limits: give one of them, not both")
@@ -268,6 +270,11 @@ class Monitor:
         if max_error is None and not monitored:
             certificate = judged(model).certificate
             if certificate is not None:
+                if subgroups is not None or confidence is not None:
+                    raise ValueError(
+                        "subgroups and confidence are those of the rule's certificate: leave them "
+                        "out, or state limits=, such as limits=['miss(1) <= 40%']"
+                    )
                 return cls.of(certificate, model, equal_rows)
             targets = stated_by(model)
             max_error = targets.max_error
@@ -295,7 +302,10 @@ class Monitor:
             for_each(lambda limit: _bounds_of_limit(limit, strata), monitored)
         )
         targets_as_bounds = Certificate(
-            tuple(bounds), confidence=confidence, n_rows=0, notes=()
+            tuple(bounds),
+            confidence=0.95 if confidence is None else confidence,
+            n_rows=0,
+            notes=(),
         )
         return cls.of(targets_as_bounds, model, equal_rows)
 

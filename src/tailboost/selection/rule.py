@@ -425,8 +425,9 @@ class Rule(StoredRule):
         Raises
         ------
         ValueError
-            If a column is missing, one column is named for two probabilities, a name or label contains a
-            backslash, ``label`` has no use, or the rule estimates groups from the features.
+            If ``columns`` names no model, a column is missing, one column is named for two probabilities, a
+            name or label contains a backslash, ``label`` has no use, or the rule estimates groups from the
+            features.
         """
         check_sql_form(what)
         self._refuse_inferred()
@@ -478,6 +479,12 @@ class Rule(StoredRule):
             return [f"{model}_{label}" for label in labels]
         if callable(columns):
             return [columns(model, label) for label in labels]
+        if not isinstance(columns, Mapping):
+            named = {each: [f"{each}_{label}" for label in labels] for each in self.models}
+            raise ValueError(
+                f"columns={columns!r} names no model: this rule reads {how_many(len(labels), 'column')} "
+                f"of {how_many(len(named), 'model')}; give a dict such as {named}"
+            )
         names = columns.get(model, [])
         if isinstance(names, str):
             names = [names]

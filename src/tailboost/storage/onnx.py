@@ -42,6 +42,11 @@ except ImportError as error:
 
 __all__ = ["export_onnx"]
 
+WITHOUT_MODEL = "its to_sql() and to_python() write it, save_rule and load_rule keep it"
+WITHOUT_ONNX = (
+    "save_model and load_model keep model and rule for Python, and rule_.to_sql() writes the rule "
+    "over columns of the model's probabilities"
+)
 OPSET = 17
 TREES_OPSET = 3
 INPUT = "X"
@@ -74,27 +79,34 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
         If the rule needs groups, a column contains categories, or a model cannot be converted.
     """
     if not isinstance(clf, RobustMixtureClassifier):
-        raise TypeError(f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}")
+        raise TypeError(
+            f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}. A rule alone has no "
+            f"model to convert: {WITHOUT_MODEL}"
+        )
     rule: Any = clf.rule_  # thresholds on one probability, or a mixture
     if judged(clf).reads_scores:
         raise ValueError(
-            "clf has thresholds on a score, which is no model to convert: see rule_.to_python()"
+            f"clf has thresholds on a score, which is no model to convert: {WITHOUT_MODEL}"
         )
     if rule.groups is not None or judged(clf).weighs_groups:
         raise ValueError(
-            "the rule of clf needs groups, given or inferred, which a graph of X does not have"
+            "the rule of clf needs groups, given or inferred, which a graph of X does not have: "
+            f"{WITHOUT_ONNX}"
         )
     if clf.n_features_in_ is None:
         raise ValueError("clf has no columns")
     graph = _Graph(len(rule.classes))
     graph.node("Cast", [INPUT], "X64", to=TensorProto.DOUBLE)
     candidate = clf.ensemble_.base_models[0]
-    if rule is candidate.rule:  # a single candidate, with thresholds
-        (name,) = clf.named_estimators_
-        P = graph.probabilities(clf.named_estimators_[name], "model_0", name)
-        distribution, deferral = graph.thresholds(rule, candidate.answered, P)
-    else:
-        distribution, deferral = graph.mixture(rule, clf.named_estimators_)
+    try:
+        if rule is candidate.rule:  # a single candidate, with thresholds
+            (name,) = clf.named_estimators_
+            P = graph.probabilities(clf.named_estimators_[name], "model_0", name)
+            distribution, deferral = graph.thresholds(rule, candidate.answered, P)
+        else:
+            distribution, deferral = graph.mixture(rule, clf.named_estimators_)
+    except ValueError as failure:  # of a model that has no graph
+        raise ValueError(f"{failure}. Without ONNX, {WITHOUT_ONNX}") from failure
     label_type = graph.add_labels(rule.classes, distribution)
     graph.node("Cast", [distribution], "distribution", to=TensorProto.FLOAT)
     if rule.defers:

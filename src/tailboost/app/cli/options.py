@@ -46,8 +46,9 @@ def level(text: Any) -> float:
     """Return a confidence in (0, 1), which may be written in percent."""
     confidence = number_or_percent(str(text))
     if not 0 < confidence < 1:
-        meant = f"; write {confidence:g}%" if 1 < confidence < 100 else ""
-        raise typer.BadParameter(f"{confidence:g} is not in the range 0<x<1{meant}")
+        raise typer.BadParameter(
+            f"{confidence:g} is not in the range 0<x<1; give a share such as .95, or percent such as 95%"
+        )
     return confidence
 
 

@@ -47,8 +47,9 @@ def read_targets(text: str | None) -> Targets:
                 f"--max-error: {item!r} must be NAME=ERROR, as in 'yes=.2,*=.4'"
             ) from None
         if not 0 < error <= 1:
-            in_percent = f"; write {error:g}%" if 1 < error <= 100 else ""
-            raise BadInput(f"--max-error: {number} is not in (0, 1]{in_percent}")
+            raise BadInput(
+                f"--max-error: {number} is not in (0, 1]; give a share such as .3, or percent such as 30%"
+            )
         if not equals and "," not in text:  # one number for all subgroups
             return error
         subgroup = None if name == "*" else name  # None: all others
