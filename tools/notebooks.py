@@ -20,7 +20,12 @@ def execute(path: Path) -> None:
     with TemporaryDirectory() as folder:  # for files that the cells write
         about = {"metadata": {"path": folder}}
         NotebookClient(
-            notebook, timeout=600, kernel_name="python3", record_timing=False, resources=about
+            notebook,
+            timeout=600,
+            kernel_name="python3",
+            record_timing=False,
+            coalesce_streams=True,  # otherwise a text is cut where the kernel happened to send it
+            resources=about,
         ).execute()
     language = {"name": "python"}  # without the version, which differs by machine
     if any(cell.source.startswith("!") for cell in notebook.cells):
