@@ -522,7 +522,7 @@ def test_targets_that_cannot_be_certified(mixture):
         tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.02)
     assert {s.more_rows for s in raised.value.shortfalls} == {None}
     few = slice(800, 830)
-    with pytest.raises(tb.NotCertifiedError, match="rows, would do") as raised:
+    with pytest.raises(tb.NotCertifiedError, match="rows, certify it") as raised:
         tb.calibrate(other, X[few], Y[few], max_error=0.5)
     for s in raised.value.shortfalls:
         of = s.possible if s.estimate >= 0.5 else s.estimate

@@ -358,7 +358,7 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     with pytest.raises(tb.LeakageError, match="an earlier attempt"):
         tb.calibrate(mix, X, y, groups=groups, limits=[rates.error() <= 0.5])
     few = rows(150, 2)
-    with pytest.raises(tb.NotCertifiedError, match=r"gap ≤ .*rows, would do") as caught:
+    with pytest.raises(tb.NotCertifiedError, match=r"gap ≤ .*rows, certify it") as caught:
         tb.calibrate(mix, few[0], few[1], groups=few[2], previous=point)
     again = rows(12000, 3)
     later = tb.calibrate(mix, again[0], again[1], groups=again[2], previous=caught.value)
@@ -589,7 +589,7 @@ def test_rows_that_would_certify_a_limit(limit):
 
     few = last(1)
     assert few.certified is False
-    assert few.verdict.endswith("fresh rows, would do (probability 0.8, if the estimate is true)")
+    assert few.verdict.endswith("fresh rows, certify it with a probability of 0.8")
     times = few.sufficient_rows / few.n
     (said,) = re.findall(rf"rows like the {few.n:,} here, in ([\d.]+) times as many", few.verdict)
     assert times <= float(said) <= 1.1 * times

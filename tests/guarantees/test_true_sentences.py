@@ -173,8 +173,8 @@ SHORT = {
 def rows_said(bound):
     """Return the printed number of rows."""
     said = re.fullmatch(
-        r"about ([\d,]+) rows like the ([\d,]+) here, in ([\d.,]+) times as many fresh rows, would do "
-        r"\(probability 0\.8, if the estimate is true\)",
+        r"if the estimate is the true value, about ([\d,]+) rows like the ([\d,]+) here, in ([\d.,]+) times "
+        r"as many fresh rows, certify it with a probability of 0\.8",
         bound.reason,
     )
     rows, present, times = (float(number.replace(",", "")) for number in said.groups())
@@ -186,7 +186,7 @@ def rows_said(bound):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
 def test_so_many_rows_certify_with_a_probability_of_8_in_10(name):
-    """A line without success: "about N rows like the n here … would do (probability 0.8, …)"."""
+    """A line without success: "about N rows like the n here … certify it with a probability of 0.8"."""
     text, rate, room = SHORT[name]
     defers, truth = RATES[rate][2], truths(rate)
     values = {
@@ -219,7 +219,7 @@ def test_the_worst_class_names_no_number_of_rows():
     cert = tb.certify(rows.a, None, rows.y, max_error=0.27)
     worst = cert.bound("worst", "class")
     assert (worst.certified, worst.sufficient_rows, worst.reason) == (False, None, "")
-    assert "would do" in cert.bound("class", 1).reason
+    assert "certify it with a probability of 0.8" in cert.bound("class", 1).reason
 
 
 def score(said):

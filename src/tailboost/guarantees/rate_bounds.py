@@ -71,6 +71,7 @@ CONSTANT = "one answer"  # method of a limit without a test
 MOST_GROUPS = 8
 # Probability of a certificate with the number of rows named by a refusal.
 POWER = 0.8
+CERTIFY_IT = f"certify it with a probability of {POWER:g}"
 # With fewer rows no number of rows is forecast. Even without an error among them, a true rate of one half
 # would still be possible (95 %, one-sided: .5 to the power 4 is above .05).
 FEWEST_TO_FORECAST = 5
@@ -213,7 +214,7 @@ class CertifiedBound:
         last_digit = 10 ** max(0, int(math.log10(self.sufficient_rows)) - 1)
         two_digits = math.ceil(self.sufficient_rows / last_digit) * last_digit  # rounded up
         rows = enough_rows(two_digits, self.n)
-        return f"{rows} would do (probability {POWER:g}, if the estimate is true)"
+        return f"if the estimate is the true value, {rows} {CERTIFY_IT}"
 
     @property
     def counted(self) -> Rate:
@@ -1106,7 +1107,7 @@ class Shortfall:
         outcome = "more fresh rows may certify it"
         if self.more_rows is not None and self.n >= FEWEST_TO_FORECAST:
             rows = enough_rows(self.more_rows, self.n)
-            outcome = f"{rows} certify it with a probability of {POWER:g}"
+            outcome = f"{rows} {CERTIFY_IT}"
         if self.is_kept:
             return f"If this is the true value, {outcome}"
         return f"The true value may be as {direction} as {possible} (95 %); then {outcome}"
