@@ -165,6 +165,15 @@ class TestRoundTrip:
         save_model(model, path)
         np.testing.assert_array_equal(load_model(path).predict_proba(X), model.predict_proba(X))
 
+    @pytest.mark.parametrize("n_jobs", [1, 3])
+    def test_a_loaded_model_of_xgboost_has_its_number_of_threads(self, path, n_jobs):
+        """The booster predicts with its own number, which is not in its content: it took all cores."""
+        xgboost = pytest.importorskip("xgboost")
+        model = xgboost.XGBClassifier(n_estimators=3, n_jobs=n_jobs).fit(X, (Y == "yes").astype(int))
+        save_model(model, path)
+        config = json.loads(load_model(path).get_booster().save_config())
+        assert config["learner"]["generic_param"]["nthread"] == str(n_jobs)
+
     def test_a_loaded_model_can_be_saved(self, path, tmp_path):
         save_model(adalp().fit(X, Y), path)
         save_model(load_model(path), tmp_path / "again.model")

@@ -102,7 +102,8 @@ def _xgb(module: str, constructor: str, parts: Any) -> Any:
     if parts["labels"] is not None:
         model.labels_ = np.asarray(parts["labels"])
     if parts["booster"] is not None:
-        model._Booster = importlib.import_module("xgboost").Booster()
+        # The booster has the number of threads, and takes all cores without one.
+        model._Booster = importlib.import_module("xgboost").Booster({"nthread": model.n_jobs})
         model._Booster.load_model(bytearray(_content(parts["booster"], b"{")))
     return model
 
