@@ -274,7 +274,9 @@ def test_rows_of_unknown_groups_are_counted_and_get_a_default(files, rule, tmp_p
         message = refused(command, rule, new)
         assert "3 rows with a 'lang' that the rule does not know: 'nl'" in message
         assert "2 rows with an empty 'lang'" in message
-        assert "or answer them by tailboost predict: add --default LABEL" in message
+        assert (
+            "monitor leaves them out by itself, and tailboost predict --default LABEL answers them" in message
+        )
         assert "default=" not in message
     predictions = pd.read_csv(io.StringIO(done("predict", rule, new, "--default", "toxic")))
     rows[5:].to_csv(new, index=False)

@@ -466,8 +466,8 @@ class StoredModel:
                 faults.append(f"{how_many(n_empty, 'row')} with an empty {name!r}")
             raise BadInput(
                 f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows "
-                f"{listed(self.groups_known(name))}; drop these rows, or answer them by tailboost "
-                "predict: add --default LABEL"
+                f"{listed(self.groups_known(name))}. Drop these rows: tailboost monitor leaves them "
+                "out by itself, and tailboost predict --default LABEL answers them"
             )
 
     def warn_of_other_groups(self, rows: NewRows) -> None:
