@@ -341,3 +341,23 @@ def test_noise_is_no_better_than_a_guess_that_defers_as_much():
     assert found.constants_value == pytest.approx(least, abs=1e-6)
     assert not found.beats_random_guess
     assert least > 0.2
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize("defers", [False, True])
+def test_numbered_answers_are_places_of_the_answered_labels(mix, by_group, defers):
+    if by_group:
+        mix = judged(limits=LIMITS, by_group=True)
+        rows, groups = P, GROUPS
+    else:
+        rows, groups = X, None
+    labels = list(mix.classes_) + ["human review"] * defers
+    deferred = {"deferred": "human review"} if defers else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tb.DeferredRowsWarning)
+        answers = mix.predict(rows, groups=groups, **deferred)
+    view = reading.judged(mix)
+    for table in (rows, view.opened(rows, GROUPS)):
+        numbers = view.numbered_answers(table, GROUPS, mix.classes_, defers=defers)
+        assert numbers.tolist() == [labels.index(answer) for answer in answers]
+    assert view.numbered_answers(rows, GROUPS, mix.classes_[::-1], defers=defers) is None

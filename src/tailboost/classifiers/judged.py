@@ -36,8 +36,18 @@ from tailboost.classifiers.robust_selection import (
     problem_of,
     restated_copy,
     set_rule,
+    tables_of,
 )
-from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
+from tailboost.core.array_types import (
+    Column,
+    Floats,
+    Groups,
+    Ints,
+    Labels,
+    Model,
+    Stated,
+    Table,
+)
 from tailboost.core.checks import has_named_columns, label_vector
 from tailboost.guarantees.additive_summary import rates_of
 from tailboost.learners.scores import columns_of_scores, only_scores
@@ -431,6 +441,21 @@ class JudgedModels(JudgedSelection):
         if names.columns is None:
             return groups
         return {names.columns[0]: groups}
+
+    def numbered_answers(
+        self, X: Table, groups: Groups, classes: Labels, *, defers: bool
+    ) -> Ints | None:
+        """Return the answers of ``predict`` as numbers of labels; None if the classifier has other labels."""
+        clf = self.classifier
+        if not np.array_equal(clf.classes_, classes):
+            return None
+        numbers = []
+        for table in tables_of(clf, X, groups if self.by_group else None):
+            answers = class_numbers(clf.ensemble_, table)
+            if defers:
+                answers = np.where(deferred_rows(clf.ensemble_, table), len(classes), answers)
+            numbers.append(answers)
+        return np.concatenate(numbers)
 
     def answers_of(
         self, classifiers: Sequence[Any], X: Table, groups: Groups

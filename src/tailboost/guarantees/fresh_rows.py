@@ -598,6 +598,11 @@ def actions_of(
     if rule == "randomised" and not strata.defers:
         return answers_of(model, X, rule, groups)
     classes = np.asarray(strata.classes)
+    reader = judged(model)
+    if reader.classifier is model:  # not a pipeline or a search
+        numbers = reader.numbered_answers(X, groups, classes, defers=strata.defers)
+        if numbers is not None:
+            return numbers
     answers = label_column(answers_of(model, X, "predict", groups), "answers")
     actions = positions(answers, classes, "answers")
     if not strata.defers:

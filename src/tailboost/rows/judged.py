@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Groups, Mask, Model, Table
+from tailboost.core.array_types import Floats, Groups, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import as_table
 from tailboost.core.exceptions import (
     DeferredRowsWarning,
@@ -128,6 +128,22 @@ class Judged:
 
     def cases(self, X: Table) -> Mask | None:
         """Return a mask with one row of each case; None if each row of the table is a case."""
+        return None
+
+    def numbered_answers(
+        self, X: Table, groups: Groups, classes: Labels, *, defers: bool
+    ) -> Ints | None:
+        """Return the answers of ``predict`` as numbers of labels, shape (n,); None if only labels are known.
+
+        Parameters
+        ----------
+        X, groups
+            The rows, which may be opened, and their groups.
+        classes : ndarray of shape (K,)
+            The labels to number.
+        defers : bool
+            Whether deferred rows have the number K; otherwise they have the label that would be answered.
+        """
         return None
 
 
