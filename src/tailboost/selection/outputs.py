@@ -504,7 +504,8 @@ class Models:
         name the model.
         """
         n_rows = n_rows_of(X)
-        P = np.zeros((n_rows, self.n_classes))
+        # By column: sums over the classes of a row are then several times as fast.
+        P = np.zeros((n_rows, self.n_classes), order="F")
         if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
             # A model of an opened table checks columns, not the feature names of scikit-learn.
             if read is None:

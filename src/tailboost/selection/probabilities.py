@@ -301,7 +301,8 @@ class StratumProbabilities:
             return self._joined([model.predict(X) for model in self.group_models])
         one_row = np.zeros((1, 1))
         frequencies = self._joined([model.predict(one_row) for model in self.group_models])
-        return np.repeat(frequencies, n_rows_of(X), axis=2)
+        n_classes, n_combinations, _ = frequencies.shape
+        return np.broadcast_to(frequencies, (n_classes, n_combinations, n_rows_of(X)))
 
     def predict(
         self, logs: Floats, groups: Singles | None = None, read_group: Ints | None = None
@@ -314,11 +315,11 @@ class StratumProbabilities:
         """
         if read_group is not None and self.n_places == len(self.combinations) > 1:
             return self._predict_within_group(logs, read_group)
-        joint = self.joint(logs, groups, read_group)
-        if self.factors is not None:
-            joint = joint * self.factors
-            joint /= np.maximum(_summed(joint), 1e-300)
-        return np.ascontiguousarray(joint, dtype=np.float32)
+        if self.factors is None:
+            return self.joint(logs, groups, read_group, dtype=np.float32)
+        joint = self.joint(logs, groups, read_group) * self.factors
+        joint /= np.maximum(_summed(joint), 1e-300)
+        return joint.astype(np.float32)
 
     def _predict_within_group(self, logs: Floats, read_group: Ints) -> Singles:
         """Return p(s | x) as `predict`, if the read group determines the combination.
@@ -337,18 +338,27 @@ class StratumProbabilities:
         result[:, combination, np.arange(len(combination))] = by_class
         return result.reshape(len(by_class) * n_combinations, -1)
 
-    def joint(self, logs: Floats, groups: Singles | None, read_group: Ints | None) -> Floats:
+    def joint(
+        self,
+        logs: Floats,
+        groups: Singles | None,
+        read_group: Ints | None,
+        dtype: Any = np.float64,
+    ) -> Any:
         """Return p(s | x) without factors, shape (S, n); parameters as in `predict`."""
         by_class = _softmax(np.ascontiguousarray(logs.T))
         n_combinations = len(self.combinations)
         if n_combinations == 1:
-            return by_class
+            return by_class.astype(dtype)
         if self.group_aware:
             assert read_group is not None
             assert self.shares is not None
             groups = self.shares[:, :, None] * (read_group == self.places[:, None])
         assert groups is not None
-        return (by_class[:, None, :] * groups).reshape(len(by_class) * n_combinations, -1)
+        joint = np.empty((len(by_class), n_combinations, by_class.shape[1]), dtype=dtype)
+        # In float64 each, without a table of it.
+        np.multiply(by_class[:, None, :], groups, out=joint, casting="same_kind")
+        return joint.reshape(len(by_class) * n_combinations, -1)
 
     def fit_factors(
         self, logs: Floats, read_group: Ints, stratum: Ints, weights: Floats

@@ -343,9 +343,11 @@ class ThresholdRule(StoredRule):
         number_of_action |= {label: k for k, label in enumerate(self.classes)}
         numbers = np.empty(len(scores), dtype=np.intp)
         for group_number, band in enumerate(self.bands):
-            rows = np.flatnonzero(place == group_number)
+            rows: Any = slice(None)  # one group has all rows
+            if len(self.bands) > 1:
+                rows = np.flatnonzero(place == group_number)
             scores_of_group = scores[rows]
-            band_of_row = np.zeros(len(rows), dtype=np.intp)
+            band_of_row = np.zeros(len(scores_of_group), dtype=np.intp)
             thresholds = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
             for threshold in thresholds:  # few: counting takes less time than a search
                 band_of_row += scores_of_group >= threshold
