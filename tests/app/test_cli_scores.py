@@ -559,12 +559,12 @@ def test_the_card_says_what_the_rule_reads(files, file):
     card = done("card", files / file, files / "grades.csv", "--target", "label")
     assert "is a feature" not in card
     assert "lang is no feature: the rule does not read it" in card
-    assert "a rule on the score p\\_toxic (a probability; a higher one speaks for 'toxic')." in card
+    assert "a rule on the score p\\_toxic (kind: probability; a higher one speaks for 'toxic')." in card
     assert "equal an earlier row" not in card
     assert re.search("tailboost \\d|rule file of format", card.split("## ")[0])
     assert "selection rate of 'toxic' by lang" in card
     assert "such as the positive rate" not in card
-    assert "p_toxic (a probability" in done("inspect", files / file)
+    assert "p_toxic (kind: probability" in done("inspect", files / file)
 
 
 def test_rule_and_inspect_read_a_rule_file(files, rule):
@@ -631,13 +631,13 @@ def test_a_model_file_names_its_target_and_takes_the_columns_that_it_needs(files
             {"p_toxic": "10.5%"},
             [],
             "no number in row 0: '10.5%'. Remove the percent sign, as by sed 's/ *%//g' OLD.csv > NEW.csv; "
-            "numbers up to 100 need --kind number",
+            "numbers up to 100 need --kind percent",
         ),
         (
             {"p_toxic": "10,5 %"},
             ["--target", "label", "--decimal", ","],
             "no number in row 0: '10,5 %'. Remove the percent sign, as by sed 's/ *%//g' OLD.csv > NEW.csv; "
-            "numbers up to 100 need --kind number",
+            "numbers up to 100 need --kind percent",
         ),
         (
             {"p_toxic": "none"},
@@ -648,7 +648,7 @@ def test_a_model_file_names_its_target_and_takes_the_columns_that_it_needs(files
         (
             {"p_toxic": 42.5},
             [],
-            "state --kind logit or, for any number that grows with the probability, --kind",
+            "or --kind logit or, for any number that grows with the probability, --kind",
         ),
         (
             {"label": None},
@@ -1706,12 +1706,41 @@ def test_percent_with_rows_without_score_are_told_at_once_in_shell_and_python(tm
     given = ["tune", tmp_path / "s.csv", "--score", "p", "--target", "y", "--out", tmp_path / "r.json"]
     line = refused(*given)
     largest = f"to {np.nanmax(frame.p):.4g} are no probabilities between 0 and 1"
-    for words in ("2 of 400 rows have no score 'p'", largest, "divide percent by 100", "--kind number"):
+    for words in ("2 of 400 rows have no score 'p'", largest, "state --kind percent", "--kind number"):
         assert words in line
     assert "is no number between 0 and 1; state --kind logit" in refused(*given, "--missing", 100)
     done(*given, "--missing", 100, "--kind", "number", "--limit", "miss(1) <= 40%")
     with pytest.raises(ValueError, match=rf"2 rows have no score .*{largest}.*kind='number'"):
         tb.tune(tb.Scores("p", 1), frame[["p"]], frame.y)
+
+
+def test_percent_are_read_as_such_by_every_command_of_the_rule(tmp_path):
+    """The rule file keeps the kind: answers and rates are those of the same scores as probabilities."""
+    answers, thresholds, bounds = {}, {}, {}
+    for kind, scale in (("probability", 1), ("percent", 100)):
+        rng = np.random.default_rng(0)
+        tables = {}
+        for name in ("select", "fresh", "later"):
+            p = np.round(rng.random(1500), 3)
+            frame = pd.DataFrame({"p": np.round(scale * p, 1 if scale > 1 else 3)})
+            frame["y"] = (rng.random(1500) < p).astype(int)
+            tables[name] = tmp_path / f"{kind}-{name}.csv"
+            frame.to_csv(tables[name], index=False)
+        selected, certified = tmp_path / f"{kind}.json", tmp_path / f"{kind}-certified.json"
+        given = ["--score", "p", "--target", "y", "--kind", kind, "--limit", "miss(1) <= 30%"]
+        done("tune", tables["select"], *given, "--out", selected)
+        done("calibrate", selected, tables["fresh"], "--model", certified)
+        bounds[kind] = done("certify", certified, tables["later"])
+        done("predict", certified, tables["later"], "--out", tmp_path / "p.csv")
+        answers[kind] = pd.read_csv(tmp_path / "p.csv")["prediction"].tolist()
+        rule = tb.load_rule(certified)
+        ((_, (threshold, _)),) = rule.bands
+        thresholds[kind] = threshold
+        assert f">= {threshold!r} THEN 1" in done("rule", certified, "--sql")
+        assert f"score at {50 if scale > 1 else 0.5}:" in str(rule.certificate_)
+    assert answers["percent"] == answers["probability"]
+    assert bounds["percent"] == bounds["probability"].replace("probability-", "percent-")
+    assert thresholds["percent"] == pytest.approx(100 * thresholds["probability"])
 
 
 def test_a_column_of_dates_as_target_is_named_before_labels_of_limits(tmp_path):

@@ -252,13 +252,13 @@ def test_few_certificates_of_several_labels_are_false(limits, draws, most):
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
 
 
-@pytest.mark.parametrize("kind", ["logit", "probability", "number"])
+@pytest.mark.parametrize("kind", ["logit", "probability", "percent", "number"])
 def test_misses_by_label_have_the_rank_of_each_label(kind):
     """The ranks come from binomial tails, and the scores are counted by hand."""
 
     def told(table):
         shares = 1 / (1 + np.exp(-table))
-        return {"logit": table, "probability": shares, "number": shares * 7}[kind]
+        return {"logit": table, "probability": shares, "percent": shares * 100, "number": shares * 7}[kind]
 
     scores = [tb.Scores(f"s_{label}", label, kind=kind) for label in LABELS]
     rules = tb.tune_labels(scores, told(X), Y, limits="miss(1, by=label) <= .05")

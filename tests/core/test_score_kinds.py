@@ -18,7 +18,19 @@ INF, NAN = float("inf"), float("nan")
 HOSTILE = ['"""; global HIT; HIT = 1; """', "a'b", 'a"b', "a\nb", "{0}", "'; DROP TABLE t; --", "<b>&", "%s"]
 BACKSLASHES = ["a\\", "\\'; DROP TABLE t; -- ", "a\0b"]
 # Values at the ends of the ranges and far outside, as scores of each kind.
-ENDS = [0.0, -0.0, 1.0, -0.01, 1.01, np.nextafter(1.01, 2), np.nextafter(-0.01, -1), 0.5, 5e-324]
+ENDS = [
+    0.0,
+    -0.0,
+    1.0,
+    -0.01,
+    1.01,
+    np.nextafter(1.01, 2),
+    101.0,
+    np.nextafter(101.0, 102),
+    np.nextafter(-0.01, -1),
+    0.5,
+    5e-324,
+]
 FAR = [87.0, -3.0, 1e3, 1e200, -1e200, np.nextafter(1e200, INF), -1.7e308, 1.7e308, INF, -INF, NAN]
 
 
@@ -34,6 +46,7 @@ RULES = {
         rule("probability", [1.0]),
         rule("probability", [5e-324]),
     ],
+    "percent": [rule("percent", [25.0, 87.0]), rule("percent", [100.0], missing=50.0)],
     "logit": [rule("logit", [-3.0, 0.5]), rule("logit", [1e200])],
     "number": [rule("number", [0.0, 87.0]), rule("number", [1e3], missing=-3.0)],
 }
@@ -62,7 +75,7 @@ def in_sql(rule, values, declared="", **options):
 
 def independent(rule, score):
     """Return the action by the documented rules, without code of the package."""
-    low, high = {"probability": (-0.01, 1.01)}.get(rule.kind, (-1e200, 1e200))
+    low, high = {"probability": (-0.01, 1.01), "percent": (-1.0, 101.0)}.get(rule.kind, (-1e200, 1e200))
     if score is None or score != score:
         if rule.missing is None:
             return None
@@ -305,14 +318,16 @@ def test_whole_numbers_are_no_probabilities_but_numbers():
     y = (deciles["s"] > 5).astype(int)
     with pytest.raises(ValueError, match=r"\(row 1, 2, .*\); state kind='number' for whole numbers"):
         tb.tune(tb.Scores("s", 1), deciles, y)
-    with pytest.raises(ValueError, match="divide percent by 100"):
+    with pytest.raises(ValueError, match="state kind='percent' for numbers up to 100, or kind='logit'"):
         tb.tune(tb.Scores("s", 1), deciles + 0.5, y)
-    words = "divide percent by 100, or state kind='number' for whole numbers"
+    words = "state kind='percent' for numbers up to 100, or kind='number' for whole numbers"
     with pytest.raises(ValueError, match=words):
         tb.tune(tb.Scores("s", 1), 10 * deciles, y)
     with (
         speaking_to_the_shell(),
-        pytest.raises(ValueError, match="100, or state --kind logit or, for"),
+        pytest.raises(
+            ValueError, match="state --kind percent for numbers up to 100, or --kind logit or, for"
+        ),
     ):
         tb.tune(tb.Scores("s", 1), deciles + 0.5, y)
 

@@ -609,6 +609,8 @@ def own_answers(classifier: Any) -> Reference:
         return Reference("", lambda fresh: None)
     if models.score_column is None:
         return Reference("the largest score", _most_probable)
+    if inner_model.kind == "percent":
+        return Reference("the score at 50", _most_probable)
     if inner_model.kind == "logit":
         return Reference("the score at 0", _most_probable)
     return Reference("the score at 0.5", _most_probable)

@@ -135,20 +135,20 @@ class ScoreKind:
         """Return the advice about values outside the range: they may be percent, or grades."""
         values = all_values[~np.isnan(all_values)]
         are_percent = values.min() >= 0 and 1 < values.max() <= 100
-        percent = "divide percent by 100"
         is_stated = remedy == self.remedy  # by the argument of this kind
         if is_stated:
             remedy = self._remedy_as_typed
         if self.name != "probability" or not are_percent:
             return remedy
         if not is_stated:
-            return f"{percent}; {remedy}"
+            return f"divide percent by 100; {remedy}"
         if (values == np.rint(values)).all():
             number = as_typed("kind='number'", "--kind number")
             remedy = f"state {number} for whole numbers, such as grades"
             if values.max() <= LARGEST_GRADE:
                 return remedy
-        return f"{percent}, or {remedy}"
+        percent = as_typed("kind='percent'", "--kind percent")
+        return f"state {percent} for numbers up to 100, or {remedy.removeprefix('state ')}"
 
     def sql(self, score: str) -> str:
         """Return an SQL condition: true for accepted scores, otherwise false or NULL."""
@@ -169,6 +169,14 @@ SCORE_KINDS = {
             1.0,
             "state kind='logit' or, for any number that grows with the probability, kind='number'",
             ROUNDED,
+        ),
+        ScoreKind(
+            "percent",
+            "percent",
+            0.0,
+            100.0,
+            "state kind='number' for any number that grows with the probability",
+            100.0 * ROUNDED,
         ),
         ScoreKind(
             "logit",

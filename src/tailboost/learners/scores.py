@@ -48,12 +48,14 @@ class Scores(ClassifierMixin, BaseEstimator):
         Name of the column (its number, if the table is an array), or one column for each label.
     label : label, or list of labels
         The label of high scores. With several columns the label of each.
-    kind : {"probability", "logit", "number"}, default="probability"
+    kind : {"probability", "percent", "logit", "number"}, default="probability"
+        "percent" is a probability from 0 to 100; thresholds and SQL of a single column are in percent too.
         "number" is any number growing with the probability of ``label``: a grade from 1 to 5, a distance.
         Only the order of its values matters. "number" needs a single column. Scores outside the range of the
-        kind are refused: [0, 1] for probabilities (values are rounded if they exceed it by at most .01), and
-        ±1e200 for logits and numbers, so infinite ones are refused too. Probabilities below 1e-6 count as
-        1e-6, and those above 1 − 1e-6 alike; for a score of very rare events state "number".
+        kind are refused: [0, 1] for probabilities and [0, 100] for percent (values are rounded if they exceed
+        it by at most a hundredth of it), and ±1e200 for logits and numbers, so infinite ones are refused too.
+        Probabilities below 1e-6 count as 1e-6, and those above 1 − 1e-6 alike; for a score of very rare
+        events state "number".
     missing : float, optional
         The score of rows without one. By default such rows are refused.
 
@@ -327,7 +329,9 @@ class Scores(ClassifierMixin, BaseEstimator):
             sums = values.sum(axis=1, keepdims=True)  # 0 if all are 0
             return values / np.maximum(sums, 1e-300)
         score = values[:, 0]
-        if self.kind == "logit":
+        if self.kind == "percent":
+            score = score / 100.0
+        elif self.kind == "logit":
             score = expit(score)
         elif self.kind == "number":
             score = np.interp(score, self.knots_, self.levels_)
@@ -337,6 +341,8 @@ class Scores(ClassifierMixin, BaseEstimator):
 
     def scores_at(self, probabilities: Floats) -> Floats:
         """Return the scores at which `predict_proba` of the label is each number, for a single column."""
+        if self.kind == "percent":
+            return 100.0 * probabilities
         if self.kind == "logit":
             return np.asarray(logit(np.minimum(probabilities, 1.0 - 2.0**-53)))  # finite
         if self.kind == "number":

@@ -76,7 +76,7 @@ class ThresholdRule(StoredRule):
     bands : list of lists of (float, str or label)
         For each group (or once) the ranges from the lowest: their lower end and the action there. The first
         lower end is −∞, written as None. A range contains its lower end.
-    kind : {"probability", "logit", "number"}
+    kind : {"probability", "percent", "logit", "number"}
         The kind of scores at the selection. Numbers outside the range of this kind are refused.
     missing : float or None
         The score of rows without one.

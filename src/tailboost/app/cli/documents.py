@@ -269,7 +269,7 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
         cure = "Name a column of numbers, or leave unknown scores empty and select with --missing SCORE"
         if is_percent(text):
             how = percent_cure(text)
-            cure = f"{how[0].upper()}{how[1:]}; numbers up to 100 need --kind number"
+            cure = f"{how[0].upper()}{how[1:]}; numbers up to 100 need --kind percent"
         elif text.lower() in ("true", "false"):
             cure = NUMBER_BEHIND
         raise BadInput(

@@ -224,8 +224,12 @@ Positive = Annotated[
     ),
 ]
 Kind = Annotated[
-    Literal["probability", "logit", "number"],
-    option(None, "Kind of the score; number: only its order matters, such as a grade."),
+    Literal["probability", "percent", "logit", "number"],
+    option(
+        None,
+        "Kind of the score; percent: a probability from 0 to 100; number: only its order matters, "
+        "such as a grade.",
+    ),
 ]
 Missing = Annotated[
     float | None, option("SCORE", "Score of rows without one. Default: such rows are refused.")

@@ -447,7 +447,7 @@ class RuleSelection:
     def notes(self) -> dict[str, Any]:
         """The notes of a file with the rule, which `inspect` and the model card print."""
         scores = [
-            f"{name} (a {self.kind}; a higher one speaks for {label!r})"
+            f"{name} (kind: {self.kind}; a higher one speaks for {label!r})"
             for name, label in zip(self.scores, self.labels, strict=True)
         ]
         return {
