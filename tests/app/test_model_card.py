@@ -285,7 +285,7 @@ def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
     assert "certified at attempt 1" in text
     assert "## Attempts" not in text
     assert "300 rows of 1 batch" in text
-    assert page.count("<svg") == 4  # limits and monitor, each wide and narrow
+    assert page.count("<svg") == 2  # of the limits, wide and narrow
     missing = testing.CliRunner().invoke(
         cli.app, ["card", str(rule), str(files["new"]), "--monitor", "no.json"]
     )
@@ -403,6 +403,20 @@ def test_an_alarm_is_in_the_headline(mix):
     monitor = monitor.add(mix, X[1000:1300], swapped)
     card = tb.ModelCard.of(mix, X[1300:], LABELS[1300:], monitor=monitor)
     assert "Alarm: 300 rows of 1 batch contradict" in card.summary
+    (section,) = (section for section in card.sections if section.title == "Monitor")
+    cells = {row[0].strip(): dict(zip(section.heads, row, strict=True)) for row in section.rows}
+    wrong = mix.predict(X[1000:1300]) != swapped
+    for name, among in {
+        "all rows": wrong | ~wrong,
+        **{f"class {y}": swapped == y for y in mix.classes_},
+    }.items():
+        rate, n = cells[name]["all batches"].split(" of ")
+        assert float(rate) == pytest.approx(wrong[among].mean(), abs=0.006)
+        assert (int(n), cells[name]["last batch"]) == (among.sum(), rate)
+        is_contradicted = cells[name]["result"] == "contradicted"
+        assert cells[name]["since"] == (monitor.batches[0].name if is_contradicted else "")
+    assert [row[0] for row in section.rows if "contradicted" in row]
+    assert monitor.verdict not in section.lines  # which the headline has
     quiet = tb.Monitor.of(tb.certify(mix, X[600:1000], LABELS[600:1000])).add(
         mix, X[1000:1300], LABELS[1000:1300]
     )

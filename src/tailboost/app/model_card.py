@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.app.page import page
-from tailboost.app.report.charts import limits_chart, monitor_chart
+from tailboost.app.report.charts import limits_chart
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError, warn_user
 from tailboost.core.files import write_output
@@ -52,7 +52,6 @@ UNCOMPARED = (
 LIMITS = "Stated limits"
 ERRORS = "Errors on new rows"
 ERRORS_OF_CELLS = "Errors on new rows by label and group"
-MONITOR = "Monitor"
 CALIBRATION_ROWS = "the calibration rows"
 
 
@@ -90,8 +89,6 @@ class ModelCard:
         Sections in order.
     limits : tuple of LimitLine
         The stated limits with their verdicts, which the page draws.
-    monitor : Monitor or None
-        The monitor of the model, which the page draws.
     """
 
     title: str
@@ -99,7 +96,6 @@ class ModelCard:
     origin: str
     sections: list[Section]
     limits: tuple[LimitLine, ...] = ()
-    monitor: Monitor | None = None
 
     @classmethod
     @with_known_arguments()
@@ -190,7 +186,7 @@ class ModelCard:
             versions = installed_versions()
         origin = _origin(judged(final), versions, digests or {})
         limits = tuple(_limits_of(measured.limits_certificate))
-        return cls(title, _summary(measured, monitor), origin, sections, limits, monitor)
+        return cls(title, _summary(measured, monitor), origin, sections, limits)
 
     def __repr__(self) -> str:
         return (
@@ -239,13 +235,9 @@ class ModelCard:
         return "\n\n".join(filter(None, blocks)) + "\n"
 
     def to_html(self) -> str:
-        """Return the card as an HTML page without requests and scripts; limits and monitor are drawn."""
-        drawings = {LIMITS: "", MONITOR: ""}  # by the title of the section
-        if self.limits:
-            drawings[LIMITS] = limits_chart(self.limits, numbers=False)
-        if self.monitor is not None:
-            drawings[MONITOR] = monitor_chart(self.monitor)
-        return page("card.html.j2", card=self, drawings=drawings)
+        """Return the card as an HTML page without requests and scripts; the limits are drawn."""
+        drawing = limits_chart(self.limits, numbers=False) if self.limits else ""
+        return page("card.html.j2", card=self, drawings={LIMITS: drawing})
 
 
 @dataclass(frozen=True)
@@ -518,10 +510,21 @@ def _attempts(view: Any) -> Section:
 
 
 def _evidence(monitor: Monitor | None) -> Section:
-    """Return the verdict of a monitor and its table of bounds; an empty section without a monitor."""
+    """Return the verdict of a monitor and its bounds; an empty section without a monitor.
+
+    The page of the monitor itself has the evidence and draws the rates.
+    """
+    title = "Monitor"
     if monitor is None:
-        return Section(MONITOR)
-    return Section(MONITOR, [monitor.verdict, *monitor.notes()], *monitor.cells())
+        return Section(title)
+    # An alarm is in the headline.
+    verdict = [] if monitor.alarms else [monitor.verdict]
+    allowed_error = percent(round(1.0 - monitor.certificate.confidence, 12))
+    meaning = (
+        "If all bounds are true and the rows are independent draws, the probability of any alarm, over all "
+        f"batches, is at most {allowed_error}."
+    )
+    return Section(title, [*verdict, meaning, *monitor.caveats()], *monitor.by_limit())
 
 
 def _worst_class(certificate: Certificate | None, rows_name: str) -> str:

@@ -51,7 +51,12 @@ from tailboost.guarantees.batches import (
     refuse_repeated,
     row_ids,
 )
-from tailboost.guarantees.certificates import Certificate, CertifiedBound, limit_on_errors
+from tailboost.guarantees.certificates import (
+    Certificate,
+    CertifiedBound,
+    bounds_table,
+    limit_on_errors,
+)
 from tailboost.guarantees.fresh_rows import answers_of, groups_of_fit
 from tailboost.guarantees.recheck import (
     GROUPS_NOTED,
@@ -685,7 +690,7 @@ class Monitor:
         return self._evidence.cells(last_estimates, self.largest_evidence)
 
     def notes(self) -> list[str]:
-        """Return the notes below the table: alarms, waiting labels, equal rows."""
+        """Return the notes below the table: alarms, the meaning of the evidence, `caveats`."""
         notes = []
         for j, bound in enumerate(self._evidence.bounds):
             alarms = [batch for batch in self.batches if batch.evidence[j] >= self.threshold]
@@ -697,7 +702,41 @@ class Monitor:
                     f"rows of that batch, {bound.estimate_text} on all {bound.n:,} "
                     f"rows.{_against_limit(bound)}"
                 )
-        notes += self._evidence.notes
+        return [*notes, *self._evidence.meanings, *self.caveats()]
+
+    def by_limit(self) -> Cells:
+        """Return the bounds as a table for readers who do not run the monitor: without the evidence.
+
+        Each limit stands above its subgroups, with the result and since when it is contradicted.
+        """
+        evidence = self._evidence
+        bounds = [rechecked.bound for rechecked in evidence.bounds]
+        shows_bounds = not all(bound.is_limit for bound in bounds)
+        results = [result for result, *_ in self.cells()[1]]
+        numbers = {bound: j for j, bound in enumerate(bounds)}
+
+        def cells_of(bound: CertifiedBound) -> dict[str, str]:
+            j = numbers[bound]
+            rechecked = evidence.bounds[j]
+            alarms = [batch for batch in self.batches if batch.evidence[j] >= self.threshold]
+            last = ""
+            if self.batches:
+                n_rows, rate = self.batches[-1].errors[j]
+                last = rechecked.words_of(rate, n_rows)
+            of_rows = f" of {rechecked.n:,}" if rechecked.n else ""
+            return {
+                "result": results[j],
+                "since": alarms[0].name if alarms else "",
+                "bound": bound.bound_text if shows_bounds else "",
+                "last batch": last,
+                "all batches": f"{rechecked.estimate_text}{of_rows}",
+            }
+
+        return bounds_table(bounds, cells_of)
+
+    def caveats(self) -> list[str]:
+        """Return notes on groups without a bound, waiting labels and equal rows."""
+        notes = list(filter(None, [self._evidence.groups_without_bound]))
         n_waiting = sum(rows.n_waiting for rows in self.waiting.values())
         if n_waiting:
             notes.append(

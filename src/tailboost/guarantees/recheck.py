@@ -575,8 +575,13 @@ class Recheck:
     @property
     def notes(self) -> list[str]:
         """Notes on the meaning of the evidence, and on groups without a bound."""
+        return [*self.meanings, *filter(None, [self.groups_without_bound])]
+
+    @property
+    def meanings(self) -> list[str]:
+        """Notes on the meaning of the rates and the evidence."""
         allowed_error = percent(round(1.0 - self.confidence, 12))
-        notes = [
+        return [
             f"{ALL_BATCHES}: the rate on the new rows that count in it, such as those of one "
             f"label for a miss rate; {ROWS_COUNTED}: their number.",
             "evidence: what a stake of 1 has become by bets on the new rows against the "
@@ -586,9 +591,6 @@ class Recheck:
             "all bounds are true and the rows are independent draws, the probability that "
             f"this ever happens is at most {allowed_error}.",
         ]
-        if self.unnamed:
-            notes.append(self.groups_without_bound)
-        return notes
 
     @property
     def groups_without_bound(self) -> str:
