@@ -150,12 +150,12 @@ class Forced:
 
     @property
     def _saved(self) -> str | None:
-        """By how much the error is lower without the limit."""
+        """By how much the error is lower without the limit; None if it is not known to be lower."""
         return self._lead(self.without, self.noise, 0.05 / self.n_freed)
 
     @property
     def _saved_apart(self) -> str | None:
-        """By how much the error is lower with thresholds by group."""
+        """By how much the error is lower with thresholds by group; None if it is not known to be lower."""
         return self._lead(self.apart, self.apart_noise, 0.05)
 
     def _lead(self, error: float | None, noise: float, level: float) -> str | None:
