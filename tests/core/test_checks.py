@@ -152,6 +152,14 @@ def test_numbers_of_a_short_range_are_counted_and_not_sorted(monkeypatch):
     assert places.tolist() == [1, 0, 1, 0]
 
 
+@pytest.mark.parametrize("n_values", [3, 50, 10**9])
+@pytest.mark.parametrize("dtype", [np.float64, np.uint64])
+def test_equal_values_keep_their_order(n_values, dtype):
+    values = np.random.default_rng(0).integers(n_values, size=2000).astype(dtype)
+    by_value_and_place = sorted(range(2000), key=lambda i: (values[i], i))
+    assert _checks.stable_order(values).tolist() == by_value_and_place
+
+
 @pytest.mark.parametrize("dtype", ["category", "string", "str"])
 def test_columns_of_categories_and_text_are_read_by_their_distinct_values(dtype, monkeypatch):
     texts = ["b", "long", "b", "a"]

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
-from tailboost.core.checks import distinct_and_places, is_missing, is_sparse, summed
+from tailboost.core.checks import (
+    distinct_and_places,
+    is_missing,
+    is_sparse,
+    stable_order,
+    summed,
+)
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.spelling import as_typed
 from tailboost.rows.schema import distinct
@@ -327,7 +333,7 @@ def random_numbers(*parts: NDArray[Any], clusters: Ints | None = None) -> Floats
     words = np.zeros(len(parts[0]), dtype=np.uint64)
     for part in parts:
         words = _mix(words * _ODD + part.astype(np.uint64) + _ODD)
-    order = np.argsort(words, kind="stable")
+    order = stable_order(words)
     if clusters is not None:
         sum_by_cluster = np.zeros(int(clusters.max(initial=-1)) + 1, dtype=np.uint64)
         np.add.at(sum_by_cluster, clusters, words)

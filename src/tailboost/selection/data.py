@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.checks import stable_order
 from tailboost.rates import Strata
 from tailboost.rates.make import OVERALL_ERROR
 from tailboost.rows.rows import Rows
@@ -679,7 +680,7 @@ def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Float
     -------
     ndarray of shape (m,)
     """
-    order = np.argsort(scores, kind="stable")
+    order = stable_order(scores)
     n_at_or_below = np.searchsorted(scores[order], thresholds, side="right")
     return sums_below_and_above(values[order], n_at_or_below)
 
@@ -712,7 +713,7 @@ class ScoredRows:
         """
         if place not in self._curves:
             rows = np.flatnonzero(self.part(place))
-            rows = rows[np.argsort(self.scores[rows], kind="stable")]
+            rows = rows[stable_order(self.scores[rows])]
             thresholds, n_above = possible_thresholds(self.scores[rows])
             losses = sums_below_and_above(self.losses[rows], len(rows) - n_above)
             self._curves[place] = thresholds, losses
