@@ -72,6 +72,9 @@ def test_a_score_at_the_threshold_gets_the_first_answer():
     thresholds = np.array([2.0, -BEYOND, 1.5, BEYOND, 1.0])
     expected = [10 + 2 + 4 + 8, 150, 10 + 2 + 40 + 80, 15, 10 + 2 + 40 + 80]
     assert sums_of_answers(scores, values, thresholds).tolist() == expected
+    assert [sums_of_answers(scores, values, thresholds[[i]]).tolist() for i in range(5)] == [
+        [one] for one in expected
+    ]
     assert sums_of_answers(scores[:0], values[:0], thresholds).tolist() == [0.0] * 5
     rows = ScoredRows(scores, np.array([0, 1, 0, 0]), values)
     assert rows.loss(0, thresholds).tolist() == [22, 130, 130, 13, 130]

@@ -680,6 +680,8 @@ def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Float
     -------
     ndarray of shape (m,)
     """
+    if len(thresholds) == 1:  # needs no order
+        return np.where(scores > thresholds[0], values[:, 1], values[:, 0]).sum(keepdims=True)
     order = stable_order(scores)
     n_at_or_below = np.searchsorted(scores[order], thresholds, side="right")
     return sums_below_and_above(values[order], n_at_or_below)
