@@ -18,6 +18,7 @@ from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.forced import without_subgroup
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.rates import checked_limits
+from tailboost.selection import data
 from tailboost.selection.engine import ProbabilityEngine
 
 
@@ -129,6 +130,22 @@ def test_the_price_of_a_limit_on_thresholds_selects_no_further_rule(further, mon
     certificate = tb.calibrate(rule, X, y, groups=groups).certificate_
     assert certificate.forced_by.without is not None
     assert not selected
+
+
+@pytest.mark.parametrize("further", [[], ["false_alarm(1) <= 90%"]])  # beside room, or none
+def test_the_price_of_limits_sorts_the_same_scores_once(further, monkeypatch):
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .25", *further])
+    scores_sorted = []
+    possible_thresholds = data.possible_thresholds
+    monkeypatch.setattr(
+        data,
+        "possible_thresholds",
+        lambda scores: scores_sorted.append(scores.tobytes()) or possible_thresholds(scores),
+    )
+    certificate = tb.calibrate(rule, X, y, groups=groups).certificate_
+    assert certificate.forced_by.without is not None
+    assert ("much room" in str(certificate.notes)) == bool(further)
+    assert len(scores_sorted) == len(set(scores_sorted)) > 0
 
 
 def test_a_limit_forces_the_rule_if_the_error_is_lower_without_it():

@@ -968,6 +968,11 @@ class LabelThresholds:
         return selection.thresholds(self.family)
 
     @property
+    def data(self) -> SelectionData:
+        """The selection data: pairs of row and label."""
+        return self.of_pairs.data
+
+    @property
     def on_selection(self) -> tuple[Floats, SelectionData]:
         """The score of each pair of the selection data, shape (n,), and these data."""
         return self.of_pairs.on_selection

@@ -74,7 +74,7 @@ class Chances:
         None if the selecting rows lack a limited subgroup, so its rate is unknown.
         """
         certifying = scored_fresh(selection, family, fresh)
-        selecting, data = scored_selection(selection, family, expected=True)
+        selecting, data = scored_selection(selection, family, fresh, expected=True)
         thresholds = []
         for place in range(family.n_thresholds):
             parts = [rows.scores[rows.part(place)] for rows in (selecting, certifying)]

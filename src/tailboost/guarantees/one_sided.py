@@ -233,12 +233,7 @@ class BesideRoom:
     @property
     def rows(self) -> ScoredRows:
         """The fresh rows, then the selection data."""
-        both = (self.fresh, self.selected)
-        return ScoredRows(
-            np.concatenate([rows.scores for rows in both]),
-            np.concatenate([rows.place for rows in both]),
-            np.concatenate([rows.losses for rows in both]),
-        )
+        return self.fresh.joined(self.selected)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +263,7 @@ class PlannedRoom:
         ranked, roomy, joint = self.divided_shares
         if not ranked or not (roomy or joint):
             return None
-        selected, _ = scored_selection(self.selection, self.family, expected=False)
+        selected, _ = scored_selection(self.selection, self.family, self.fresh, expected=False)
         return BesideRoom(
             self.family,
             ranked=ranked,
@@ -308,7 +303,7 @@ class PlannedRoom:
     @cached_property
     def expected(self) -> tuple[ScoredRows, SelectionData]:
         """The selection data with their scores and expected losses, and the data themselves."""
-        return scored_selection(self.selection, self.family, expected=True)
+        return scored_selection(self.selection, self.family, self.fresh, expected=True)
 
     @cached_property
     def joins(self) -> list[bool]:

@@ -308,22 +308,29 @@ def scored_fresh(
 
 
 def scored_selection(
-    selection: Any, family: ThresholdFamily, *, expected: bool
+    selection: Any, family: ThresholdFamily, fresh: FreshRows, *, expected: bool
 ) -> tuple[ScoredRows, SelectionData]:
     """Return the selection data with their scores and weighted losses, and the data themselves.
 
     With ``expected``, losses are means by the model's probabilities of the strata; otherwise the labels give
-    them.
+    them. Selections of one engine share the result as long as there are these ``fresh`` rows.
     """
-    scores, data = selection.thresholds(family).on_selection
+    thresholds = selection.thresholds(family)
+    data = thresholds.data
     losses_by_stratum = losses_of(selection.problem.objective, data.strata)
     assert losses_by_stratum is not None
-    losses = losses_by_stratum[data.stratum]
-    if expected:
-        losses = data.probabilities.T.astype(np.float64) @ losses_by_stratum
-    weights = data.weights * len(data)  # with mean 1
-    places = family.place[data.stratum]
-    return ScoredRows(scores, places, losses * weights[:, None]), data
+
+    def make() -> ScoredRows:
+        scores, _ = thresholds.on_selection
+        losses = losses_by_stratum[data.stratum]
+        if expected:
+            losses = data.probabilities.T.astype(np.float64) @ losses_by_stratum
+        weights = data.weights * len(data)  # with mean 1
+        places = family.place[data.stratum]
+        return ScoredRows(scores, places, losses * weights[:, None])
+
+    key = ("selection", losses_by_stratum.tobytes(), expected)
+    return thresholds.once(fresh.opened[0], key, make), data
 
 
 # -- what is tested, as bytes that are the same only for the same attempt -------------------------------

@@ -573,7 +573,9 @@ class Ranks(Procedure):
     @cached_property
     def scored_selection(self) -> ScoredRows:
         """The selection data with their scores; in a comparison with expected losses, of less noise."""
-        rows, _ = scored_selection(self.selection, self.family, expected=self.compares)
+        rows, _ = scored_selection(
+            self.selection, self.family, self.fresh, expected=self.compares
+        )
         return rows
 
     @cached_property
@@ -601,7 +603,7 @@ class Ranks(Procedure):
 
         None if a share has no rows or no separate threshold.
         """
-        _, data = self.selection.thresholds(self.family).on_selection
+        data = self.selection.thresholds(self.family).data
         by_name = {
             share.name: share for share in shares_on(self.limits[0], data) if len(share.rows)
         }

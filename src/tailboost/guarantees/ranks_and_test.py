@@ -238,5 +238,5 @@ class RanksAndTest(Procedure):
     @cached_property
     def selected(self) -> ScoredRows:
         """The selection data with their scores, thresholds and expected losses."""
-        rows, _ = scored_selection(self.selection, self.family, expected=True)
+        rows, _ = scored_selection(self.selection, self.family, self.fresh, expected=True)
         return rows

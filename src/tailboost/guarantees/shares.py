@@ -119,13 +119,13 @@ def joins_thresholds(limit: Limit, selection: Any, family: ThresholdFamily) -> b
     family : ThresholdFamily
         The thresholds, and which strata have which.
     """
-    _, data = selection.thresholds(family).on_selection
-    names, _, among = limit.rate.by_subgroup(data.strata)
+    strata = selection.thresholds(family).data.strata
+    names, _, among = limit.rate.by_subgroup(strata)
     is_limited = np.ones(len(names), dtype=bool)
     if not limit.compares:
         is_limited = ~np.isnan(limit.bounds(names))
     in_subgroup = among[is_limited].max(axis=2) > 0  # shape (subgroups, strata)
-    return any(len(np.unique(family.place[strata])) > 1 for strata in in_subgroup)
+    return any(len(np.unique(family.place[its_strata])) > 1 for its_strata in in_subgroup)
 
 
 def ranks_of(

@@ -452,7 +452,9 @@ class ThresholdSequences(Procedure):
         """The limited rates of fresh rows and selection data, with scores."""
         assert self.family is not None
         fresh = scored_fresh(self.selection, self.family, self.fresh, between_selected=True)
-        selection, data = scored_selection(self.selection, self.family, expected=True)
+        selection, data = scored_selection(
+            self.selection, self.family, self.fresh, expected=True
+        )
         answered = self.fresh.answered
         fresh_rates = []
         selection_rates = []

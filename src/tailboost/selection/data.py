@@ -707,6 +707,18 @@ class ScoredRows:
     place: Ints  # shape (n,): number of the row's threshold
     losses: Floats  # shape (n, 2): loss of the first and of the second answer
     _curves: dict[int, tuple[Floats, Floats]] = field(init=False, default_factory=dict)
+    _joined: dict[ScoredRows, ScoredRows] = field(init=False, default_factory=dict)
+
+    def joined(self, others: ScoredRows) -> ScoredRows:
+        """Return these rows, then others; the same object for the same others, so curves are made once."""
+        if others not in self._joined:
+            both = (self, others)
+            self._joined[others] = ScoredRows(
+                np.concatenate([rows.scores for rows in both]),
+                np.concatenate([rows.place for rows in both]),
+                np.concatenate([rows.losses for rows in both]),
+            )
+        return self._joined[others]
 
     def loss_curve(self, place: int) -> tuple[Floats, Floats]:
         """Return the `possible_thresholds` of one place, and the summed loss of its rows at each.

@@ -348,10 +348,14 @@ class Thresholds:
     family: ThresholdFamily
 
     @property
+    def data(self) -> SelectionData:
+        """The selection data."""
+        return self.engine.labelled.in_memory
+
+    @property
     def on_selection(self) -> tuple[Floats, SelectionData]:
         """The score of each row of the selection data, shape (n,), and these data."""
-        data = self.engine.labelled.in_memory
-        return self.family.scores(data.probabilities), data
+        return self.family.scores(self.data.probabilities), self.data
 
     def scores(self, rows: LogProbabilities) -> Floats:
         """Return the score of each row, shape (n,)."""
