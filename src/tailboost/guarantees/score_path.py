@@ -178,9 +178,12 @@ class ScorePath(Procedure):
                 family.pass_tests(*votes_of(answered, family), never, self.level)
                 for family in families
             )
-        counts = np.zeros(never.shape)  # rows by stratum and answer
-        np.add.at(counts, (answered.answered.stratum, answered.answered.actions), 1.0)
-        return all(family.passes(counts, never, self.level) for family in families)
+        n_strata, n_answers = never.shape
+        cells = answered.answered.stratum * n_answers + answered.answered.actions
+        counts = np.bincount(cells, minlength=n_strata * n_answers).astype(np.float64)
+        return all(
+            family.passes(counts.reshape(never.shape), never, self.level) for family in families
+        )
 
     def rules(self) -> Iterator[Any]:
         """Yield the rules of the path as selections."""
