@@ -149,6 +149,9 @@ def test_misses_and_a_precision_of_groups_are_tested_at_the_whole_level():
         n = alone.rows["a"]
         assert passing(n, 0.2, 0.3, LEVEL) ** 2 >= 0.8 > passing(n - 1, 0.2, 0.3, LEVEL) ** 2
     assert "rates of `tune` may give a number many times too large" in str(needed)
+    assert "a rule with these rates passes with a probability of at least 0.8" in str(needed)
+    assert "plan 1.5 times as many rows" in str(needed)
+    assert "times as many rows" not in str(tb.rows_needed(limits[0], dict.fromkeys("ab", 0.2)))
 
 
 def test_three_classes_and_deferral_are_tested():

@@ -6,6 +6,7 @@ rejects it at .001.
 """
 
 import re
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -324,6 +325,43 @@ def test_calibrate_certifies_with_the_rows_needed(name):
         rule = tuned(said, y, limit, g, **params)
         found, _ = calibrated(rule, *rows(np.random.default_rng([7, i]), 1), attempts=1)
         passed += found is not None
+    often_enough(passed, draws)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("decimals", [1, 6])
+def test_one_batch_within_several_limits_needs_half_as_many_rows_again(decimals):
+    """Selecting rows choose thresholds beside those with the stated rates: "plan 1.5 times as many rows"."""
+
+    def rows(n, seed):
+        rng = np.random.default_rng([12, seed])
+        g = rng.choice(["a", "b"], n, p=[0.6, 0.4])
+        p = 1 / (1 + np.exp(0.6 - 2.2 * (rng.normal(size=n) + np.where(g == "a", 0.2, -0.2))))
+        y = (rng.random(n) < p).astype(int)
+        return pd.DataFrame({"p": p.round(decimals)}), y, g
+
+    X, y, g = rows(500_000, 0)
+    says = X["p"].to_numpy() > 0.45
+    misses, precisions, ill, said = {}, {}, {}, {}
+    for name in ("a", "b"):
+        of_group = g == name
+        misses[name] = np.mean(~says[of_group & (y == 1)])
+        precisions[name] = np.mean(y[of_group & says])
+        ill[name] = np.mean(of_group & (y == 1))
+        said[name] = np.mean(of_group & says)
+    limits = [
+        f"miss(1, by=g) <= {max(misses.values()) + 0.08:.3f}",
+        f"precision(1, by=g) >= {min(precisions.values()) - 0.08:.3f}",
+    ]
+    needed = tb.rows_needed(limits, [misses, precisions], shares=[ill, said])
+    assert "plan 1.5 times as many rows" in str(needed)
+    draws, passed = 40, 0
+    for seed in range(1, draws + 1):
+        X, y, g = rows(int(1.5 * needed.total / 0.7), seed)
+        given = {"groups": {"g": g}, "limits": limits, "by_group": True, "selection_share": 0.3}
+        with suppress(tb.NotCertifiedError):
+            passed += tb.calibrate(tb.Scores("p", 1), X, y, **given).certificate_.certified
     often_enough(passed, draws)
 
 
