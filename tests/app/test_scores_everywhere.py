@@ -14,7 +14,7 @@ from tailboost.app.registry import Method
 from tailboost.rows.judged import judged
 
 LIMITS = [rates.miss("toxic", by="lang") <= 0.3, rates.deferred() <= 0.1]
-COLUMNS = ["p", "q", "logit", "grade"]
+COLUMNS = ["p", "q", "percent", "logit", "grade"]
 
 
 def rows(n, seed):
@@ -22,7 +22,9 @@ def rows(n, seed):
     lang, toxic = rng.choice(["de", "en"], n), rng.random(n) < 0.3
     z = 3 * toxic - 1.5 + rng.normal(size=n) - 0.3 * (lang == "de")
     p = 1 / (1 + np.exp(-z))
-    table = pd.DataFrame({"p": p, "q": 1 - p, "logit": z, "grade": np.clip(np.round(3 + z), 1, 5)})
+    table = pd.DataFrame(
+        {"p": p, "q": 1 - p, "percent": 100 * p, "logit": z, "grade": np.clip(np.round(3 + z), 1, 5)}
+    )
     return table, np.where(toxic, "toxic", "ok"), pd.DataFrame({"lang": lang})
 
 
@@ -49,6 +51,7 @@ MODELS = {
     "object": Other(),
     "probability": tb.Scores("p", "toxic"),
     "two columns": tb.Scores(["p", "q"], ["toxic", "ok"]),
+    "percent": tb.Scores("percent", "toxic", kind="percent"),
     "logit": tb.Scores("logit", "toxic", kind="logit"),
     "grade": tb.Scores("grade", "toxic", kind="number"),
 }
@@ -114,7 +117,7 @@ def test_functions_are_not_saved(tuned, tmp_path):
         tb.save_model(tuned["function"], tmp_path / "rule.model")
 
 
-@pytest.mark.parametrize("name", ["probability", "logit", "grade", "two columns"])
+@pytest.mark.parametrize("name", ["probability", "percent", "logit", "grade", "two columns"])
 @pytest.mark.slow
 def test_equal_scores_are_different_rows_in_every_function(name, tuned):
     """A grade takes five values: all fresh rows equal earlier rows."""
