@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
-from scipy.special import ndtri
 
 __all__ = [
     "bound_words",
@@ -68,7 +69,7 @@ def lead_words(
     level : float, default=0.05
         Of the interval: 0.05, divided by the number of leads from which this one was taken.
     """
-    half = -float(ndtri(level / 2.0)) * noise
+    half = NormalDist().inv_cdf(1.0 - level / 2.0) * noise
     scale, unit = (100.0, " points") if in_percent else (1.0, "")
     low, high = scale * (lead - half), scale * (lead + half)
     if not low > 0.0:
