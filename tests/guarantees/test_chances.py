@@ -108,3 +108,104 @@ def test_with_very_many_new_rows_the_chance_is_that_of_a_true_rate_within_the_li
     chances = Chances([rate], n_places=1, n_selecting=120, n_fresh=280)
     (chance,) = chances.powers([tb.rates.parse("error() <= 12%")], 2000.0, 0.05)
     assert chance == pytest.approx(norm.cdf(0.02 / 0.015), abs=0.02)
+
+
+# -- two thresholds with deferral between them --------------------------------------------------------
+
+WITH_DEFERRAL = ["false_alarm(1, by=lang) <= 5%", "miss(1, by=lang) <= 15%", "deferred() <= 8%"]
+
+
+def scored(n, seed):
+    """Scores of three languages, which tell less in the last one."""
+    rng = np.random.default_rng(seed)
+    language = rng.choice(3, n, p=[0.6, 0.25, 0.15])
+    y = (rng.random(n) < 0.3).astype(int)
+    z = np.array([3.4, 3.2, 2.0])[language] * (y - 0.5) + rng.normal(size=n)
+    p = 1.0 / (1.0 + np.exp(-1.5 * z))
+    return pd.DataFrame({"p": p.round(6), "lang": LANGUAGES[language]}), y
+
+
+def refused_with_deferral(n, seed, limits=WITH_DEFERRAL, **options):
+    """Return the error of a refusal, or None with a certificate."""
+    table, y = scored(n, seed)
+    given = {"groups": table[["lang"]], "limits": limits, **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tb.calibrate(tb.Scores("p", 1), table[["p"]], y, **given)
+        except tb.NotCertifiedError as error:
+            return error
+    return None
+
+
+def test_with_deferral_looser_limits_are_named_that_new_rows_certify():
+    """A call said that nothing helps, as the estimate without a quick answer counted as a failure."""
+    n_passed = 0
+    for seed in (0, 3, 5):
+        refused = refused_with_deferral(6000, seed)
+        assert "Neither" not in str(refused)
+        assert "as many fresh rows" not in str(refused)  # rows that would do for one limit alone
+        group = str(refused).index("let the rule read the group (by_group='lang')")
+        assert group < str(refused).index("New rows are estimated to pass")
+        (limits, *_) = cures(refused)
+        passed = [
+            refused_with_deferral(6000, 100 + 10 * seed + k, limits, previous=refused) is None
+            for k in range(4)
+        ]
+        n_passed += sum(passed)
+    assert n_passed >= 9
+
+
+def test_the_rates_at_pairs_of_thresholds_are_those_of_the_rows(monkeypatch):
+    """By brute force over the rows, at all pairs of eleven scores: labels and half expected ones."""
+    table, y = scored(6000, 0)
+    table["p"] = table["p"].round(1)
+    seen = []
+    from_pairs = Chances.from_pairs
+
+    def spy(odds, scores, fresh, limits):
+        seen.extend([odds, scores, fresh, from_pairs(odds, scores, fresh, limits)])
+        return seen[-1]
+
+    monkeypatch.setattr(Chances, "from_pairs", spy)
+    score = tb.Scores("p", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(tb.NotCertifiedError):
+            tb.calibrate(score, table[["p"]], y, groups=table[["lang"]], limits=WITH_DEFERRAL)
+    odds, scores, fresh, chances = seen
+
+    certifying = pd.DataFrame({"score": scores, "stratum": fresh.answered.stratum, "weight": 1.0})
+    certifying["name"] = [fresh.answered.strata.names[k] for k in certifying["stratum"]]
+    stratum, value = np.nonzero(odds.weights)
+    selecting = pd.DataFrame({"score": odds.values[value], "weight": odds.weights[stratum, value]})
+    selecting["name"] = [odds.data.strata.names[k] for k in stratum]
+    both = pd.concat([certifying, selecting])
+    label = np.array([name[0] for name in both["name"]])
+    language = np.array([name[1] for name in both["name"]])
+    weight = both["weight"].to_numpy()
+
+    expected = {}
+    cuts = [*odds.values, np.inf]
+    for i, low in enumerate(cuts):
+        for high in cuts[i:]:
+            is_first, is_second = both["score"] < low, both["score"] >= high
+            n_answers = sum(map(int, (low > cuts[0], high < np.inf, low < high)))
+            if n_answers < 2:
+                continue
+            counts = {2: {None: (weight @ ~(is_first | is_second), weight.sum())}}
+            for number, of_label, wrong in ((0, 0, is_second), (1, 1, is_first)):
+                counts[number] = {}
+                for name in np.unique(language):
+                    own = weight * ((label == of_label) & (language == name))
+                    counts[number][name] = (own @ wrong, own.sum())
+            for number, of_limit in counts.items():
+                share = np.divide(*np.sum([*of_limit.values()], axis=0))
+                for name, (errors, rows) in of_limit.items():
+                    pair = ((errors + 3.0 * share) / (rows + 3.0), rows)  # three rows at the common share
+                    expected.setdefault((number, name), []).append(pair)
+    assert len(chances.rates) == len(expected) == 7
+    for rate in chances.rates:
+        by_hand = np.array(expected[rate.limit, rate.name])
+        assert np.sort(rate.shares) == pytest.approx(np.sort(by_hand[:, 0]), abs=1e-9)
+        assert np.sort(rate.rows) == pytest.approx(np.sort(by_hand[:, 1]), abs=1e-6)

@@ -94,6 +94,16 @@ def test_a_slow_procedure_is_said_to_be_the_reason():
     assert "A failing limit may pass on new rows if it is stated looser than its bound in the table" in said
 
 
+@pytest.mark.parametrize("would_certify", [False, None])
+def test_limits_that_were_not_tried_are_not_said_to_fail(monkeypatch, would_certify):
+    """An answer that takes long counted as a failure: limits were said to fail that nobody had tried."""
+    monkeypatch.setattr(calibration.Calibration, "would_certify", lambda *_: would_certify)
+    said = refusal(["precision(1, by=ward) >= 88%"], by_group="ward", n_missing=0)
+    neither = "Neither 50 times as many rows nor limits looser by up to 20 points for precision of 1 by ward"
+    assert (neither in said) is (would_certify is False)
+    assert ("Not all looser limits are tried here" in said) is (would_certify is None)
+
+
 def subgroups(names, vacuous=1.0):
     return certifiable.Subgroups(names, [vacuous] * len(names))
 

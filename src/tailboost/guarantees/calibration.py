@@ -348,13 +348,15 @@ class Calibration:
             return None
         return procedure.run()
 
-    def would_certify(self, limits: list[Limit], level: float) -> bool:
-        """Return whether the rows certify other limits at a level.
+    def would_certify(self, limits: list[Limit], level: float) -> bool | None:
+        """Return whether the rows certify other limits at a level; None if the answer takes long.
 
-        False too if the answer takes long: for many rows, and for a slow procedure. False too if a limit
-        names a group that the selection does not know, or if the level is 0 by rounding.
+        It takes long for many rows, and for a slow procedure. False if a limit names a group that the
+        selection does not know, or if the level is 0 by rounding.
         """
-        if len(self.fresh) > MOST_ROWS_TRIED or not level:
+        if len(self.fresh) > MOST_ROWS_TRIED:
+            return None
+        if not level:
             return False
         try:
             selection = self.selection.within(limits)
@@ -362,7 +364,7 @@ class Calibration:
             return False
         procedures = procedures_for(selection, self.fresh, level)
         if any(procedure.takes_long for procedure in procedures):
-            return False
+            return None
         outcome, _ = best_certified(procedures, self.fresh)
         return isinstance(outcome, Certified)
 
@@ -1119,6 +1121,7 @@ def refusal(
     part_of_level = procedure.level / calibration.level
     shortfalls = []
     failed = ""
+    would_help = ""
     limits_to_serve = list(calibration.limits)
     reason = f" The reason: {result.why}."
     if result.tested:
@@ -1142,12 +1145,14 @@ def refusal(
                 for limit, failed_it in zip(calibration.limits, fails, strict=True)
                 if failed_it
             ]
+            would_help = _what_would_help(bounds_by_limit, calibration, result, chances)
 
     for cure in _group_cure(limits_to_serve, calibration.fresh.model):
         reason += (
             f"\nOne threshold for all groups may not do: {cure}. "
             "A group may then get one answer for all its rows."
         )
+    reason += would_help
     advice = "No attempt may follow."
     if may_follow(attempts, calibration.declared):
         advice = (
@@ -1186,10 +1191,16 @@ def _failed_words(
 
 def _chances_of_tests(procedure: Procedure) -> Chances | None:
     """Return the chances of several tests that must all pass on new rows; None if they are unknown."""
-    family = procedure.family_of_tests
-    if family is None or len(procedure.limits) < 2:
+    if len(procedure.limits) < 2:
         return None
-    chances = Chances.from_rows(procedure.selection, family, procedure.fresh, procedure.limits)
+    fresh = procedure.fresh
+    family = procedure.family_of_tests
+    pairs = procedure.scores_of_pairs
+    chances = None
+    if family is not None:
+        chances = Chances.from_rows(procedure.selection, family, fresh, procedure.limits)
+    elif pairs is not None:
+        chances = Chances.from_pairs(*pairs, fresh, procedure.limits)
     return chances if chances is not None and chances.all_must_pass else None
 
 
@@ -1200,7 +1211,7 @@ def _shortfall_words(
     calibration: Calibration,
     chances: Chances | None,
 ) -> str:
-    """Return the table of the tested bounds, the needs of missed limits, and what would help.
+    """Return the table of the tested bounds, and the needs of missed limits.
 
     With ``chances``, a number of rows is named for all limits together, and for no single limit: another
     threshold trades one limit for another.
@@ -1238,10 +1249,7 @@ def _shortfall_words(
         words += " Numbers of rows are about this rule; another rule may need fewer."
 
     words += "".join(f" {sentence}" for sentence in better_answer(bounds, answered))
-    words += _kept_without_test(bounds_by_limit, calibration, answered)
-    # A group with one answer has no test, and the part 0.
-    parts = [part for part in result.parts.values() if part > 0.0] or [1.0]
-    return words + _what_would_help(bounds_by_limit, calibration, parts, chances)
+    return words + _kept_without_test(bounds_by_limit, calibration, answered)
 
 
 def _kept_without_test(
@@ -1282,7 +1290,7 @@ def _kept_without_test(
 def _what_would_help(
     bounds_by_limit: Sequence[Sequence[CertifiedBound]],
     calibration: Calibration,
-    parts: Sequence[float],
+    result: Refused,
     chances: Chances | None,
 ) -> str:
     """Return a line on more rows, looser limits or fewer groups that new rows would certify.
@@ -1296,20 +1304,24 @@ def _what_would_help(
         The bounds of the tested rule.
     calibration : Calibration
         The refused attempt.
-    parts : sequence of float in (0, 1]
-        The parts of the level of the tests.
+    result : Refused
+        The tested rule, with the parts of the level.
     chances : Chances or None
         The chances of the refused procedure on new rows.
     """
+    # A group with one answer has no test, and the part 0.
+    parts = [part for part in result.parts.values() if part > 0.0] or [1.0]
     limits = calibration.limits
     level = calibration.next_level
+    answers: list[bool | None] = []
 
     def chance(other_limits: list[Limit], growth: float = 1.0) -> float:
         if chances is not None:
             return float(chances.powers(other_limits, growth, level).prod())
         # The strictest of all tests: a very small part alone would allow any level.
         level_here = min(level_of_more_rows(part * level, growth) / part for part in parts)
-        return float(calibration.would_certify(other_limits, level_here))
+        answers.append(calibration.would_certify(other_limits, level_here))
+        return float(answers[-1] or 0.0)
 
     growth = least_growth(lambda growth: chance(limits, growth) >= LEAST_CHANCE)
     ways = []
@@ -1347,7 +1359,8 @@ def _what_would_help(
         for others in other_limits
     ]
     if not ways:
-        return f"\n{_why_no_help(calibration, chances)}"
+        names = [bound.title for bound, _ in missed]
+        return f"\n{_why_no_help(calibration, names, all_tried=None not in answers)}"
     attempt = "this attempt"
     as_attempt = ""
     if may_follow(calibration.attempts, calibration.declared):
@@ -1448,25 +1461,31 @@ def _also_loosened_words(
     )
 
 
-def _why_no_help(calibration: Calibration, chances: Chances | None) -> str:
-    """Return a sentence on why `_what_would_help` names neither rows nor limits that would do."""
-    if chances is None:
-        if len(calibration.fresh) > MOST_ROWS_TRIED:
-            return (
-                f"With more than {MOST_ROWS_TRIED:,} rows no looser limits are tried here, because "
-                f"this takes long. {LOOSER_THAN_THE_TABLE}"
-            )
-        procedures = procedures_for(calibration.selection, calibration.fresh, calibration.level)
-        slow = [procedure.title for procedure in procedures if procedure.takes_long]
-        if slow:
-            return (
-                f"No looser limits are tried here: the procedure, {slow[0]}, takes long for each. "
-                f"{LOOSER_THAN_THE_TABLE}"
-            )
+def _why_no_help(calibration: Calibration, missed: Sequence[str], *, all_tried: bool) -> str:
+    """Return sentences on why `_what_would_help` names neither rows nor limits that would do.
+
+    ``missed`` are the names of the missed rates, ``all_tried`` whether no answer takes long.
+    """
+    if all_tried:
+        return (
+            f"Neither {GROWTHS[-1]:g} times as many rows nor limits looser by up to "
+            f"{100 * MOST_MORE:g} points for {joined(missed, MOST_GROUPS)} are estimated to pass "
+            f"with a probability of {LEAST_CHANCE:g}. Estimates on these rows."
+        )
+    if len(calibration.fresh) > MOST_ROWS_TRIED:
+        return (
+            f"With more than {MOST_ROWS_TRIED:,} rows no looser limits are tried here, because "
+            f"this takes long. {LOOSER_THAN_THE_TABLE}"
+        )
+    procedures = procedures_for(calibration.selection, calibration.fresh, calibration.level)
+    slow = [procedure.title for procedure in procedures if procedure.takes_long]
+    if slow:
+        return (
+            f"No looser limits are tried here: the procedure, {slow[0]}, takes long for each. "
+            f"{LOOSER_THAN_THE_TABLE}"
+        )
     return (
-        f"No cure is known: neither {GROWTHS[-1]:g} times as many rows nor limits with up to "
-        f"{100 * MOST_MORE:g} points more errors there are estimated to pass with a probability of "
-        f"{LEAST_CHANCE:g}. Better scores may do. Estimates on these rows."
+        f"Not all looser limits are tried here, because some take long. {LOOSER_THAN_THE_TABLE}"
     )
 
 

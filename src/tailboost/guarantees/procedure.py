@@ -18,6 +18,7 @@ from tailboost.rates import Limit, Objective, Rate, Strata
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.judged import judged
 from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
+from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.selected import PAYING_ERRORS
 
 # Part of the level of the simpler of two kinds of rules: one threshold, beside an inferred group or
@@ -140,6 +141,11 @@ class Procedure(ABC):
     @property
     def family_of_tests(self) -> ThresholdFamily | None:
         """The thresholds of the tests, of which each limited rate depends on one; None without them."""
+        return None
+
+    @property
+    def scores_of_pairs(self) -> tuple[LogOdds, Floats] | None:
+        """The score whose pairs of thresholds are tested, with that of the fresh rows; None without pairs."""
         return None
 
     @property
