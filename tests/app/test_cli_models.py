@@ -1252,11 +1252,13 @@ def test_advice_to_read_the_group_works_as_printed(tmp_path):
         "fit", data, "--target", "sick", "--group", "site", "--limit", "miss(yes, by=site) <= 25%",
         "--set", "infer_groups=false", "--set", "estimators=[('t', 'tree')]", "--model", model,
     )  # fmt: skip
-    done(*fit)
+    fitted = " ".join(done(*fit).stdout.split())
     out = tmp_path / "b.model"
     said = " ".join(done("calibrate", model, fresh, "--out", out).stdout.split())
     assert "--by-group" not in said
-    (advised,) = re.findall(r"may read the group \(of fit: (--set by_group=site)\)", said)
+    advice = r"may read the group \(of fit: (--set by_group=site)\) would err less"
+    (advised,) = re.findall(advice, said)
+    assert re.findall(advice, fitted) == [advised]  # before fresh rows are used up
     assert "tailboost fit with --set by_group=site" in refused(
         "calibrate", model, fresh, "--by-group", "site", "--out", out
     )

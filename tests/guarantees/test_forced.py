@@ -197,7 +197,9 @@ def test_ways_out_of_a_costly_limit_of_one_group_are_named_and_lower_the_error()
     assert aware.price[0].certified < 0.5 * blind.price[0].certified
     forced = blind.forced_by
     assert forced.apart == pytest.approx(aware.price[0].certified, abs=0.005)
-    words = r"may read the group \(by_group='site'\) would err less, by (\S+) to (\S+) points \(95 %\)\."
+    words = (
+        r"may read the group \(by_group='site'\) would err less, by (\S+) to (\S+) points \(95 %\), and needs"
+    )
     low, high = map(float, re.search(words, str(blind)).groups())
     saved = 100 * (blind.price[0].certified - aware.price[0].certified)
     assert low < saved < high < 1.5 * saved
@@ -207,6 +209,35 @@ def test_ways_out_of_a_costly_limit_of_one_group_are_named_and_lower_the_error()
     within_noise = replace(forced, apart_noise=(forced.error - forced.apart) / 1.9)
     assert "may read the group" not in str(within_noise)
     assert "may read the group" in str(replace(forced, apart_noise=(forced.error - forced.apart) / 2.2))
+
+
+@pytest.mark.parametrize("shift", [3.0, 0.0])
+def test_a_selection_names_thresholds_by_group_before_rows_certify(shift):
+    """Where a threshold for all sites is dear, the fit says by how much; where sites are alike, nothing."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    site = np.where(rng.random(n) < 0.1, "few", "many")
+    y = rng.integers(0, 2, n)
+    X = (1.5 * (2 * y - 1) - shift * (site == "few") + rng.normal(size=n))[:, None]
+    given = {"groups": {"site": site}, "limits": ["miss(1, by=site) <= 25%"]}
+    score = tb.Scores(0, 1, kind="logit")
+    blind = tb.tune(score, X[:3000], y[:3000], **{**given, "groups": {"site": site[:3000]}})
+    sentence = blind.summary_.saved_by_reading
+    assert sentence in str(blind.summary_)
+    assert sentence in str(blind)
+    if not shift:
+        assert not sentence
+        return
+    words = r"may read the group \(by_group='site'\) would err less by (\S+) to (\S+) points \(95 %\), on"
+    low, high = map(float, re.search(words, sentence).groups())
+    aware = tb.tune(score, X[:3000], y[:3000], **{**given, "groups": {"site": site[:3000]}}, by_group="site")
+    wrong = blind.predict(X[3000:]) != y[3000:]
+    wrong_aware = aware.predict(X[3000:], groups={"site": site[3000:]}) != y[3000:]
+    assert low < 100 * (wrong.mean() - wrong_aware.mean()) < high  # on rows that selected neither
+    assert not aware.summary_.saved_by_reading
+    assert not tb.tune(score, X[:3000], y[:3000], limits=["miss(1) <= 25%"]).summary_.saved_by_reading
+    with speaking_to_the_shell():
+        assert "--by-group site" in blind.reweight(limits=given["limits"]).summary_.saved_by_reading
 
 
 def test_thresholds_by_group_are_not_named_where_they_gain_nothing():

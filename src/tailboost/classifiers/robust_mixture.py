@@ -788,7 +788,11 @@ class RobustMixtureClassifier(
         name = self.candidates_[0]
         summary = self.selection_.rule.summary(self.classes_.tolist(), name)
         if self.certificate_ is None:
-            summary = replace(summary, costly_few=self.selection_.costly_few)
+            summary = replace(
+                summary,
+                costly_few=self.selection_.costly_few,
+                saved_by_reading=self.selection_.saved_by_reading,
+            )
         return replace(summary, groups=group_uses(self), certificate=self.certificate_)
 
     # -- scikit-learn --------------------------------------------------------------------------------

@@ -48,7 +48,6 @@ from tailboost.guarantees.chances import Chances
 from tailboost.guarantees.forced import (
     by_group_to_read,
     has_few_rows,
-    is_overall_error,
     limits_without,
     what_forces,
 )
@@ -119,7 +118,7 @@ from tailboost.rows.ledger import (
 )
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.one_answer import answer_names
-from tailboost.selection.problem import by_group_option
+from tailboost.selection.problem import by_group_option, is_overall_error
 from tailboost.selection.selected import how_to_draw, mostly_one_action
 
 __all__ = ["before_any_attempt", "calibrate_selected"]

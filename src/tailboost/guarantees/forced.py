@@ -22,7 +22,7 @@ from tailboost.rates.bounds import are_few_for
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.one_answer import answer_names, group_words, groups_of_one_answer
-from tailboost.selection.problem import by_group_option, group_to_read
+from tailboost.selection.problem import by_group_option, group_to_read, is_overall_error
 
 # A limit may raise the error if the confidence bound on its rate exceeds this part of it. Of others, the
 # error is at most .0034 ± .0024 lower without them, otherwise .0087 or more (benchmarks/ablations.py).
@@ -193,7 +193,8 @@ class Forced:
         if self.by_group is not None and self._saved_apart is not None:
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
             ways.append(
-                f"A rule that may read the group ({option}) would err less, by {self._saved_apart}."
+                f"A rule that may read the group ({option}) would err less, by "
+                f"{self._saved_apart}, and needs new rows."
             )
         return ways
 
@@ -595,11 +596,6 @@ def _is_less_wrong(wrong: Floats, other: Floats) -> bool:
 def _standard_error(differences: Floats) -> float:
     """Return the standard error of the mean of differences by row."""
     return float(differences.std() / np.sqrt(len(differences)))
-
-
-def is_overall_error(objective: Any) -> bool:
-    """Whether an objective within limits is the overall error."""
-    return objective.rate == ERRORS["mean"] and not objective.worst
 
 
 def _wrong_rows(answered: FreshRows) -> Floats | None:

@@ -61,6 +61,16 @@ def group_to_read(limit: Limit, titles: Sequence[Any]) -> str | bool | None:
     return str(column)
 
 
+def group_of_limits(limits: Sequence[Limit], titles: Sequence[Any]) -> str | bool | None:
+    """Return the value of ``by_group`` with which a rule reads the groups of all limits by group.
+
+    None without such limits, and for limits by several columns: thresholds for the groups of one column do
+    not serve the others. ``titles`` are the names of the columns of groups.
+    """
+    columns = {group_to_read(limit, titles) for limit in limits if limit.rate.needs_groups}
+    return columns.pop() if len(columns) == 1 else None
+
+
 def by_group_option(by_group: str | bool, *, reads_scores: bool) -> str:
     """Return the parameter ``by_group`` as written by users, in Python or in the shell.
 
@@ -69,6 +79,11 @@ def by_group_option(by_group: str | bool, *, reads_scores: bool) -> str:
     word = shell_word("COLUMN" if by_group is True else by_group)
     in_shell = f"--by-group {word}" if reads_scores else f"of fit: --set by_group={word}"
     return as_typed(f"by_group={by_group!r}", in_shell)
+
+
+def is_overall_error(objective: Any) -> bool:
+    """Whether an objective within limits is the overall error."""
+    return objective.rate == NAMED["error"] and not objective.worst
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.rate_words import lead_words
 from tailboost.core.spelling import limits_as_typed
+from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.bounds import are_few_for
 from tailboost.rows.subgroups import unit_name
@@ -31,7 +32,13 @@ from tailboost.selection.kinds import Kinds
 from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.probabilities import stratum_probabilities
-from tailboost.selection.problem import Problem, without_group
+from tailboost.selection.problem import (
+    Problem,
+    by_group_option,
+    group_of_limits,
+    is_overall_error,
+    without_group,
+)
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selected import Selected, SelectedRule
 
@@ -171,6 +178,45 @@ class Selection(Uncached):
             f"The limit on {unit_name(line.subgroup)}, with {line.rows_text}, costs the most: without "
             f"it the {self.problem.objective} would be lower by {saved}. To leave it out: "
             f"{limits_as_typed([other.text for other in others])}."
+        )
+
+    @cached_property
+    def saved_by_reading(self) -> str:
+        """A sentence on how much less a rule with thresholds by group errs; "" if not beyond noise (95 %).
+
+        Both rules are selected on these rows within the same limits. "" also without a limit by group with a
+        price, and for a rule that reads a group.
+        """
+        problem = self.problem
+        strata = self.engine.data.strata
+        by_group = group_of_limits(problem.limits, strata.columns)
+        if by_group is None or self.engine.probabilities.group_aware:
+            return ""
+        if self._scored_data is None or strata.has_unlabeled or problem.confidence is not None:
+            return ""
+        of_groups = {str(limit) for limit in problem.limits if limit.rate.needs_groups}
+        if not is_overall_error(problem.objective) or not any(
+            line.price > 0 for line in self.rule.table if line.limit in of_groups
+        ):
+            return ""
+        outputs = self.engine.outputs
+        column = 0 if by_group is True else [*strata.columns].index(by_group)
+        kinds = Kinds.from_outputs(
+            problem, outputs, None, strata.classes, self.engine.names, rule_column=column
+        )
+        own = cast("SelectedRule", self.rule).compared
+        reading = cast("SelectedRule", self.from_kinds(kinds, problem).rule).compared
+        saved = lead_words(
+            own.selection.value - reading.selection.value,
+            own.error_of_difference(reading),
+            in_percent=any(limit.in_percent for limit in problem.limits),
+        )
+        if saved is None or not reading.selection.keeps:
+            return ""
+        option = by_group_option(by_group, reads_scores=only_scores(outputs.models.fitted))
+        return (
+            f"A rule that may read the group ({option}) would err less by {saved}, on the rows "
+            "that selected both."
         )
 
     @property
