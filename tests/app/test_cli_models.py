@@ -1267,6 +1267,35 @@ def test_advice_to_read_the_group_works_as_printed(tmp_path):
     assert load_model(out)[-1].by_group == "site"
 
 
+def test_the_clusters_of_the_fit_are_those_of_new_rows_with_several_rows_of_one(tmp_path):
+    """A household is no person by its name, so no check of persons finds it; `fit` was told."""
+    rng = np.random.default_rng(0)
+    n = 1200
+    home = np.arange(n) // 3
+    sick = rng.random(n) < 0.4
+    table = pd.DataFrame({"x": sick + rng.normal(size=n), "home": home, "sick": np.where(sick, "yes", "no")})
+    table[:600].to_csv(tmp_path / "data.csv", index=False)
+    table[600:].to_csv(tmp_path / "fresh.csv", index=False)
+    table[600::3].to_csv(tmp_path / "one.csv", index=False)  # one row of each home
+    model = tmp_path / "a.model"
+    done(
+        "fit", tmp_path / "data.csv", "--target", "sick", "--cluster", "home", "--limit", "miss(yes) <= 40%",
+        "--set", "estimators=[('t', 'tree')]", "--model", model,
+    )  # fmt: skip
+
+    def certificate(file, *options):
+        result = call("certify", model, tmp_path / file, "--json", *options)
+        return json.loads(result.stdout), result.stderr
+
+    remembered, said = certificate("fresh.csv")
+    assert "one value of home stay together" in said
+    assert remembered == certificate("fresh.csv", "--cluster", "home")[0]
+    assert max(bound["n"] for bound in remembered["bounds"]) <= 200  # homes, not rows
+    alone, nothing = certificate("one.csv")
+    assert "home" not in nothing
+    assert max(bound["n"] for bound in alone["bounds"]) <= 200
+
+
 def test_a_rule_of_several_models_names_the_way_to_a_function(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))

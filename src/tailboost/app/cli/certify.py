@@ -178,7 +178,7 @@ def certify(
         doing(f"Certifying on {len(rows.table):,} rows"),
     ):
         stored.refuse_unknown_groups(rows)
-        stored.refuse_persons(rows)
+        rows = stored.with_clusters(rows)
         rows.tell_of_empty_groups()
         cost_table = CostTable.read(costs, labels, rows.y, data, csv)
         certificate = certify_model(
@@ -435,7 +435,7 @@ class _Request:
                 stored.read_labelled(self.data, self.csv, self.target, reading),
                 group_columns=group_columns,
             )
-            stored.refuse_persons(rows)
+            rows = stored.with_clusters(rows)
             rows.tell_of_empty_groups()
             arguments |= {"X": rows.features, "y": rows.y, "groups": rows.groups}
             arguments["clusters"] = rows.clusters
@@ -745,7 +745,7 @@ def card(
     reading = Reading("measure", columns, cluster)
     with stored_model.labelled_rows(data, csv, target, reading) as rows:
         stored_model.refuse_unknown_groups(rows)
-        stored_model.refuse_persons(rows)
+        rows = stored_model.with_clusters(rows)
         digests = {"model": shared.digest_of(model), "further rows": shared.digest_of(data)}
         notes = {"target": stored_model.target, **stored_model.notes}
         if stored_model.encoder is not None:

@@ -119,7 +119,7 @@ def fit(
         unlabeled_rows = _read_unlabeled(unlabeled, csv, list(table.data), columns)
     pipeline = _fitted(classifier, registered_method, table, arguments, unlabeled_rows)
 
-    notes = _notes(registered_method, table, data, columns, weight, unlabeled)
+    notes = _notes(registered_method, table, data, columns, cluster, weight, unlabeled)
     with shared.bad_input("--model: "):
         save_model(pipeline, out, notes=notes | {"csv": csv.noted})
     shared.say(f"Model: {out}")
@@ -162,6 +162,7 @@ def _notes(
     table: Table,
     data: Path,
     group: Sequence[str],
+    cluster: str | None,
     weight: str | None,
     unlabeled: Path | None,
 ) -> dict[str, Any]:
@@ -175,6 +176,7 @@ def _notes(
         "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
         "target": table.target_name,
         "group": group,
+        "cluster": cluster,
         "weight": weight,
     }
     if unlabeled is not None:

@@ -362,10 +362,21 @@ class StoredModel:
                 features = self.model[:-1].transform(features)
         return NewRows(table, features, data, reading.columns, reading.cluster)
 
-    def refuse_persons(self, rows: NewRows) -> None:
-        """Raise ValueError if persons have several rows, and --cluster does not keep them together."""
-        if rows.cluster_column is None:
-            refuse_persons(rows.table, self._other_roles(rows), features=self._features)
+    def with_clusters(self, rows: NewRows) -> NewRows:
+        """Return the rows with their clusters: of --cluster, otherwise of the fit if one has several rows.
+
+        Raise ValueError without both if persons have several rows.
+        """
+        if rows.cluster_column is not None:
+            return rows
+        name = self.notes.get("cluster")
+        if name in rows.table and not rows.table[name].is_unique:
+            say_aside(
+                f"Rows with one value of {name} stay together, as in the fit (--cluster)."
+            )
+            return replace(rows, cluster_column=name)
+        refuse_persons(rows.table, self._other_roles(rows), features=self._features)
+        return rows
 
     def warn_of_persons(self, rows: NewRows) -> None:
         """Warn of persons with several rows, which --cluster does not keep together."""

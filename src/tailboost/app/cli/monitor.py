@@ -132,7 +132,7 @@ def monitor(
             rows = stored.read_rows(data, csv, reading)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
-                stored.refuse_persons(rows)
+                rows = stored.with_clusters(rows)
                 if model_monitor is None:
                     model_monitor = new_bounds.monitor(stored.classifier, rows, confidence)
                 X = rows.features
