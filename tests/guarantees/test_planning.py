@@ -152,6 +152,9 @@ def test_misses_and_a_precision_of_groups_are_tested_at_the_whole_level():
     assert "a rule with these rates passes with a probability of at least 0.8" in str(needed)
     assert "plan 1.5 times as many rows" in str(needed)
     assert "times as many rows" not in str(tb.rows_needed(limits[0], dict.fromkeys("ab", 0.2)))
+    by_ranks = tb.rows_needed(["miss(1) <= .3", "false_alarm(1) <= .3"], [0.2, 0.2])
+    assert {alone.procedure for alone in by_ranks.limits} == {"ranks"}
+    assert "times as many rows" not in str(by_ranks)
 
 
 def test_three_classes_and_deferral_are_tested():
