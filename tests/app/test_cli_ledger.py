@@ -129,13 +129,13 @@ def test_certify_of_a_calibrated_rule_tests_its_limits_on_fresh_rows(folder, rul
 def test_an_edited_rule_file_has_no_certificate(folder, rule, tmp_path):
     out, edited, certificate = (tmp_path / name for name in ("out.json", "edited.json", "certificate.json"))
     assert call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3")).exit_code == 0
-    assert "the calibration rows" in call("card", out, folder / "fresh.csv").stdout
+    assert "(unspent.csv)" in call("card", out, folder / "fresh.csv").stdout
     certificate.write_text(call("certify", out, folder / "fresh.csv", "--json").stdout)
     document = json.loads(out.read_text())
     document["rule"]["bands"][0][1][0] += 0.1
     edited.write_text(json.dumps(document))
     card = call("card", edited, folder / "fresh.csv")
-    assert "the calibration rows" not in card.stdout
+    assert "unspent.csv" not in card.stdout
     assert "edited.json: its certificate is about another rule, and is left out" in card.stderr
     table(500, 9).to_csv(tmp_path / "later.csv", index=False)
     given = tmp_path / "later.csv", "--certificate", certificate

@@ -267,11 +267,12 @@ def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
     call("monitor", rule, files["late"], "--state", state)
     call("card", rule, files["new"], "--monitor", state, "--out", out, "--out", tmp_path / "card.md")
     text, page = (tmp_path / "card.md").read_text(), out.read_text()
-    assert "from 500 fresh rows (the calibration rows)" in text
+    assert "from 500 fresh rows (cal.csv)" in text
     assert "Further rows (new.csv) do not contradict the certificate." in text
     assert "not certified" not in text
     digest = hashlib.sha256(files["new"].read_bytes()).hexdigest()
     assert f"further rows {digest[:16]}" in text
+    assert f"cal.csv {hashlib.sha256(files['cal'].read_bytes()).hexdigest()[:16]} · further rows" in text
     order = [
         "Stated limits",
         "Price of the limits",
@@ -282,7 +283,7 @@ def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
     ]
     places = [text.index(f"## {title}") for title in order]
     assert places == sorted(places)
-    assert "certified at attempt 1" in text
+    assert f"certified {datetime.now(UTC):%Y-%m-%d} at attempt 1" in text
     assert "## Attempts" not in text
     assert "300 rows of 1 batch" in text
     assert page.count("<svg") == 2  # of the limits, wide and narrow
@@ -291,6 +292,28 @@ def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
     )
     assert missing.exit_code == 2
     assert "there is no file 'no.json'" in missing.output
+
+
+def test_the_card_of_a_rule_file_names_the_certifying_file_with_its_digest(tmp_path):
+    rng = np.random.default_rng(0)
+    files = [tmp_path / name for name in ("select.csv", "certify.csv", "later.csv")]
+    for file in files:
+        p = rng.random(1500).round(4)
+        pd.DataFrame({"p": p, "y": np.where(rng.random(1500) < p, "yes", "no")}).to_csv(file, index=False)
+    rules = [tmp_path / name for name in ("rule.json", "certified.json")]
+    options = ("--target", "y", "--score", "p", "--positive", "yes", "--limit", "miss(yes) <= 40%")
+    for command in (
+        ("tune", files[0], *options, "--out", rules[0]),
+        ("calibrate", rules[0], files[1], "--out", rules[1]),
+        ("card", rules[1], files[2], "--out", tmp_path / "card.md"),
+    ):
+        done = testing.CliRunner().invoke(cli.app, [str(each) for each in command])
+        assert done.exit_code == 0, done.output
+    text = (tmp_path / "card.md").read_text()
+    assert "fresh rows (certify.csv)" in text
+    assert f"certify.csv {hashlib.sha256(files[1].read_bytes()).hexdigest()[:16]} ·" in text
+    assert "estimated on certify.csv" in text
+    assert "| limit | result | on certify.csv |" in text
 
 
 def test_the_head_has_date_attempt_versions_and_digest():

@@ -52,7 +52,7 @@ UNCOMPARED = (
 LIMITS = "Stated limits"
 ERRORS = "Errors on new rows"
 ERRORS_OF_CELLS = "Errors on new rows by label and group"
-CALIBRATION_ROWS = "the calibration rows"
+CALIBRATION_ROWS = "the calibration rows"  # unless notes name their file
 
 
 @dataclass(frozen=True)
@@ -165,11 +165,19 @@ class ModelCard:
             )
         row_arguments = {"groups": groups, "clusters": clusters, "equal_rows": equal_rows}
         measured = _Measured.on(
-            model, X, y, rows_are, max_error, confidence, row_arguments, training_rows
+            model,
+            X,
+            y,
+            rows_are,
+            str(notes.get("calibrated") or CALIBRATION_ROWS),
+            max_error,
+            confidence,
+            row_arguments,
+            training_rows,
         )
         all_sections = [
             _stated_limits(measured, judged(final).stated_limits),
-            _price(measured.calibrated),
+            _price(measured),
             *_errors(measured),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
@@ -184,7 +192,7 @@ class ModelCard:
         ]
         if versions is None:
             versions = installed_versions()
-        origin = _origin(judged(final), versions, digests or {})
+        origin = _origin(judged(final), notes, versions, digests or {})
         limits = tuple(_limits_of(measured.limits_certificate))
         return cls(title, _summary(measured, monitor), origin, sections, limits)
 
@@ -245,6 +253,7 @@ class _Measured:
     """The certificates of a card, and the reasons why some are absent."""
 
     rows_name: str  # name of the rows of the card
+    calibration_rows: str  # name of the rows of a calibrated rule's certificate
     calibrated: Certificate | None  # of a calibrated rule, from its calibration rows
     errors_certificate: Certificate | None = None  # from these rows, also without limits
     leakage: str = ""  # message: why the rows certify nothing
@@ -259,6 +268,7 @@ class _Measured:
         X: Table,
         y: Column,
         rows_name: str,
+        calibration_rows: str,
         max_error: Stated,
         confidence: float,
         row_arguments: dict[str, Any],
@@ -267,7 +277,7 @@ class _Measured:
         """Certify a model on fresh rows; a calibrated rule keeps its certificate, which is tested."""
         final = last_step(model)
         calibrated = judged(final).certificate
-        measured = cls(rows_name, calibrated)
+        measured = cls(rows_name, calibration_rows, calibrated)
         options = {"confidence": confidence, "training_rows": training_rows, **row_arguments}
         try:
             errors_certificate = certify(model, X, y, max_error=max_error, rates=(), **options)
@@ -385,7 +395,9 @@ def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
 
 def _certifying_rows(measured: _Measured, certificate: Certificate) -> str:
     """Return the name of the rows of a certificate."""
-    return CALIBRATION_ROWS if certificate is measured.calibrated else measured.rows_name
+    if certificate is measured.calibrated:
+        return measured.calibration_rows
+    return measured.rows_name
 
 
 def _stated_limits(measured: _Measured, limits: Sequence[Limit]) -> Section:
@@ -465,8 +477,10 @@ def _further_rate(tested: RecheckedBound) -> str:
     return f"{rate}: {tested.side}, no contradiction"
 
 
-def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
-    """Return the date of the card, the attempt, the versions, and the digests of model, rule and rows.
+def _origin(
+    view: Any, notes: Mapping[str, Any], versions: Mapping[str, str], digests: Mapping[str, str]
+) -> str:
+    """Return the dates of card and certificate, the attempt, versions, and digests of model, rule and rows.
 
     ``view`` is the classifier as `judged` reads it.
     """
@@ -474,8 +488,9 @@ def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) 
     if view.certificate is not None and view.has_records:
         n_recorded = len(view.records.ledger.attempts)
         attempt = len(view.certificate.attempts) or n_recorded
+        on_date = f" {notes['reweighted'][:10]}" if "reweighted" in notes else ""
         if attempt:
-            parts.append(f"certified at attempt {attempt}")
+            parts.append(f"certified{on_date} at attempt {attempt}")
         if n_recorded > attempt:
             parts.append(f"{n_recorded} attempts recorded")
     if versions:
@@ -653,16 +668,17 @@ def _filled(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str
     return filled_columns(heads, [list(row.values()) for row in rows])
 
 
-def _price(certificate: Certificate | None) -> Section:
+def _price(measured: _Measured) -> Section:
     """Return the price of the limits of `calibrate`; an empty section without a price."""
     title = "Price of the limits"
+    certificate = measured.calibrated
     if certificate is None:
         return Section(title)
     notes = list(certificate.price_words)
     if certificate.forced_by is not None:
         notes.append(str(certificate.forced_by))
     # "These rows" would be the further rows of the card.
-    notes = [note.replace("these rows", CALIBRATION_ROWS) for note in notes]
+    notes = [note.replace("these rows", measured.calibration_rows) for note in notes]
     return Section(title, notes, *certificate.other_prices)
 
 

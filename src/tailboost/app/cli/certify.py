@@ -538,8 +538,13 @@ def _calibrate_model(
             certified_rule = certified_on_rest(selected, certifying, targets, **test_arguments)
             stored = stored.selected_on(request.data)
     fresh_files = (request.data, request.unlabeled)
-    fresh_names = [path.name for path in fresh_files if path is not None]
-    stored.save(certified_rule, request.out, calibrated=" and ".join(fresh_names))
+    given_files = [path for path in fresh_files if path is not None]
+    stored.save(
+        certified_rule,
+        request.out,
+        calibrated=" and ".join(path.name for path in given_files),
+        calibration_digests={path.name: shared.digest_of(path) for path in given_files},
+    )
     tell_certificate(certified_rule.certificate_, request.details)
     shared.say(f"Attempts recorded in {stored.path} and {request.out}: {len(ledger.attempts)}.")
     certified_kind = "limits" if tested_limits else "targets"
@@ -658,7 +663,14 @@ def _calibrate_scores(
     certified_rule.records_ = replace(
         certified_rule.records_, ledger=Ledger(certificate.attempts)
     )
-    shared.write_out(out, selection.document(certified_rule, calibrated=data.name))
+    shared.write_out(
+        out,
+        selection.document(
+            certified_rule,
+            calibrated=data.name,
+            calibration_digests={data.name: shared.digest_of(data)},
+        ),
+    )
     tell_certificate(certificate, request.details)
     shared.say(f"Attempt recorded in {ledger.path}: other limits need other rows.")
     shared.say(f"Rule: {out}")
@@ -746,7 +758,10 @@ def card(
     with stored_model.labelled_rows(data, csv, target, reading) as rows:
         stored_model.refuse_unknown_groups(rows)
         rows = stored_model.with_clusters(rows)
-        digests = {"model": shared.digest_of(model), "further rows": shared.digest_of(data)}
+        digests = {"model": shared.digest_of(model)}
+        if judged(last_step(classifier)).certificate is not None:
+            digests |= stored_model.notes.get("calibration_digests", {})
+        digests["further rows"] = shared.digest_of(data)
         notes = {"target": stored_model.target, **stored_model.notes}
         if stored_model.encoder is not None:
             notes["features"] = stored_model.encoder.feature_names_in_.tolist()

@@ -52,6 +52,8 @@ MOST_LABELS = 100
 MOST_LABELS_OF_ONE_SCORE = 10
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
+# Notes of a calibrated rule file: the names of the certifying files, and their digests.
+CALIBRATION_NOTES = ("calibrated", "calibration_digests")
 
 
 def read_model(path: Path) -> StoredModel:
@@ -522,7 +524,8 @@ class StoredRule(StoredDocument):
         return cls(
             path,
             classifier,
-            selection.notes,
+            selection.notes
+            | {name: content[name] for name in CALIBRATION_NOTES if name in content},
             {"rule file of format": str(RULE_FILE_FORMAT)},
             selection=selection,
         )
