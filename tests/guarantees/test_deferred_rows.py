@@ -171,18 +171,19 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     told = [
         "Deferred rows count as neither missed nor wrong: a human decides them. "
         f"Error of answered rows {error:.1f} %.",
-        f"{100 * share['South']:.0f} % of South are deferred here, {100 * deferred.mean():.0f} % of "
+        f"{100 * share['South']:.0f} % of South are deferred here, {100 * deferred.mean():.1f} % of "
         "all: 'deferred(by=site) <= …' limits it.",
     ]
     assert list(certificate.remarks) == told
     text = str(certificate)
     assert told[1] in text
     assert "Deferred rows count" not in text  # the price says so
+    assert re.search(rf"^share deferred ≤ 30 % .* {100 * deferred.mean():.1f} %$", text, flags=re.M)
     assert len(text.split()) <= 130
     assert re.search(rf"^  South +[\d,]+ +[\d.]+ % +{100 * share['South']:.0f} %$", text, flags=re.M)
     own = 100 * ((X["s"] > 0.5) != (y == "ill"))[here].mean()
     headline = (
-        f"Overall error {100 * (wrong & ~deferred).mean():.1f} % with {100 * deferred.mean():.0f} % deferred "
+        f"Overall error {100 * (wrong & ~deferred).mean():.1f} % with {100 * deferred.mean():.1f} % deferred "
         f"and counted as right; {error:.1f} % of answered rows (the score at 0.5: {own:.1f} % of all rows)"
     )
     assert headline in text
@@ -263,7 +264,9 @@ def test_a_fit_says_what_deferral_hides(sites):
     assert lines["South"].deferred == pytest.approx(south)
     text = str(rule.summary_)
     assert f"Error of answered rows {100 * wrong[~deferred].mean():.1f} %." in text
-    assert f"{100 * south:.0f} % of South are deferred here, {100 * deferred.mean():.0f} % of all" in text
+    told = re.search(rf"{100 * south:.0f} % of South are deferred here, (\S+) % of all", text)
+    assert float(told[1]) == pytest.approx(100 * deferred.mean(), abs=0.01)
+    assert re.search(rf"^share deferred +all +{told[1]} %", text, flags=re.M)
     assert re.search(rf"^miss rate of 'ill' by site  South .* {100 * south:.0f} %", text, flags=re.M)
     plain = tb.tune(tb.Scores("s", "ill"), X, y, groups=groups, limits=limits[:1])
     assert plain.rates_.deferral == ()

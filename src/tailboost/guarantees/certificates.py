@@ -50,6 +50,7 @@ from tailboost.guarantees.rate_bounds import (
     RateFamily,
     rate_bounds,
     rule_remarks,
+    share_deferred_text,
     shared_bounds,
     with_deferral,
 )
@@ -87,7 +88,7 @@ from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
 from tailboost.rows.other_groups import refuse_missing_groups
-from tailboost.rows.subgroups import DEFERRAL_COUNTED, unit_name, with_cure
+from tailboost.rows.subgroups import DEFERRAL_COUNTED, unit_name, whole_percents, with_cure
 from tailboost.selection.one_answer import group_words
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
@@ -150,12 +151,16 @@ class Price:
         return [self.name, f"{self.n:,}", given, certified]
 
     def words(
-        self, n_rows: int, in_percent: bool, of_deferral: tuple[Price, Price] | None = None
+        self,
+        n_rows: int,
+        in_percent: bool,
+        of_deferral: tuple[Price, Price] | None = None,
+        share: str | None = None,
     ) -> str:
         """Return both values in a sentence; ``n_rows`` is the number of all fresh rows.
 
         ``of_deferral`` has the prices of the error of the answered rows and of the share deferred, if rows
-        are deferred.
+        are deferred, and ``share`` is this share as the table has it.
         """
         name, n_counted, given, certified = self.cells(in_percent)
         of_reference = ""
@@ -165,7 +170,7 @@ class Price:
                 estimate_words(value, answered.n, in_percent=in_percent)
                 for value in (answered.given, answered.certified)
             )
-            share = f"{100 * deferral.certified:.0f} %"
+            share = share or whole_percents(deferral.certified)
             if deferral.n != self.n:  # rows without labels are deferred too
                 share = f"{share} of {deferral.n:,}"
             certified += (
@@ -695,7 +700,8 @@ class Certificate:
         lines = []
         for price in self.price:
             if price.name == OVERALL_PRICE:
-                lines.append(price.words(self.n_rows, self.in_percent, of_deferral))
+                share = share_deferred_text(self.bounds)
+                lines.append(price.words(self.n_rows, self.in_percent, of_deferral, share))
             elif price.is_objective:
                 lines.append(price.words(self.n_rows, self.in_percent))
         return lines

@@ -47,6 +47,7 @@ from tailboost.rows.subgroups import (
     deferral_lines,
     estimates_words,
     unit_name,
+    whole_percents,
 )
 from tailboost.selection.rate_table import number_or_none
 
@@ -322,7 +323,7 @@ class CertifiedBound:
     @property
     def deferred_text(self) -> str:
         """The share of deferred rows in percent; empty if unknown."""
-        return "" if self.deferred is None else f"{100 * self.deferred:.0f} %"
+        return "" if self.deferred is None else whole_percents(self.deferred)
 
     @property
     def bound_text(self) -> str:
@@ -931,6 +932,16 @@ def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[Ce
     return with_shares
 
 
+def share_deferred_text(bounds: Sequence[CertifiedBound]) -> str | None:
+    """Return the share of deferred rows in percent, as the table of bounds has it; None without one."""
+    of_all = (
+        replace(bound, in_percent=True).estimate_text
+        for bound in bounds
+        if bound.is_counted and bound.counted == deferred()
+    )
+    return next(of_all, None)
+
+
 def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str]:
     """Return remarks on the error of the answered rows and the deferral of groups, if rows are deferred."""
     if not fresh.n_deferred:
@@ -946,7 +957,7 @@ def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list
         if is_named_column(by) and by not in with_limit
     }
     overall = deferred_shares(fresh, None)[None]
-    lines = deferral_lines(error, overall, shares_by_column)
+    lines = deferral_lines(error, overall, shares_by_column, share_deferred_text(bounds))
     return lines + better_answer(bounds, fresh)
 
 

@@ -76,7 +76,10 @@ def deferral_words(n_deferred: int, n: int) -> str:
 
 
 def deferral_lines(
-    answered_error: str, overall: float, by_column: Mapping[Any, Mapping[Any, float]]
+    answered_error: str,
+    overall: float,
+    by_column: Mapping[Any, Mapping[Any, float]],
+    overall_text: str | None = None,
 ) -> list[str]:
     """Return sentences on deferral: the error of the answered rows, and each group with many deferred rows.
 
@@ -88,7 +91,11 @@ def deferral_lines(
         The fraction of deferred rows among all rows.
     by_column : mapping of dict
         For each column of groups, the fraction of deferred rows of each group.
+    overall_text : str, optional
+        ``overall`` in percent as a table prints it; by default in whole ones.
     """
+    if overall_text is None:
+        overall_text = whole_percents(overall)
     lines = [f"{DEFERRAL_COUNTED} Error of answered rows {answered_error}."]
     for column, share_of_group in by_column.items():
         shares = [(share, unit_name(group)) for group, share in share_of_group.items()]
@@ -97,10 +104,15 @@ def deferral_lines(
             limit = f"deferred(by={name_in_limit(column)}) <= …"
             quote = '"' if "'" in limit else "'"
             lines.append(
-                f"{100 * largest_share:.0f} % of {group_name} are deferred here, "
-                f"{100 * overall:.0f} % of all: {quote}{limit}{quote} limits it."
+                f"{whole_percents(largest_share)} of {group_name} are deferred here, "
+                f"{overall_text} of all: {quote}{limit}{quote} limits it."
             )
     return lines
+
+
+def whole_percents(share: float) -> str:
+    """Return a share in percent, rounded."""
+    return f"{100 * share:.0f} %"
 
 
 def answers_or_review(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:

@@ -705,7 +705,14 @@ def with_deferral(
     words = estimate_words(error, float(strata.size.sum()), in_percent=in_percent)
     limited = {rate.by for rate in rates if rate.counts_deferral}
     by_column = {by: shares[by] for by in shares if is_named_column(by) and by not in limited}
-    return lines_with_shares, tuple(deferral_lines(words, overall, by_column))
+    of_all = (
+        replace(line, in_percent=True).estimate_text
+        for line in lines
+        if line.rate == str(deferred())
+    )
+    return lines_with_shares, tuple(
+        deferral_lines(words, overall, by_column, next(of_all, None))
+    )
 
 
 def rate_lines(
