@@ -99,7 +99,7 @@ class TestCalibrate:
         command = ["calibrate", rules, folder / "fresh.csv", "--selection", folder / "select.csv"]
         result = call(*command, "--limit", "precision(1, by=label) >= .97", "--model", tmp_path / "out.json")
         assert result.exit_code == 1
-        assert "no model is written" in result.stderr
+        assert "no rule is written" in result.stderr
         assert not (tmp_path / "out.json").exists()
         assert len(read(rules).ledger_.attempts) == 1
 

@@ -1376,7 +1376,7 @@ def test_calibrate_names_a_limit_that_is_missed(files, rule):
     given = ["calibrate", rule, files / "few.csv", "--model", files / "unsafe.json"]
     result = call(*given, "--selection", files / "scores.csv", "--limit", "miss(toxic) <= .05")
     assert result.exit_code == 1, result.output
-    assert "no model is written" in result.stderr
+    assert "no rule is written" in result.stderr
     assert not (files / "unsafe.json").exists()
 
 

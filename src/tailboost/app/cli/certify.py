@@ -506,7 +506,7 @@ def _calibrate_model(
     with (
         shared.warnings_as_lines(),
         shared.bad_input(f"{request.data or request.unlabeled}: "),
-        _reporting_failure(stored.path, ledger, is_of_table=False),
+        _reporting_failure(request.out, stored.path, ledger),
         doing("Selecting and certifying a rule"),
     ):
         fresh_rows = request.rows(stored, columns, with_groups=with_groups)
@@ -572,18 +572,25 @@ def _to_certify(
     return stated_in_fit.max_error, list(stated_in_fit.limits)
 
 
+def _kind_of_file(out: Path) -> str:
+    """Return what a written file holds."""
+    return "rule" if shared.is_rule_file(out) else "model"
+
+
 @contextmanager
-def _reporting_failure(recorded_in: Path, ledger: Any, *, is_of_table: bool) -> Iterator[None]:
+def _reporting_failure(
+    out: Path, recorded_in: Path, ledger: Any, *, is_of_table: bool = False
+) -> Iterator[None]:
     """End the command with exit code 1 if the calibration inside certifies nothing.
 
-    A line for each target and the attempts so far are printed. ``recorded_in`` is the file with the attempts,
-    of a table of scores if ``is_of_table``.
+    A line for each target and the attempts so far are printed. ``out`` is the file that is not written,
+    ``recorded_in`` the file with the attempts, of a table of scores if ``is_of_table``.
     """
     try:
         yield
     except NotCertifiedError as error:
         first_line, *lines = error.reason.split("\n")
-        code = shared.fail(f"no model is written: {first_line}", 1)
+        code = shared.fail(f"no {_kind_of_file(out)} is written: {first_line}", 1)
         for line in lines:
             shared.tell_aside(line)
         if error.attempts and is_of_table:
@@ -650,7 +657,7 @@ def _calibrate_scores(
                 )
             classifier.records_ = replace(classifier.records_, ledger=ledger)
             with (
-                _reporting_failure(ledger.path, ledger, is_of_table=True),
+                _reporting_failure(out, ledger.path, ledger, is_of_table=True),
                 doing("Certifying it"),
             ):
                 certified_rule = certified_on_rest(
@@ -695,7 +702,7 @@ def _calibrate_labels(request: _Request, label_file: LabelFile, selection: Path 
     with (
         shared.warnings_as_lines(),
         shared.bad_input(f"{fresh_file}: "),
-        _reporting_failure(label_file.path, ledger, is_of_table=False),
+        _reporting_failure(out, label_file.path, ledger),
     ):
         settings, rules = label_file.selected_again(selection, request.csv)
         rows = label_file.fresh_rows(request.data, request.csv, request.cluster)
