@@ -353,3 +353,19 @@ def test_the_first_limit_is_traded_also_one_on_recall(by):
     assert min(found[unit].mean() for unit in units) >= 0.9
     passed = tb.tune(tb.Scores(0, 1), p[:, None], y, limits=[rates.precision(1) >= 0.7, limits[1]]).tradeoff()
     assert passed.limited.rate == rates.deferred()
+
+
+@pytest.mark.parametrize(("limit", "bound"), [("miss(1) <= 12.3%", 0.123), ("recall(1) >= 90%", 0.1)])
+def test_the_printed_curve_shows_the_point_within_the_limit_of_the_rule(limit, bound):
+    """Of many points some are shown; the one that a user asked for is never left out."""
+    p = np.linspace(0, 1, 3000)
+    y = (np.random.default_rng(0).random(3000) < p).astype(int)
+    curve = tb.RobustMixtureClassifier.from_probabilities({"ours": p}, y, limits=[limit]).tradeoff()
+    *_, (limited, value) = sorted((point.limited, point.value) for point in curve if point.limited <= bound)
+    table, _, words = str(curve).rpartition("\n")
+    (marked,) = [line for line in table.splitlines() if "your limit" in line]
+    assert marked.split() == [f"{limited:.4f}", f"{value:.4f}", *f"within your limit {bound}".split()]
+    n_shown = len(table.splitlines()) - 1
+    assert n_shown < len(curve)
+    assert words.endswith(f" {n_shown} of {len(curve)} points are shown.")
+    assert "your limit" not in str(curve.at(0.3).reweight(limits=[], objective="error").tradeoff())

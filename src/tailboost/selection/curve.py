@@ -414,33 +414,47 @@ class Curve:
         return display("TradeOffDisplay").of(self).plot(ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return the headings and cells of the table of points; many points are thinned evenly."""
+        """Return the headings and cells of the table of points; many points are thinned evenly.
+
+        The point that serves the limit of the classifier itself is never left out, and has a mark.
+        """
         n_shown = min(len(self), POINTS_SHOWN)
-        shown = np.unique(np.linspace(0, len(self) - 1, n_shown).round().astype(int))
+        shown = np.linspace(0, len(self) - 1, n_shown).round().astype(int).tolist()
         heads = [str(self.limited), str(self.objective)]
         columns = [*self.values]
         deferred = self.deferred
         if deferred is not None:
             heads.append(str(deferred_rate()))
             columns.append(deferred)
-        table = np.column_stack(columns)[shown].tolist()
-        return heads, [[f"{value:.4f}" for value in row] for row in table]
+        marks = dict[int, str]()
+        if self.bound is not None and (own := self._within_level(self.bound)) is not None:
+            marks[self.points.index(own)] = f"within your limit {self.bound:.4g}"
+            heads.append("")
+        rows = []
+        for place in sorted({*shown, *marks}):
+            cells = [f"{column[place]:.4f}" for column in columns]
+            if marks:
+                cells.append(marks.get(place, ""))
+            rows.append(cells)
+        return heads, rows
 
-    def _words(self) -> str:
+    def _words(self, n_shown: int) -> str:
         """Return the sentences below the table: the rows of the rates, the certificate, and hidden points."""
         words = f"{self.on_rows}; fresh rows differ, see predicted(X, y)."
         words = words[:1].upper() + words[1:]
         if judged(self._source).certificate is not None:
             words += " The certificate is about the selected rule alone."
-        if len(self) > POINTS_SHOWN:
-            words += f" {POINTS_SHOWN} of {len(self)} points are shown."
+        if n_shown < len(self):
+            words += f" {n_shown} of {len(self)} points are shown."
         return words
 
     def __str__(self) -> str:
-        return f"{text_table(*self._cells(), left=())}\n{self._words()}"
+        heads, rows = self._cells()
+        return f"{text_table(heads, rows, left=())}\n{self._words(len(rows))}"
 
     def _repr_html_(self) -> str:
-        return html_table(*self._cells(), self._words())
+        heads, rows = self._cells()
+        return html_table(heads, rows, self._words(len(rows)))
 
 
 def _measured(objective: Any, y: Column, answers: Column, **rows: Any) -> float:
