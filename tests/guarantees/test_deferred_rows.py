@@ -223,11 +223,14 @@ def test_one_answer_that_errs_less_on_the_answered_rows_is_named():
     for n_wrong, is_named in ((24, True), (16, False), (8, False)):
         answers = np.where(np.arange(200) < n_wrong, 1 - y, y)
         told = tb.certify(answers, None, y, rates=["miss(1)"], deferred=deferred)
-        sentence = "The answer 0 to all answered rows errs less on these rows: 0.10."
+        sentence = "Error of answered rows here: the answer 0 to all 0.10, the rule 0.15."
         assert (sentence in told.remarks) == is_named
         assert (sentence in str(told)) == is_named
     answers = np.where(np.arange(200) < 24, 1 - y, y)
-    for limits, ending in ((["miss(1) <= .9"], ", but breaks a limit."), (["miss(0) <= .9"], ".")):
+    for limits, ending in (
+        (["miss(1) <= .9"], "; but that answer breaks a limit."),
+        (["miss(0) <= .9"], "."),
+    ):
         (remark,) = tb.certify(answers, None, y, limits=limits, deferred=deferred).remarks[1:]
         assert remark == f"{sentence[:-1]}{ending}"
 
@@ -237,7 +240,7 @@ def test_a_refusal_names_one_answer_that_errs_less_on_the_answered_rows():
     y = (rng.random(200) < 0.3).astype(int)
     X = pd.DataFrame({"s": rng.normal(size=200) + 0.5 * y})
     limits = ["miss(1) <= 50%", "deferred() <= 20%", "false_alarm(1) <= 55%"]
-    sentence = "0 to all answered rows errs less on these rows: 27 %, but breaks a limit."  # misses all of 1
+    sentence = "the answer 0 to all 27 %, the rule 36 %; but that answer breaks a limit."  # misses all of 1
     with pytest.raises(tb.NotCertifiedError, match=sentence):
         tb.calibrate(tb.Scores("s", 1, kind="number"), X, y, limits=limits)
 

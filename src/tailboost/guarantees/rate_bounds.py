@@ -978,7 +978,12 @@ def better_answer(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[st
     number = int(rows_of_label.argmax())
     n = len(answered.rows)
     in_percent = any(bound.in_percent for bound in bounds)
-    error = estimate_words(n_other_labels / n, n, in_percent=in_percent)
+    error, own = (
+        estimate_words(wrong / n, n, in_percent=in_percent)
+        for wrong in (n_other_labels, answered.values.sum())
+    )
+    if error == own:
+        return []
 
     actions = fresh.answered.actions
     constant = fresh.with_actions(np.where(actions == strata.n_classes, actions, number))
@@ -988,9 +993,9 @@ def better_answer(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[st
             continue
         rates = {sample.name: sample.mean for sample in constant.samples(bound.counted)}
         if not replace(bound, estimate=rates.get(bound.subgroup)).is_within:
-            breaks = ", but breaks a limit"
-    answer = f"The answer {strata.classes[number]!r} to all answered rows"
-    return [f"{answer} errs less on these rows: {error}{breaks}."]
+            breaks = "; but that answer breaks a limit"
+    answer = f"the answer {strata.classes[number]!r} to all"
+    return [f"Error of answered rows here: {answer} {error}, the rule {own}{breaks}."]
 
 
 def deferred_shares(fresh: FreshRows, by: Any) -> dict[Any, float]:
