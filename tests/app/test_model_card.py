@@ -183,7 +183,7 @@ def test_rates_of_the_fit_are_measured():
     assert any("500 clusters has one vote" in line for line in persons.lines)
     known = tb.certify(mix, X[600:], LABELS[600:]).bounds
     section = card.sections[0]
-    assert section.heads == ["limit", "result", "on the given rows", "bound"]
+    assert section.heads == ["limit", "result", "on the test rows", "bound"]
     (title, *empty), *rows = section.rows
     assert (title, set(empty)) == ("error by class ≤ 0.6", {""})
     for row, b in zip(rows, known, strict=True):

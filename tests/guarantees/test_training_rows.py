@@ -58,11 +58,15 @@ def test_a_card_says_that_training_rows_are_unknown():
     certified = tb.calibrate(MODEL, X[SELECT], y[SELECT], limits=["miss(1) <= 50%"])
     unknown = tb.ModelCard.of(certified, X[FRESH], y[FRESH])
     told = tb.ModelCard.of(certified, X[FRESH], y[FRESH], training_rows=X[TRAIN])
-    assert "(the given rows, not compared with the training rows) do not contradict" in unknown.summary
-    assert "(the given rows) do not contradict" in told.summary
-    sentence = "Whether the models were trained on the given rows; on training rows errors are too small."
+    assert "(the test rows, not compared with the training rows) do not contradict" in unknown.summary
+    assert "(the test rows) do not contradict" in told.summary
+    sentence = "Whether the models were trained on the test rows; on training rows errors are too small."
     assert sentence in unknown.to_markdown()
     assert sentence not in told.to_markdown()
+    sentence = "The training data were not recorded."
+    assert sentence in unknown.to_markdown()
+    assert sentence not in told.to_markdown()
+    assert "* The training rows were given, and compared with the rows of this card." in told.to_markdown()
     with pytest.warns(UserWarning, match="the card has its certificate, and no errors on these rows"):
         leaked = tb.ModelCard.of(certified, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
     assert "Not measured: models were trained on 100%" in leaked.to_markdown()

@@ -113,7 +113,7 @@ class ModelCard:
         training_rows: Table = None,
         title: str = "Model card",
         purpose: str = "",
-        rows_are: str = "the given rows",
+        rows_are: str = "the test rows",
         notes: Mapping[str, Any] | None = None,
         versions: Mapping[str, str] | None = None,
         digests: Mapping[str, str] | None = None,
@@ -122,7 +122,7 @@ class ModelCard:
         """Measure a model on fresh rows and describe it.
 
         The headline is about the limits of a calibrated rule and their certificate, otherwise about the
-        limits of the fit, certified from the given rows.
+        limits of the fit, certified from these rows.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class ModelCard:
             As in `tailboost.certify`. Without ``training_rows`` of a model of another library the card says
             that nobody knows the training rows.
         title, purpose, rows_are : str
-            Heading, intended use of the model, and a name for the rows in sentences ("the rows of test.csv").
+            Heading, intended use of the model, and a name for the rows in sentences ("the clients of May").
         notes, versions : mapping, optional
             Training record of a model file (`tailboost.storage.models.read_notes`), and versions of the
             libraries; by default the installed ones.
@@ -181,7 +181,7 @@ class ModelCard:
             *_errors(measured),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
-            _training(model, notes),
+            _training(model, notes, compared=training_rows is not None),
             _attempts(judged(final)),
             _evidence(monitor),
             _limitations(measured.errors_certificate, final),
@@ -575,13 +575,18 @@ def _kind(final: Model) -> str:
     return type(final).__name__
 
 
-def _training(model: Model, notes: Mapping[str, Any]) -> Section:
-    """Return the classifier, its training data according to the notes of a model file, and its features."""
+def _training(model: Model, notes: Mapping[str, Any], *, compared: bool) -> Section:
+    """Return the classifier, its training data according to the notes of a model file, and its features.
+
+    ``compared`` tells whether the training rows were given, for a comparison with those of the card.
+    """
     lines = [f"Classifier: {notes.get('classifier', _kind(last_step(model)))}."]
     if "rows" in notes:
         counts = [f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items()]
         data = f"{notes['rows']:,} rows of {notes.get('data', 'a table')}"
         lines.append(f"Training data: {data}: {', '.join(counts)}.")
+    elif compared:
+        lines.append("The training rows were given, and compared with the rows of this card.")
     else:
         lines.append("The training data were not recorded.")
     recorded = {"created": "Date", "target": "Target", "group": "Groups", "weight": "Weights"}
