@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shlex
+import sqlite3
 from contextlib import suppress
 
 import numpy as np
@@ -618,6 +619,29 @@ def test_a_model_file_names_its_target_and_takes_the_columns_that_it_needs(files
     assert done(*command) == done(*command, "--target", "label")
     pd.read_csv(files / "fresh.csv").assign(other=1, toxic=0).to_csv(files / "more.csv", index=False)
     assert done(*command[:2], files / "more.csv").splitlines()[:9] == done(*command).splitlines()[:9]
+
+
+def test_sql_answers_booleans_as_booleans_unless_the_rule_may_defer(tmp_path):
+    """As --help says: a column of a database has one type, and human review is text."""
+    rows = table(1500, 0)
+    rows["label"] = rows["label"] == "toxic"
+    rows.to_parquet(tmp_path / "scores.parquet")
+    given = ["--score", "p_toxic", "--target", "label", "--positive", "True", "--limit", "miss(True) <= 20%"]
+    for more, kinds in (
+        ([], {"integer"}),  # SQLite's booleans are the numbers 0 and 1
+        (["--limit", "deferred <= 10%"], {"text"}),
+    ):
+        out = tmp_path / "rule.json"
+        done("tune", tmp_path / "scores.parquet", *given, *more, "--out", out)
+        sql = done("rule", out, "--sql").strip()
+        database = sqlite3.connect(":memory:")
+        rows[["p_toxic"]].to_sql("scores", database)
+        query = f"select distinct typeof({sql}), {sql} from scores as t"
+        answers = database.execute(query).fetchall()
+        database.close()
+        assert {kind for kind, _ in answers} == kinds
+        assert {answer for _, answer in answers} == ({"True", "False", "human review"} if more else {0, 1})
+    assert "it is text: human review, or the label as text" in " ".join(done("rule", "--help").split())
 
 
 @pytest.mark.parametrize(

@@ -355,7 +355,8 @@ def rule(
 
     The rule of a robustmixture is a function of its models' class probabilities. A database or service with
     these probabilities needs nothing more. A rule file of `tailboost tune` is read, too. The SQL expression
-    is NULL for rows with missing or invalid probabilities.
+    is NULL for rows with missing or invalid probabilities. If the rule may defer, it is text: human review,
+    or the label as text, such as 'True'. Without deferral it keeps the type of the labels.
     """
     forms = {"--json": as_json, "--sql": sql, "--python": python}
     if sum(forms.values()) > 1:
