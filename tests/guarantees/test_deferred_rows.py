@@ -168,11 +168,14 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     found = {bound.subgroup: bound.deferred for bound in certificate.bounds}
     assert found == {name: pytest.approx(value) for name, value in share.items()} | {None: None}
     error = 100 * wrong[~deferred].mean()
+    of_site = {name: wrong[(site == name) & ~deferred].mean() for name in ("North", "South")}
+    assert of_site["South"] == max(of_site.values())
     told = [
         "Deferred rows count as neither missed nor wrong: a human decides them. "
         f"Error of answered rows {error:.1f} %.",
         f"{100 * share['South']:.0f} % of South are deferred here, {100 * deferred.mean():.1f} % of "
         "all: 'deferred(by=site) <= …' limits it.",
+        f"South errs most among answered rows here: {100 * of_site['South']:.0f} %.",
     ]
     assert list(certificate.remarks) == told
     text = str(certificate)
@@ -249,8 +252,9 @@ def test_a_limit_on_the_deferrals_of_groups_is_not_proposed_again(sites, deferri
     X, y, groups = sites
     asked = ["miss(ill, by=site)", "deferred(by=site)"]
     told = tb.certify(deferring.predict(X), None, y, groups=groups, rates=asked, deferred=deferring.defers(X))
-    (line,) = told.remarks
+    line, largest = told.remarks
     assert line.startswith("Deferred rows count")
+    assert "errs most among answered rows here: " in largest
     plain = tb.certify(deferring.predict(X), None, y, groups=groups, rates=asked[:1])
     assert plain.remarks == ()
     assert {bound.deferred for bound in plain.bounds} == {None}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -958,6 +959,13 @@ def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list
     }
     overall = deferred_shares(fresh, None)[None]
     lines = deferral_lines(error, overall, shares_by_column, share_deferred_text(bounds))
+    for by in dict.fromkeys(rate.by for rate in counted if is_named_column(rate.by)):
+        groups = [sample for sample in fresh.samples(answered_error(by=by)) if len(sample.rows)]
+        if len(groups) > 1:
+            largest = max(groups, key=attrgetter("mean"))
+            error = estimate_words(largest.mean, len(largest.rows), in_percent=in_percent)
+            name = unit_name(largest.name)
+            lines.append(f"{name} errs most among answered rows here: {error}.")
     return lines + better_answer(bounds, fresh)
 
 
