@@ -47,6 +47,8 @@ STANDARD_ERRORS = 3.0
 NATURAL_ERRORS = 4.0
 # n rows without a repeat: n times the largest probability of a repeat, with 95 % confidence.
 UNSEEN_REPEATS = 3.0
+# Probability up to which a number of equal rows is no chance: that of four standard deviations.
+BY_CHANCE = 3e-5
 # Number of hashed bits of the mantissa, by the least number of fractional numbers in a row. A row with many
 # fractional numbers is identified by few bits of each. With few bits, the row keeps its hash if a file stores
 # fewer digits.
@@ -430,12 +432,14 @@ class Fingerprint:
     def exceeds_repeats(self, known: int, sampled: int) -> bool:
         """Return whether more rows are known than these rows repeat one another, also below 5 %.
 
-        Their number is about a Poisson variable, and four standard deviations above its mean are no chance.
-        If no kept row is repeated, the probability of a repeat is at most 3 / n with 95 % confidence.
+        Their number is about a Poisson variable; a tail of a probability of `BY_CHANCE` is no chance. If no
+        kept row is repeated, the probability of a repeat is at most 3 / n with 95 % confidence. Different
+        rows also have the same hash of 32 bits by chance.
         """
-        share = max(self.repeated, UNSEEN_REPEATS / max(1, len(self.kept)))
-        mean = share * sampled
-        return bool(known > mean + NATURAL_ERRORS * np.sqrt(mean))
+        repeats = max(self.repeated, UNSEEN_REPEATS / max(1, len(self.kept)))
+        same_hash = len(self.kept) / max(1.0, self.limit + 1.0)
+        mean = (repeats + same_hash) * sampled
+        return poisson_tail(known, mean) <= BY_CHANCE
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -845,6 +849,16 @@ def _log_binomial(k: Any, n: Any, p: float) -> Any:
 
     logs = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     return logs + xlogy(k, p) + xlogy(n - k, 1 - p)
+
+
+def poisson_tail(least: int, mean: float) -> float:
+    """Return the probability that a Poisson variable has at least a value."""
+    if least <= 0:
+        return 1.0
+    smaller = np.arange(least)
+    log_factorials = np.log(np.maximum(smaller, 1)).cumsum()
+    probabilities = np.exp(smaller * np.log(mean) - mean - log_factorials)
+    return max(0.0, 1.0 - float(probabilities.sum()))
 
 
 def too_many(known: int, sampled: int) -> bool:
