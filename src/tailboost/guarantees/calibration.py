@@ -1469,7 +1469,8 @@ def _why_no_help(calibration: Calibration, missed: Sequence[str], *, all_tried: 
         return (
             f"Neither {GROWTHS[-1]:g} times as many rows nor limits looser by up to "
             f"{100 * MOST_MORE:g} points for {joined(missed, MOST_GROUPS)} are estimated to pass "
-            f"with a probability of {LEAST_CHANCE:g}. Estimates on these rows."
+            f"with a probability of {LEAST_CHANCE:g}. Estimates on these rows. Looser limits for "
+            "others too were not tried."
         )
     if len(calibration.fresh) > MOST_ROWS_TRIED:
         return (
