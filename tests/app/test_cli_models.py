@@ -1295,6 +1295,12 @@ def test_the_clusters_of_the_fit_are_those_of_new_rows_with_several_rows_of_one(
     assert "home" not in nothing
     assert max(bound["n"] for bound in alone["bounds"]) <= 200
 
+    evaluation = call("evaluate", model, tmp_path / "fresh.csv")
+    assert "one value of home stay together" in evaluation.stderr
+    assert evaluation.stdout == done("evaluate", model, tmp_path / "fresh.csv", "--cluster", "home").stdout
+    assert "independent values of home" in evaluation.stdout
+    assert "independent rows" in done("evaluate", model, tmp_path / "one.csv").stdout
+
 
 def test_a_rule_of_several_models_names_the_way_to_a_function(tmp_path):
     rng = np.random.default_rng(0)

@@ -59,9 +59,9 @@ def evaluate(
     """Measure a model's errors on new rows, by class and by group, with exact 95 % intervals.
 
     A second table has the rates and limits of the fit. With --rate it has these rates and the limits of the
-    fit, with --limit only what is stated. The default of --group is the columns of the fit. With --cluster
-    the intervals allow for persons or sites with several rows. Warnings give the training rows among the rows
-    of DATA, and the rows that selected the rule: errors on known rows are too low.
+    fit, with --limit only what is stated. The defaults of --group and --cluster are the columns of the fit.
+    With --cluster the intervals allow for persons or sites with several rows. Warnings give the training rows
+    among the rows of DATA, and the rows that selected the rule: errors on known rows are too low.
     """
     rates_of_options = [*read_rates(rate), *read_limits(limit)]
     stored = read_model(model)
@@ -70,8 +70,9 @@ def evaluate(
     with stored.labelled_rows(
         data, csv, target, Reading("evaluate on", columns, cluster)
     ) as rows:
+        rows = stored.with_known_clusters(rows)
         cluster_numbers = None
-        if cluster is not None:
+        if rows.clusters is not None:
             _, cluster_numbers = np.unique(rows.clusters, return_inverse=True)
         groups = {} if rows.groups is None else rows.groups
         stored.warn_of_other_groups(rows)
@@ -106,7 +107,7 @@ def evaluate(
     print_errors(errors, title, in_percent=in_percent)
     if n_deferred is not None:
         shared.tell(deferral_words(n_deferred, n_rows))
-    _say_about_errors(errors, cluster, in_percent=in_percent)
+    _say_about_errors(errors, rows.cluster_column, in_percent=in_percent)
     if rate_table is not None:
         shared.tell("")
         print_rates(rate_table)
@@ -115,7 +116,7 @@ def evaluate(
 def _say_about_errors(
     errors: Sequence[Mapping[str, Any]], cluster: str | None, *, in_percent: bool
 ) -> None:
-    """Print the worst class and the meaning of the intervals; ``cluster`` is the column of --cluster."""
+    """Print the worst class and the meaning of the intervals; ``cluster`` is the column of clusters."""
     classes = [line for line in errors if line["kind"] == "class" and line["error"] is not None]
     worst = max(classes, key=lambda line: line["error"])
     shared.say(f"Worst class: {worst['name']}, {error_words(worst['error'], in_percent)}.")

@@ -363,23 +363,27 @@ class StoredModel:
         return NewRows(table, features, data, reading.columns, reading.cluster)
 
     def with_clusters(self, rows: NewRows) -> NewRows:
-        """Return the rows with their clusters: of --cluster, otherwise of the fit if one has several rows.
+        """Return the rows with their clusters as `with_known_clusters`; refuse persons with several rows.
 
-        Raise ValueError without both if persons have several rows.
+        Raise ValueError if such persons have no column of clusters.
         """
-        if rows.cluster_column is not None:
-            return rows
-        name = self.notes.get("cluster")
-        if name in rows.table and not rows.table[name].is_unique:
-            say_aside(
-                f"Rows with one value of {name} stay together, as in the fit (--cluster)."
-            )
-            return replace(rows, cluster_column=name)
-        refuse_persons(rows.table, self._other_roles(rows), features=self._features)
+        rows = self.with_known_clusters(rows)
+        if rows.cluster_column is None:
+            refuse_persons(rows.table, self._other_roles(rows), features=self._features)
         return rows
 
+    def with_known_clusters(self, rows: NewRows) -> NewRows:
+        """Return the rows with their clusters: of --cluster, otherwise of the fit if one has several rows."""
+        name = self.notes.get("cluster")
+        if rows.cluster_column is not None or name not in rows.table:
+            return rows
+        if rows.table[name].is_unique:
+            return rows
+        say_aside(f"Rows with one value of {name} stay together, as in the fit (--cluster).")
+        return replace(rows, cluster_column=name)
+
     def warn_of_persons(self, rows: NewRows) -> None:
-        """Warn of persons with several rows, which --cluster does not keep together."""
+        """Warn of persons with several rows, which no column of clusters keeps together."""
         if rows.cluster_column is None:
             warn_of_persons(rows.table, self._other_roles(rows))
 
