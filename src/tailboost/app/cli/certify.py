@@ -548,7 +548,8 @@ def _calibrate_model(
     tell_certificate(certified_rule.certificate_, request.details)
     shared.say(f"Attempts recorded in {stored.path} and {request.out}: {len(ledger.attempts)}.")
     certified_kind = "limits" if tested_limits else "targets"
-    shared.say(f"Model: {request.out}, a rule with certified {certified_kind}.")
+    kind_of_file = _kind_of_file(request.out).capitalize()
+    shared.say(f"{kind_of_file}: {request.out}, with certified {certified_kind}.")
 
 
 def _to_certify(
