@@ -109,3 +109,16 @@ def test_human_review_is_advised_only_where_no_limit_allows_it(deferral):
     assert ("human review of some rows" in str(refused.value)) == (not deferral)
     assert "Wider limits" in str(refused.value)
     assert str(refused.value).splitlines()[0].endswith("may do")
+
+
+def test_a_rule_that_reads_the_group_is_advised_where_it_keeps_the_limits():
+    """The scores of two groups differ in level: one threshold for both misses or alarms too much."""
+    rng = np.random.default_rng(0)
+    y, g = rng.integers(0, 2, 2_000), rng.choice(["a", "b"], 2_000)
+    X = (0.5 * y + 0.4 * (g == "b") + 0.1 * rng.random(2_000))[:, None] / 1.1
+    limits = ["miss(1, by=g) <= 10%", "false_alarm(1, by=g) <= 10%", "miss(1) <= 2%"]
+    given = {"groups": {"g": g}, "limits": limits}
+    X = X + np.where((g == "b") & (y == 0), 0.3, 0.0)[:, None]
+    with pytest.raises(tb.InfeasibleLimitsError, match=r"a rule that reads the group \(by_group='g'\)"):
+        tb.tune(tb.Scores(0, 1, kind="number"), X, y, **given)
+    tb.tune(tb.Scores(0, 1, kind="number"), X, y, **given, by_group="g")

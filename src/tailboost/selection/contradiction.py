@@ -68,7 +68,9 @@ class LimitedGroup:
         return f"{self.name} ({how_many(round(self.n_rows), 'row')})"
 
 
-def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimitsError:
+def contradiction(
+    pool: Pool, solution: Solution, words: str, *, option: str = ""
+) -> InfeasibleLimitsError:
     """Return the error for contradicting limits, with reached values and the groups at fault.
 
     Parameters
@@ -79,6 +81,8 @@ def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimit
         The mixture nearest to all limits.
     words : str
         The selection data, for people.
+    option : str, optional
+        The parameter with which a rule reads the groups of the limits, if this one does not.
     """
     program = solution.program
     counts = mixed(solution.weights, pool.all_counts)
@@ -93,6 +97,8 @@ def contradiction(pool: Pool, solution: Solution, words: str) -> InfeasibleLimit
         cures = (
             f"{_forced_words(groups, pool, program)} More selecting rows, wider limits there"
         )
+    if option:
+        cures += f", a rule that reads the group ({option})"
     if not program.strata.defers:
         cures += ", or human review of some rows ('deferred <= 20%'),"
     error = InfeasibleLimitsError(

@@ -16,6 +16,7 @@ from tailboost.boosting.pool import Judged
 from tailboost.boosting.pool import Pool as JudgedPool
 from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.long_work import steps
+from tailboost.learners.scores import only_scores
 from tailboost.rates import ROUNDING, InfeasibleLimitsError, Objective, Strata, error
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
@@ -48,7 +49,13 @@ from tailboost.selection.probabilities import (
     shares_within_read_group,
     stratum_probabilities,
 )
-from tailboost.selection.problem import Problem, combination_of_unlabeled, strata_of
+from tailboost.selection.problem import (
+    Problem,
+    by_group_option,
+    combination_of_unlabeled,
+    group_of_limits,
+    strata_of,
+)
 from tailboost.selection.program import (
     Best,
     Program,
@@ -281,11 +288,19 @@ class ProbabilityEngine(Uncached):
         program = within_budget(pool, program, problem.error_budget)
         best = self._search(pool, program, problem, STARTS)
         if not (best.solution.feasible or problem.aims):
-            raise contradiction(pool, best.solution, self.words)
+            option = self._option_to_read_groups(problem)
+            raise contradiction(pool, best.solution, self.words, option=option)
         rule = self.rule(problem, program, pool, best)
         if not problem.confidence or not problem.limits or rule.no_outlook:
             return rule
         return self._surer(rule, problem.confidence)
+
+    def _option_to_read_groups(self, problem: Problem) -> str:
+        """Return the parameter with which a rule reads the groups of all limits; "" if this one does."""
+        by_group = group_of_limits(problem.limits, self.data.strata.columns)
+        if by_group is None or self.probabilities.group_aware:
+            return ""
+        return by_group_option(by_group, reads_scores=only_scores(self.outputs.models.fitted))
 
     def _search(self, pool: Pool, program: Program, problem: Problem, starts: int) -> Best:
         """Return the selection within a program from ``starts`` candidates; the pool gets new candidates."""
