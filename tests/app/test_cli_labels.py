@@ -69,6 +69,17 @@ def test_tune_counts_rows_without_labels(folder):
     assert bands(read(folder / "joined.json").rules) == bands(found.rules)
 
 
+def test_rules_of_several_labels_have_no_content_to_print(folder, tmp_path):
+    given = [x for name in NAMES for x in ("--score", f"p_{name}", "--target", name)]
+    out = tmp_path / "out.json"
+    for command in (
+        ("tune", folder / "select.csv", *given, *LIMITS),
+        ("calibrate", folder / "rules.json", folder / "fresh.csv", *LIMITS),
+    ):
+        assert "the file of the rules is JSON itself" in refused(*command, "--out", out, "--json")
+    assert not out.exists()
+
+
 class TestCalibrate:
     @pytest.mark.slow
     def test_the_rules_are_those_of_python(self, folder, rules, tmp_path):

@@ -126,6 +126,42 @@ def test_certify_of_a_calibrated_rule_tests_its_limits_on_fresh_rows(folder, rul
     assert "Attempt 2 had 0.09 of the error probability" in later.stdout + later.stderr
 
 
+def test_json_of_written_files_is_that_of_inspect(folder, rule, tmp_path):
+    """`calibrate`, `tune` and `fit` print the document of `inspect`; a refusal prints no document."""
+    tuned, out, model = (tmp_path / name for name in ("tuned.json", "out.json", "fit.model"))
+    scores = "--score", "p_yes", "--target", "y"
+    given = folder / "sel.csv", *scores, "--limit", "miss(yes) <= .2"
+    of_file = {
+        tuned: ("tune", *given, "--out", tuned),
+        out: command(folder, rule, "unspent.csv", out, "miss(yes) <= .3"),
+        model: ("fit", folder / "sel.csv", "--target", "y", "--method", "erm", "--model", model),
+    }
+    for path, arguments in of_file.items():
+        for more in ([], ["--quiet"]):
+            result = call(*arguments, "--json", *more)
+            assert result.exit_code == 0, result.output
+            assert json.loads(result.stdout) == json.loads(call("inspect", path, "--json").stdout)
+            assert (f": {path}" in result.stderr) == (not more)
+    (bound,) = json.loads(call("inspect", out, "--json").stdout)["certificate"]["bounds"]
+    assert (bound["target"], bound["certified"]) == (0.3, True)
+    assert bound["upper"] <= 0.3
+    table = "calibrate", folder / "fresh.csv", *scores, "--out", tmp_path / "s.json"
+    by_table = json.loads(call(*table, "--limit", "miss(yes) <= .3", "--json").stdout)
+    assert by_table["certificate"]["certified"] is True
+
+    strict = "miss(yes) <= .1", "false_alarm(yes) <= .6"
+    for code, arguments in [
+        (1, command(folder, rule, "c100.csv", tmp_path / "no.json", *strict)),  # not certified
+        (2, command(folder, rule, "absent.csv", tmp_path / "no.json")),
+        (2, ("tune", *given, "--limit", "miss(no) <= 0", "--out", tmp_path / "no.json")),
+        (2, ("tune", folder / "sel.csv", *scores, *scores, "--out", tmp_path / "no.json")),
+    ]:
+        result = call(*arguments, "--json")
+        assert (result.exit_code, result.stdout) == (code, ""), result.output
+        assert "tailboost: " in result.stderr
+    assert not (tmp_path / "no.json").exists()
+
+
 def test_an_edited_rule_file_has_no_certificate(folder, rule, tmp_path):
     out, edited, certificate = (tmp_path / name for name in ("out.json", "edited.json", "certificate.json"))
     assert call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3")).exit_code == 0

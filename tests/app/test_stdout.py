@@ -20,6 +20,8 @@ PRINTING = [
     "certify c.model fresh.csv --json",
     "rule c.model --json",
     "inspect c.model --json",
+    "tune train.csv --score s --target y --positive yes --limit miss(yes)<=.4 --out t.json --json",
+    "calibrate c.model fresh.csv --limit miss(yes)<=.4 --out d.model --json",
 ]
 FIT = 'fit train.csv --target y --limit miss(yes)<=.4 --set estimators=[["m","tree"]] --model c.model -q'
 CODE = """

@@ -180,7 +180,7 @@ class Forced:
                 f"lower by {self.second._saved}."
             )
         if self.forces and self.other_limits:
-            left_out = "it" if self.n_together == 1 else "them"
+            left_out = self.name if self.n_together == 1 else "them"
             ways.append(
                 f"To leave {left_out} out, on new rows: {limits_as_typed(self.other_limits)}."
             )

@@ -30,7 +30,7 @@ COMMANDS = {
             "Write a bundled table as train.csv, tune.csv and test.csv.",
         ),
         "tune": (
-            "score_rules.tune",
+            "tune.tune",
             "Select thresholds on a column of scores; no model is trained.",
         ),
         "fit": ("fit.fit", "Train one method on a table and store the model."),

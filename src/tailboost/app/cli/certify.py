@@ -15,7 +15,8 @@ from tailboost import NotCertifiedError, datasets
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli.documents import TableLedger, attempts_file
-from tailboost.app.cli.label_files import LabelFile
+from tailboost.app.cli.inspect import printing_content
+from tailboost.app.cli.label_files import LabelFile, refuse_content_of_labels
 from tailboost.app.cli.models import (
     FileLedger,
     Reading,
@@ -106,8 +107,9 @@ SelectionShare = Annotated[
     float | None,
     options.option(
         "X",
-        "Without a selected rule: the fraction of the rows that selects, in (0, 1); the "
-        "others certify. Default: 30 %, or less if fewer will do.",
+        "Without a selected rule: the least fraction of the rows that selects, in (0, 1); the "
+        "others certify. Default: 10 to 30 %. Up to half of the rows select if a class or group "
+        "would have no row there, or if few rows contradict the limits.",
         parser=options.level,
     ),
 ]
@@ -266,6 +268,7 @@ def calibrate(
     equal_rows: options.EqualRows = None,
     csv: options.CsvFormat = options.CSV,
     details: options.Details = False,
+    as_json: options.ContentJson = False,
 ) -> None:
     """Select the least restricted rule with certified targets or limits, on fresh rows.
 
@@ -312,7 +315,8 @@ def calibrate(
             kind=kind,
             missing=missing,
         )
-        _calibrate_scores(request, rule_selection, positive)
+        with printing_content(out, as_json):
+            _calibrate_scores(request, rule_selection, positive)
         return
     of_scores = {
         "--positive": positive is not None,
@@ -327,13 +331,15 @@ def calibrate(
     label_file = LabelFile.read_if_several(model)
     if label_file is None:
         read_objective(objective)  # is checked, though a stored model has its own
-        _calibrate_model(request, model, selection, columns, by_group)
+        with printing_content(out, as_json):
+            _calibrate_model(request, model, selection, columns, by_group)
         return
     options_of_one_label = (
         max_error, target, group, previous, positive, objective, training_rows, by_group
     )  # fmt: skip
     if any(value is not None for value in options_of_one_label):
         raise BadInput("rules of several labels per row are calibrated by --limit alone")
+    refuse_content_of_labels(as_json)
     _calibrate_labels(request, label_file, selection)
 
 

@@ -18,7 +18,7 @@ from tailboost import datasets, rates
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.compare import installed
-from tailboost.app.cli.inspect import evaluate, group_sentences
+from tailboost.app.cli.inspect import evaluate, group_sentences, printing_content
 from tailboost.app.cli.models import NewRows, check_model_output
 from tailboost.app.cli.parameters import configured
 from tailboost.app.cli.rates import (
@@ -77,6 +77,7 @@ def fit(
     csv: options.CsvFormat = options.CSV,
     seed: options.Seed = 0,
     jobs: options.Jobs = 1,
+    as_json: options.ContentJson = False,
 ) -> None:
     """Train one method on a table and store the model with its preparation.
 
@@ -106,27 +107,28 @@ def fit(
         if test is not None:
             datasets.read_raw(test, *csv)  # a faulty file must fail before the fit
 
-    table = read_to_fit(data, target, group, drop, keep, cluster, csv, weight, text)
-    labels = table.target_names
-    if parameters["max_error"] is not None:
-        targets = targets_by_label(parameters["max_error"], labels, columns)
-        classifier.set_params(max_error=targets)
-    name_labels(classifier, labels)
-    arguments = _use_costs(classifier, table, columns, costs, data, csv)
-    arguments |= _row_arguments(classifier, registered_method, table)
-    unlabeled_rows = None
-    if unlabeled is not None:
-        unlabeled_rows = _read_unlabeled(unlabeled, csv, list(table.data), columns)
-    pipeline = _fitted(classifier, registered_method, table, arguments, unlabeled_rows)
+    with printing_content(out, as_json):
+        table = read_to_fit(data, target, group, drop, keep, cluster, csv, weight, text)
+        labels = table.target_names
+        if parameters["max_error"] is not None:
+            targets = targets_by_label(parameters["max_error"], labels, columns)
+            classifier.set_params(max_error=targets)
+        name_labels(classifier, labels)
+        arguments = _use_costs(classifier, table, columns, costs, data, csv)
+        arguments |= _row_arguments(classifier, registered_method, table)
+        unlabeled_rows = None
+        if unlabeled is not None:
+            unlabeled_rows = _read_unlabeled(unlabeled, csv, list(table.data), columns)
+        pipeline = _fitted(classifier, registered_method, table, arguments, unlabeled_rows)
 
-    notes = _notes(registered_method, table, data, columns, cluster, weight, unlabeled)
-    with shared.bad_input("--model: "):
-        save_model(pipeline, out, notes=notes | {"csv": csv.noted})
-    shared.say(f"Model: {out}")
-    for sentence in group_sentences(classifier, columns, table.no_features):
-        shared.say(f"G{sentence[1:]}.")  # each begins with "group"
-    with shared.warnings_as_lines():
-        _print_summary(classifier, out, test, csv)
+        notes = _notes(registered_method, table, data, columns, cluster, weight, unlabeled)
+        with shared.bad_input("--model: "):
+            save_model(pipeline, out, notes=notes | {"csv": csv.noted})
+        shared.say(f"Model: {out}")
+        for sentence in group_sentences(classifier, columns, table.no_features):
+            shared.say(f"G{sentence[1:]}.")  # each begins with "group"
+        with shared.warnings_as_lines():
+            _print_summary(classifier, out, test, csv)
 
 
 def _row_arguments(classifier: Model, method: Method, table: Any) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -182,6 +185,21 @@ def inspect_model(
         shared.tell_json(description)
     else:
         _print_description(description, stored, details)
+
+
+@contextmanager
+def printing_content(out: Path, as_json: bool) -> Iterator[None]:
+    """Print the file ``out``, which the block writes, as ``inspect --json`` does; nothing unless ``as_json``.
+
+    Then the lines of the block go to standard error, with --quiet nowhere. An error in the block prints no
+    document.
+    """
+    if not as_json:
+        yield
+        return
+    with redirect_stdout(io.StringIO() if shared.is_quiet() else sys.stderr):
+        yield
+    inspect_model(out, as_json=True)
 
 
 def _print_attempts(path: Path, ledger: Ledger, as_json: bool) -> None:

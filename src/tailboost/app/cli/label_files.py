@@ -103,6 +103,15 @@ class LabelSettings:
         return text_of(rules.to_dict() | {"selection": asdict(self)})
 
 
+def refuse_content_of_labels(as_json: bool) -> None:
+    """Raise `BadInput` if the content of a rule file of several labels is asked for by --json."""
+    if as_json:
+        raise BadInput(
+            "--json: `tailboost inspect` reads no rules of several labels per row; the file of "
+            "the rules is JSON itself"
+        )
+
+
 @dataclass(frozen=True)
 class LabelFile(StoredDocument):
     """Content of a rule file of several labels; as a model it judges pairs of row and label."""

@@ -313,6 +313,14 @@ EqualRows = Annotated[
 
 # Output.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+ContentJson = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Print the written file as `tailboost inspect FILE --json` does; other lines go to "
+        "standard error.",
+    ),
+]
 Details = Annotated[
     bool,
     typer.Option(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from tailboost import Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
@@ -19,14 +19,11 @@ from tailboost.app.cli.documents import (
     score_rows,
     warn_if_left_out,
 )
-from tailboost.app.cli.label_files import LabelSettings
-from tailboost.app.cli.models import NewRows, Reading, StoredModel, check_model_output
+from tailboost.app.cli.models import NewRows, Reading, StoredModel
 from tailboost.app.cli.parameters import configured
 from tailboost.app.cli.rates import (
     in_table_terms,
     print_rates,
-    read_limits,
-    read_objective,
     summary_text,
 )
 from tailboost.app.cli.shared import BadInput
@@ -41,9 +38,9 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.persons import warn_of_persons
 from tailboost.rows.subgroups import HUMAN_REVIEW
-from tailboost.storage.models import SUFFIX, save_model
+from tailboost.storage.models import save_model
 from tailboost.storage.rule_classifier import scores_of
-from tailboost.storage.rule_documents import rule_document, spelt, text_of
+from tailboost.storage.rule_documents import rule_document, text_of
 from tailboost.storage.rule_files import KIND_OF_RULE_FILE, RULE_FILE_FORMAT, rule_of
 
 # A column with more different values has no labels.
@@ -61,125 +58,6 @@ def read_model(path: Path) -> StoredModel:
     if shared.is_rule_file(path):
         return StoredRule.read(path)
     return StoredModel.read(path)
-
-
-# Options of `tune`.
-ScoreColumns = Annotated[
-    list[str],
-    options.option("COL", "Column of the score; again for the scores of further labels."),
-]
-Targets = Annotated[
-    list[str],
-    options.option(
-        "COL",
-        "Column of the true labels; again, one for each score, for several labels per row.",
-    ),
-]
-RuleOut = Annotated[
-    Path, options.option("FILE", "Rule to write (.json), or model file (.model).")
-]
-LimitConfidence = Annotated[
-    float | None,
-    options.option(
-        "P",
-        "Estimated probability that all limits hold on new rows; tightens them.",
-        parser=options.level,
-    ),
-]
-
-
-def tune(
-    data: options.Data,
-    score: ScoreColumns,
-    target: Targets,
-    out: RuleOut,
-    positive: options.Positive = None,
-    kind: options.Kind = "probability",
-    missing: options.Missing = None,
-    group: options.Groups = None,
-    by_group: options.ByGroup = None,
-    limit: options.Limits = None,
-    objective: options.Objective = None,
-    confidence: LimitConfidence = None,
-    unlabeled: options.Unlabeled = None,
-    training_rows: options.TrainingRows = None,
-    csv: options.CsvFormat = options.CSV,
-) -> None:
-    """Select thresholds on columns of scores, within limits. No model is trained.
-
-    DATA are selection data: one row for each case, with the scores of any model and the true labels. Rows
-    with equal scores are different cases. Rows between two thresholds may be deferred to a human reviewer,
-    if a limit such as 'deferred() <= .05' allows it. With several targets each row has 0 or 1 for each
-    label. Then 'miss(1, by=label) <= .1' limits each label, and 'selected(1) <= .1' the share of rows with
-    any label.
-    """
-    as_model = not shared.is_rule_file(out)
-    if as_model and out.suffix != SUFFIX:
-        raise BadInput(
-            f"--out: {str(out)!r} must end in {shared.RULE_FILE} (a rule) or {SUFFIX} (a model)"
-        )
-    check_file = check_model_output if as_model else shared.check_output
-    check_file("--out", out, data, unlabeled, training_rows)
-    limits = read_limits(limit)
-    objective_rate = read_objective(objective)
-    columns = options.columns_of_groups(group, by_group)
-    has_several_labels = len(target) > 1
-    if has_several_labels:
-        needs_one_target = (
-            as_model or columns or confidence is not None or training_rows is not None
-        )
-        _refuse_beside_targets(score, target, needs_one_target=bool(needs_one_target))
-    elif confidence is not None and not limits:
-        raise BadInput(
-            "--confidence: only with --limit, of which it is the probability to hold on new "
-            "rows"
-        )
-    check_options(kind, missing, objective=objective_rate, limits=limits, confidence=confidence)
-    unlabeled_digest = None if unlabeled is None else shared.digest_of(unlabeled)
-
-    if has_several_labels:
-        label_settings = LabelSettings(
-            scores=score,
-            labels=target,
-            kind=kind,
-            missing=missing,
-            objective=spelt(objective_rate),
-            data=shared.digest_of(data),
-            unlabeled=unlabeled_digest,
-            csv=csv.noted,
-        )
-        label_settings.tune(data, out, csv, limits=limits, unlabeled=unlabeled)
-        return
-
-    settings = RuleSelection(
-        scores=tuple(score),
-        labels=(),  # `on` finds them
-        target=target[0],
-        group=tuple(columns),
-        by_group=by_group,
-        objective=objective_rate,
-        limits=tuple(limits),
-        kind=kind,
-        missing=missing,
-        confidence=confidence,
-        unlabeled=unlabeled_digest,
-    )
-    settings.tune(data, out, csv, positive, unlabeled=unlabeled, training_rows=training_rows)
-
-
-def _refuse_beside_targets(
-    score: Sequence[str], target: Sequence[str], *, needs_one_target: bool
-) -> None:
-    """Raise `BadInput` for several targets beside options of a single one, or without a score for each."""
-    if needs_one_target:
-        raise BadInput(
-            "--target: several labels per row need --out FILE.json and no --group, "
-            "--confidence or --training-rows"
-        )
-    if len(score) != len(target):
-        raise BadInput(
-            f"--score: {len(score)} scores for {len(target)} targets; give one for each"
-        )
 
 
 def check_options(kind: str, missing: float | None, **parameters: Any) -> None:
