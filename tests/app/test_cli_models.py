@@ -491,7 +491,9 @@ class TestAttempts:
         assert done("predict", model, fresh).stdout == answers
         before = model.read_bytes()
         again = call(*first)  # the same call gives the same result and adds no attempt
-        assert (again.exit_code, again.stderr, model.read_bytes()) == (1, failed.stderr, before)
+        first_line, _, error = again.stderr.partition("\n")
+        assert first_line.startswith("Attempts on record: 1. ")
+        assert (again.exit_code, error, model.read_bytes()) == (1, failed.stderr, before)
         copied = tmp_path / "copied.model"
         shutil.copy(model, copied)
         for path in (model, copied):
