@@ -466,10 +466,10 @@ def test_recheck_refuses_rows_that_were_used(certificate):
 # -- calibrate ---------------------------------------------------------------------------------------------
 
 
-def path_within(model, allowed, n):
+def path_within(model, allowed, n, level=0.05):
     """Return the tested rules of a classifier with largest errors of classes, for n fresh rows."""
     within = Reweighted(model).within([tb.rates.error(by="class") <= allowed])
-    path = TighterRules.from_selection(within, [n], 0.05).from_the_likeliest()
+    path = TighterRules.from_selection(within, [n], level).from_the_likeliest()
     return [rule.classifier for rule in path]
 
 
@@ -489,7 +489,7 @@ def test_calibrated_targets(mixture, rule, tmp_path):
             assert binom.cdf(inside.sum(), len(inside), 0.4) <= 0.05 * 0.9
     assert mixture.certificate_ is None
     assert point.reweight(alpha=0.5).certificate_ is None
-    with pytest.raises(tb.LeakageError, match="selected on 100%"):
+    with pytest.raises(tb.LeakageError, match="1,200 of these 1,200 rows are calibration rows of the rule"):
         tb.certify(point, X[FRESH], Y[FRESH])
     assert not cert.recheck(X[LATER], Y[LATER]).contradicted
     tb.save_model(point, tmp_path / "point.model")
@@ -515,19 +515,34 @@ def test_the_walk_is_the_fixed_sequence(mixture):
     np.testing.assert_allclose(point.estimator_weights_, last.estimator_weights_, atol=1e-6)
 
 
+def test_limits_out_of_reach_on_the_selection_data_are_not_tested(mixture):
+    """The same rows then certify other limits, at the level of a first attempt."""
+    with pytest.raises(tb.NotCertifiedError, match="no attempt is spent: they can be used again") as raised:
+        tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.02)
+    assert raised.value.attempts == mixture.ledger_.attempts == ()
+    point = tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.4, previous=raised.value)
+    assert [attempt.spent for attempt in point.certificate_.attempts] == [0.9]
+
+
 @pytest.mark.slow
 def test_targets_that_cannot_be_certified(mixture):
     other = without_attempts(mixture)
-    with pytest.raises(tb.NotCertifiedError, match="no number of rows certifies it") as raised:
-        tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.02)
-    assert {s.more_rows for s in raised.value.shortfalls} == {None}
-    few = slice(800, 830)
-    with pytest.raises(tb.NotCertifiedError, match="rows, certify it") as raised:
-        tb.calibrate(other, X[few], Y[few], max_error=0.5)
+    half_wrong = np.where(np.arange(1200) % 2, Y[FRESH], (Y[FRESH] + 1) % 3)
+    with pytest.raises(tb.NotCertifiedError, match="true value of this rule is at least") as raised:
+        tb.calibrate(mixture, X[FRESH], half_wrong, max_error=0.3)
+    assert len(raised.value.shortfalls) == 3
+    for s in raised.value.shortfalls:  # no number of rows certifies what is above the target
+        assert s.more_rows is None
+        n_wrong = round(s.estimate * s.n)
+        assert 0.3 < s.possible == pytest.approx(beta.ppf(0.05, n_wrong, s.n - n_wrong + 1))
+    few = slice(800, 840)
+    with pytest.raises(tb.NotCertifiedError, match=r"rows like the .*, certify it") as raised:
+        tb.calibrate(other, X[few], Y[few], max_error=0.3)
+    assert [s.estimate < 0.3 for s in raised.value.shortfalls] == [True, True, False]
     for s in raised.value.shortfalls:
-        of = s.possible if s.estimate >= 0.5 else s.estimate
+        of = s.possible if s.estimate >= 0.3 else s.estimate
         counts = np.arange(s.more_rows + 1)
-        passes = binom.cdf(counts, s.more_rows, 0.5) <= 0.05 * 0.09  # .9 is spent
+        passes = binom.cdf(counts, s.more_rows, 0.3) <= 0.05 * 0.09  # .9 is spent
         assert 0.8 <= binom.pmf(counts[passes], s.more_rows, of).sum() <= 0.9
     only = np.flatnonzero(Y[FRESH] != 2) + 800
     with pytest.raises(tb.NotCertifiedError, match=r"class: 2 .* has no rows"):
@@ -696,12 +711,12 @@ def test_no_target_is_certified_without_rows(model):
 @pytest.mark.slow
 def test_an_attempt_after_another(mixture):
     with pytest.raises(tb.NotCertifiedError, match="Its rows cannot be used again") as first:
-        tb.calibrate(mixture, X[800:860], Y[800:860], 0.2)
+        tb.calibrate(mixture, X[800:860], Y[800:860], 0.3)
     assert len(first.value.attempts) == 1
     assert "previous=" in str(first.value)  # for a model that is fitted again
     with pytest.raises(tb.NotCertifiedError):  # the same call gives the same result
-        tb.calibrate(mixture, X[800:860], Y[800:860], 0.2)
-    for rows, target in ((slice(800, 860), 0.5), (slice(800, 1500), 0.2)):  # other targets, some more rows
+        tb.calibrate(mixture, X[800:860], Y[800:860], 0.3)
+    for rows, target in ((slice(800, 860), 0.5), (slice(800, 1500), 0.3)):  # other targets, some more rows
         for previous in (None, first.value):
             with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
                 tb.calibrate(mixture, X[rows], Y[rows], target, previous=previous)
@@ -713,21 +728,25 @@ def test_an_attempt_after_another(mixture):
 def test_the_second_attempt_spends_less(fitted):
     """The p-value of the safest rule lies between the levels of a first and a second attempt."""
     with pytest.raises(tb.NotCertifiedError) as raised:
-        tb.calibrate(without_attempts(fitted), X[800:820], Y[800:820], 0.45)
-    safest = path_within(fitted, 0.45, 20)[0]
-    wrong = safest.predict(X) != Y
-
-    def p_value(end):
-        inside = [wrong[820:end][Y[820:end] == k] for k in range(3)]
-        return max(binom.cdf(x.sum(), len(x), 0.45) for x in inside)
+        tb.calibrate(without_attempts(fitted), X[800:830], Y[800:830], 0.45)
+    assert len(raised.value.attempts) == 1
 
     levels = [0.05 * share for share in (0.9, 0.09)]  # of what earlier attempts left, .9
-    p = {end: p_value(end) for end in range(840, 1500)}
-    between = next(end for end, value in p.items() if levels[1] < value <= levels[0])
-    below = next(end for end, value in p.items() if value <= levels[1])
-    for end, passes in ((between, (True, False)), (below, (True, True))):
-        for previous, certified in zip((None, raised.value), passes, strict=True):
-            given = without_attempts(fitted), X[820:end], Y[820:end], 0.45
+
+    def passes(end):
+        """Return whether the safest rule of each attempt has all its errors below the target."""
+        n = end - 830
+        safest = [path_within(fitted, 0.45, n, level)[0] for level in levels]
+        wrong = [rule.predict(X[830:end]) != Y[830:end] for rule in safest]
+        inside = [[each[Y[830:end] == k] for k in range(3)] for each in wrong]
+        p_values = [max(binom.cdf(x.sum(), len(x), 0.45) for x in classes) for classes in inside]
+        return tuple(p <= level for p, level in zip(p_values, levels, strict=True))
+
+    by_end = {end: passes(end) for end in range(860, 960, 5)}
+    for expected in ((True, False), (True, True)):
+        end = next(end for end, passed in by_end.items() if passed == expected)
+        for previous, certified in zip((None, raised.value), expected, strict=True):
+            given = without_attempts(fitted), X[830:end], Y[830:end], 0.45
             if certified:
                 assert tb.calibrate(*given, previous=previous).certificate_.certified
                 continue

@@ -27,10 +27,9 @@ def batch(n, seed):
     return pd.DataFrame({"p": p.round(6), "lang": language}), y
 
 
-def calibrated(n, seed, limits, **options):
+def calibrated(table, y, limits, **options):
     """Return the error of a refusal, or None with a certificate."""
-    table, y = batch(n, seed)
-    given = {"groups": table[["lang"]], "limits": limits, "by_group": "lang", **options}
+    given = {"groups": table[["lang"]], "limits": limits, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -43,7 +42,7 @@ def calibrated(n, seed, limits, **options):
 @pytest.fixture(scope="module")
 def refused():
     """A refusal with rows and with looser limits."""
-    errors = filter(None, (calibrated(7000, seed, LIMITS) for seed in range(20)))
+    errors = filter(None, (calibrated(*batch(7000, seed), LIMITS, by_group="lang") for seed in range(20)))
     return next(error for error in errors if cures(error))
 
 
@@ -77,7 +76,10 @@ def test_the_cure_loosens_failing_groups_and_is_certified_on_new_rows(refused):
         is_looser = limit.bounds([*LANGUAGES]) != stated.bounds([*LANGUAGES])
         for language in LANGUAGES[is_looser]:
             assert f"{stated.rate}: {language}" in failed or f"{stated.rate} for {language} (" in also
-    passed = [calibrated(7000, seed, limits, previous=refused) is None for seed in range(100, 112)]
+    passed = [
+        calibrated(*batch(7000, seed), limits, by_group="lang", previous=refused) is None
+        for seed in range(100, 112)
+    ]
     assert sum(passed) >= 9
 
 
@@ -85,7 +87,7 @@ def test_the_cure_says_which_rows_and_which_attempt(refused):
     assert "\nNew rows are estimated to pass with a probability of 0.9 or more, as attempt 2: " in str(
         refused
     )
-    last = calibrated(5000, 0, LIMITS, attempts=1, confidence=0.999)
+    last = calibrated(*batch(5000, 0), LIMITS, by_group="lang", attempts=1, confidence=0.999)
     assert "as attempt 2" not in str(last)
     assert "at the error probability of this attempt" in str(last)
 
@@ -125,32 +127,18 @@ def scored(n, seed):
     return pd.DataFrame({"p": p.round(6), "lang": LANGUAGES[language]}), y
 
 
-def refused_with_deferral(n, seed, limits=WITH_DEFERRAL, **options):
-    """Return the error of a refusal, or None with a certificate."""
-    table, y = scored(n, seed)
-    given = {"groups": table[["lang"]], "limits": limits, **options}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            tb.calibrate(tb.Scores("p", 1), table[["p"]], y, **given)
-        except tb.NotCertifiedError as error:
-            return error
-    return None
-
-
 def test_with_deferral_looser_limits_are_named_that_new_rows_certify():
     """A call said that nothing helps, as the estimate without a quick answer counted as a failure."""
     n_passed = 0
     for seed in (0, 3, 5):
-        refused = refused_with_deferral(6000, seed)
+        refused = calibrated(*scored(6000, seed), WITH_DEFERRAL)
         assert "Neither" not in str(refused)
         assert "as many fresh rows" not in str(refused)  # rows that would do for one limit alone
         group = str(refused).index("let the rule read the group (by_group='lang')")
         assert group < str(refused).index("New rows are estimated to pass")
         (limits, *_) = cures(refused)
         passed = [
-            refused_with_deferral(6000, 100 + 10 * seed + k, limits, previous=refused) is None
-            for k in range(4)
+            calibrated(*scored(6000, 100 + 10 * seed + k), limits, previous=refused) is None for k in range(4)
         ]
         n_passed += sum(passed)
     assert n_passed >= 9
