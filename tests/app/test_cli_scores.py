@@ -1780,3 +1780,23 @@ def test_a_column_of_dates_as_target_is_named_before_labels_of_limits(tmp_path):
         line = refused(*given, *more)
         assert "--target: column 'day' has 84 different values (such as '2026-01-01')" in line
         assert "there is no label" not in line
+
+
+def test_the_shell_names_the_rows_that_selected_and_a_cure_that_works(tmp_path):
+    """20 of the rows in French are toxic: .85^20 = .039 is below the level .045, but some of them select."""
+    for name, seed in (("other.csv", 4), ("rows.csv", 3)):
+        rows = table(1500, seed)
+        toxic = rows[rows["label"] == "toxic"][:20].assign(lang="fr")
+        pd.concat([rows[20:], toxic]).to_csv(tmp_path / name, index=False)
+    scores = ["--score", "p_toxic", "--target", "label", "--positive", "toxic", "--group", "lang"]
+    limits = ["--limit", "miss(toxic, by=lang) <= 15%", "--limit", "precision(toxic) >= 40%"]
+    rows, other, rule = (tmp_path / name for name in ("rows.csv", "other.csv", "rule.json"))
+    result = call("calibrate", rows, *scores, *limits, "--out", rule)
+    said = " ".join(result.stderr.split())
+    assert result.exit_code == 1, said
+    n = int(re.search(r"fr \(target 15 %\) has (\d+) of 20 rows", said)[1])
+    assert 10 <= n < 19
+    assert "(`tailboost tune OTHER.csv`, then `calibrate` its rule with --selection OTHER.csv)" in said
+    done("tune", other, *scores, *limits, "--out", rule)
+    certified = done("calibrate", rule, rows, "--selection", other, "--model", tmp_path / "certified.json")
+    assert re.search(r"^  fr +20 ", certified, re.M)

@@ -230,3 +230,77 @@ def test_groups_are_to_be_read_only_if_a_limit_by_group_failed():
     assert "Not certified: error: at most 8 %." in said
     assert "read the group" not in said
     assert "read the group" in refusal_of_toxic(2, ["miss(1, by=language) <= 20%", "precision(1) >= 35%"])
+
+
+def wards(seed):
+    """Scores of 1,200 patients; the ward C has 40 of them, of which 16 are ill."""
+    rng = np.random.default_rng(seed)
+    ward = np.repeat(["A", "B", "C"], [700, 460, 40])
+    y = (rng.random(1200) < 0.35).astype(int)
+    y[-40:] = np.arange(40) < 16
+    score = 1 / (1 + np.exp(-(rng.normal(size=1200) + 2.6 * y - 0.8)))
+    order = rng.permutation(1200)
+    return pd.DataFrame({"p": score[order], "ward": ward[order]}), y[order]
+
+
+def few_rows_refused(bound, clusters=None):
+    table, y = wards(1)
+    limits = [f"miss(1, by=ward) <= {bound}", "precision(1) >= 30%"]
+    with pytest.raises(tb.NotCertifiedError, match="so few rows") as error:
+        tb.calibrate(
+            tb.Scores("p", 1), table[["p"]], y, groups=table[["ward"]], limits=limits, clusters=clusters
+        )
+    return error.value
+
+
+def test_a_refusal_of_few_rows_names_those_of_the_batch_and_a_cure_that_works():
+    refused = few_rows_refused("19%")
+    (short,) = refused.shortfalls
+    assert short.n < 16
+    assert f"C (target 19 %) has {short.n} of 16 rows with label 1 (the others selected)" in str(refused)
+    assert "let other rows select, so that all these rows certify (`tune` on them" in str(refused)
+    # 16 rows without a miss are enough: .81^16 = .034 is below the level .045 of a first attempt.
+    others, y_of_others = wards(2)
+    limits = ["miss(1, by=ward) <= 19%", "precision(1) >= 30%"]
+    rule = tb.tune(tb.Scores("p", 1), others[["p"]], y_of_others, groups=others[["ward"]], limits=limits)
+    table, y = wards(1)
+    certificate = tb.calibrate(rule, table[["p"]], y, groups=table[["ward"]]).certificate_
+    assert [bound.n for bound in certificate.bounds if bound.subgroup == "C"] == [16]
+
+
+def test_other_selecting_rows_are_no_cure_if_all_rows_are_too_few():
+    """Of 16 rows without a miss .9^16 = .19 is far above any level of 5 %."""
+    refused = few_rows_refused("10%")
+    assert "of 16 rows with label 1 (the others selected)" in str(refused)
+    assert "let other rows select" not in str(refused)
+
+
+def test_clusters_are_counted_in_the_batch_too():
+    """Two rows of one ward, next to each other in the table, are of one patient."""
+    table, y = wards(1)
+    patient = np.empty(1200, dtype=int)
+    for ward in "ABC":
+        for label in (0, 1):
+            rows_there = np.flatnonzero((table["ward"] == ward) & (y == label))
+            patient[rows_there] = 10_000 * "ABC".index(ward) + 5_000 * label + np.arange(len(rows_there)) // 2
+    refused = few_rows_refused("19%", clusters=patient)
+    (short,) = refused.shortfalls
+    assert f"has {short.n} of 8 clusters of rows with label 1 (the others selected)" in str(refused)
+    assert "let other rows select" not in str(refused)  # .81^8 = .19
+
+
+def test_a_rule_selected_on_other_rows_has_all_rows_of_the_file():
+    others, y_of_others = wards(2)
+    table, y = wards(1)
+    groups = others[["ward"]]
+    rule = tb.tune(tb.Scores("p", 1), others[["p"]], y_of_others, groups=groups, limits=["miss(1) <= 30%"])
+    limits = ["miss(1, by=ward) <= 10%", "precision(1) >= 30%"]
+    with pytest.raises(tb.NotCertifiedError, match=r"C \(target 10 %\) has 16 rows with label 1; at"):
+        tb.calibrate(rule, table[["p"]], y, groups=table[["ward"]], limits=limits)
+
+
+def test_a_tested_refusal_of_one_batch_says_how_many_rows_select():
+    table, y = wards(1)
+    limits = ["error(by=ward) <= 12%"]
+    with pytest.raises(tb.NotCertifiedError, match=r"on 840 rows; 360 others selected it\."):
+        tb.calibrate(tb.Scores("p", 1), table[["p"]], y, groups=table[["ward"]], limits=limits)

@@ -772,7 +772,7 @@ class Batch:
             hashes = row_hashes(self.model, arguments.X_unlabeled)
             is_in_batch = hashes.copied_from(row_hashes(self.model, arguments.X))
             certifying |= {name: take(table, ~is_in_batch) for name, table in unlabeled.items()}
-        return replace(arguments, **certifying)
+        return replace(arguments, batch=arguments, **certifying)
 
 
 def _refuse_one_sided(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.checks import check_number
+from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import (
     InfeasibleLimitsError,
     NotCertifiedError,
@@ -59,6 +59,7 @@ from tailboost.guarantees.fresh_rows import (
     fresh_rows,
     groups_of_fit,
     unlisted,
+    with_any_answers,
 )
 from tailboost.guarantees.path import Path
 from tailboost.guarantees.procedure import (
@@ -152,7 +153,16 @@ LOOSER_THAN_THE_TABLE = (
     "A failing limit may pass on new rows if it is stated looser than its bound in the table "
     "above."
 )
+OTHERS_SELECT = "let other rows select, so that all these rows certify"
 ONLY_SELECTED = "No limit was tested on calibration rows, so no attempt is spent"
+
+
+def how_others_select() -> str:
+    """Return the calls with which other rows than those of one batch select."""
+    return as_typed(
+        "`tune` on them, then `calibrate` its result",
+        "`tailboost tune OTHER.csv`, then `calibrate` its rule with --selection OTHER.csv",
+    )
 
 
 @contextmanager
@@ -246,6 +256,7 @@ def calibrate_selected(
         attempts=all_attempts,
         declared=attempts,
         previous=earlier,
+        batch=given.batch,
     )
     n_tested_before = tested_before(all_attempts)
     calibrated = calibration.certified()
@@ -283,6 +294,8 @@ class Calibration:
         The largest number of attempts, if the caller has stated one.
     previous : tuple of Attempt
         The earlier attempts of the caller's argument ``previous``.
+    batch : Given or None
+        All rows of the call, if others of them have selected the rule.
     """
 
     limits: list[Limit]
@@ -293,6 +306,7 @@ class Calibration:
     attempts: tuple[Attempt, ...]
     declared: int | None
     previous: tuple[Attempt, ...]
+    batch: Given | None = None
 
     @property
     def level(self) -> float:
@@ -316,10 +330,10 @@ class Calibration:
         """
         fresh = self.fresh
         procedures = procedures_for(self.selection, fresh, self.level)
-        too_few_rows = [rates_with_too_few_rows(procedure) for procedure in procedures]
+        too_few_rows = [rates_with_too_few_rows(procedure, fresh) for procedure in procedures]
         if all(too_few_rows):
-            reason = _too_few_words(too_few_rows[0], self.limits, fresh)
-            raise self._untested(f"{reason} {ONLY_COUNTED}", too_few_rows[0])
+            shortfalls, reason = self._too_few(procedures[0])
+            raise self._untested(f"{reason} {ONLY_COUNTED}", shortfalls)
         if _all_out_of_reach(procedures, too_few_rows):
             raise self._untested(f"{_out_of_reach_words(self)} {ONLY_COUNTED}", ())
         outcome, best = best_certified(procedures, fresh)
@@ -331,6 +345,18 @@ class Calibration:
         if not outcome.tested and not read_labels:
             raise self._untested(f"{outcome.why}. {AT_EQUAL_SCORES}", ())
         raise refusal(outcome, self, procedures[best])
+
+    def _too_few(self, procedure: Procedure) -> tuple[list[Shortfall], str]:
+        """Return the limited rates with too few rows for any test, and sentences on them with the cures."""
+        if self.batch is None:
+            shortfalls = rates_with_too_few_rows(procedure, self.fresh)
+            return shortfalls, _too_few_words(shortfalls, self.limits, self.fresh)
+        batch = with_any_answers(self.batch, self.fresh)
+        shortfalls = rates_with_too_few_rows(procedure, self.fresh, batch)
+        first_cures = []
+        if not rates_with_too_few_rows(procedure, batch):
+            first_cures.append(f"{OTHERS_SELECT} ({how_others_select()})")
+        return shortfalls, _too_few_words(shortfalls, self.limits, self.fresh, first_cures)
 
     def _untested(self, message: str, shortfalls: Sequence[Shortfall]) -> NotCertifiedError:
         """Return the error of an attempt without a test, and withdraw the attempt."""
@@ -555,23 +581,35 @@ def _refuse_absent(
         raise NotCertifiedError(message, shortfalls, earlier)
 
 
-def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
+def rates_with_too_few_rows(
+    procedure: Procedure, fresh: FreshRows, batch: FreshRows | None = None
+) -> list[Shortfall]:
     """Return the limited rates of which even an estimate without an error would pass no test.
 
     Only numbers of rows are read, so the fresh rows can be used again. If one answer may keep the limits by
     construction, only comparisons are listed. Limits on a precision are passed over, because its rows depend
     on the rule, and so are subgroups without rows, which `_refuse_absent` names.
+
+    Parameters
+    ----------
+    procedure : Procedure
+        The procedure with the tests.
+    fresh : FreshRows
+        The rows that would certify.
+    batch : FreshRows, optional
+        These rows and those that have selected, whose numbers the words then have too.
     """
-    shortfalls = _comparisons_with_too_few_rows(procedure)
+    shortfalls = _comparisons_with_too_few_rows(procedure, fresh, batch)
     if procedure.may_keep_by_construction:
         return shortfalls
     for limit in procedure.limits:
         if limit.compares or limit.rate.is_ratio:
             continue
         counted = limit.rate.counted_rows
-        if procedure.fresh.clusters is not None:
+        if fresh.clusters is not None:
             counted = f"clusters of {counted}"
-        samples = procedure.fresh.samples(limit.rate)
+        samples = fresh.samples(limit.rate)
+        n_in_batch = _numbers_of_rows(limit.rate, batch)
         targets = limit.bounds([sample.name for sample in samples]).tolist()
         for sample, target in zip(samples, targets, strict=True):
             needs = _needs_of_few_rows(limit, sample, target, procedure.level_of_test)
@@ -580,9 +618,25 @@ def rates_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
                 if sample.name is not None:
                     title = f"{limit.rate}: {unit_name(sample.name)}"
                 n = len(sample.rows)
-                reason = f"has {n:,} {counted}; {needs}"
+                has, others = _of_batch([n], [n_in_batch.get(sample.name, n)])
+                reason = f"has {has[0]} {counted}{others}; {needs}"
                 shortfalls.append(_shortfall_without_test(limit, title, n, target, reason))
     return shortfalls
+
+
+def _numbers_of_rows(rate: Rate, rows: FreshRows | None) -> dict[Any, int]:
+    """Return the number of counted rows of a rate by subgroup; empty without rows."""
+    if rows is None:
+        return {}
+    return {sample.name: len(sample.rows) for sample in rows.samples(rate)}
+
+
+def _of_batch(numbers: Sequence[int], in_batch: Sequence[int]) -> tuple[list[str], str]:
+    """Return numbers of rows, as parts of the batch if others selected, and a clause on the others."""
+    if list(numbers) == list(in_batch):
+        return [f"{n:,}" for n in numbers], ""
+    parts = [f"{n:,} of {n_all:,}" for n, n_all in zip(numbers, in_batch, strict=True)]
+    return parts, " (the others selected)"
 
 
 def _needs_of_few_rows(limit: Limit, sample: Sample, target: float, level: float) -> str:
@@ -622,17 +676,20 @@ def _shortfall_without_test(
     )
 
 
-def _comparisons_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
+def _comparisons_with_too_few_rows(
+    procedure: Procedure, fresh: FreshRows, batch: FreshRows | None
+) -> list[Shortfall]:
     """Return the gaps and ratios that the two smallest groups cannot pass, whatever their counts.
 
     All pairs of groups must pass, so a gap or ratio with such a pair cannot be certified. The list is empty
     if the procedure tests no pairs, or counts clusters. Rates without an exact test of pairs are passed over.
+    Parameters are as in `rates_with_too_few_rows`.
     """
-    if not procedure.tests_pairs or procedure.fresh.clusters is not None:
+    if not procedure.tests_pairs or fresh.clusters is not None:
         return []
     shortfalls = []
     for limit in procedure.limits:
-        family = RateFamily.from_expression(limit, procedure.fresh)
+        family = RateFamily.from_expression(limit, fresh)
         has_test = limit.compares and family.exact and family.apart
         if not has_test or limit.rate.is_ratio or len(family.samples) < 2:
             continue
@@ -653,9 +710,14 @@ def _comparisons_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
             needed = rows_for_no_error(allowed, level)
             needs = f"; even if {best_case} counted for the rate, {needed:,} of each would be needed"
 
+        n_in_batch = _numbers_of_rows(limit.rate, batch)
+        has, others = _of_batch(
+            [n, n_other],
+            [n_in_batch.get(smallest.name, n), n_in_batch.get(other.name, n_other)],
+        )
         reason = (
-            f"has {n:,} {counted} of {unit_name(smallest.name)} and {n_other:,} of "
-            f"{unit_name(other.name)}, too few to pass the test at any rates{needs}"
+            f"has {has[0]} {counted} of {unit_name(smallest.name)} and {has[1]} of "
+            f"{unit_name(other.name)}{others}, too few to pass the test at any rates{needs}"
         )
         title = f"{limit.form} of {limit.rate}"
         shortfalls.append(_shortfall_without_test(limit, title, n, float(limit.bound), reason))
@@ -663,11 +725,14 @@ def _comparisons_with_too_few_rows(procedure: Procedure) -> list[Shortfall]:
 
 
 def _too_few_words(
-    shortfalls: Sequence[Shortfall], limits: Sequence[Limit], fresh: FreshRows
+    shortfalls: Sequence[Shortfall],
+    limits: Sequence[Limit],
+    fresh: FreshRows,
+    first_cures: Sequence[str] = (),
 ) -> str:
     """Return the limited rates with too few rows for any test, and the cures, in sentences."""
     listed = "; ".join(map(str, shortfalls))
-    cures = ["bring more rows", "loosen the limit there"]
+    cures = [*first_cures, "bring more rows", "loosen the limit there"]
     limits_on_groups = [limit for limit in limits if limit.rate.needs_groups]
     if limits_on_groups:
         cures += ["leave the group out of the limits", "merge it with another one"]
@@ -687,10 +752,10 @@ def _too_few_words(
         )
     ]
     cures += _group_cure(shares, fresh.model)
-    *first_cures, last_cure = cures
+    *further_cures, last_cure = cures
     return (
         f"a limit with so few rows cannot be certified: {listed}. To go on, "
-        f"{', '.join(first_cures)}, or {last_cure}."
+        f"{', '.join(further_cures)}, or {last_cure}."
     )
 
 
@@ -1243,7 +1308,12 @@ def _shortfall_words(
         n_with_estimate += shortfall.estimate is not None
         if shortfall.estimate is None or n_with_estimate <= MOST_EXPLAINED:
             words += f"\n{shortfall.name}: {shortfall.needs}."
-    words += f"\nTested: {result.rule}."
+    words += f"\nTested: {result.rule}"
+    if calibration.batch is not None:
+        n_labelled = len(answered) - answered.n_unlabeled
+        n_selecting = n_rows_of(calibration.batch.X) - n_labelled
+        words += f", on {len(answered):,} rows; {n_selecting:,} others selected it"
+    words += "."
     if any(shortfall.more_rows is not None for shortfall in shortfalls):
         words += " Numbers of rows are about this rule; another rule may need fewer."
 

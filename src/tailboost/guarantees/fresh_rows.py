@@ -825,13 +825,9 @@ def _checked(given: Given, model: Model, reader: Any, rates: Sequence[Rate]) -> 
     Raise if indexes or columns differ, if rates need data that are not given, or if rows without clusters
     are of persons. ``reader`` is the view of the classifier, or of the classifier behind an array of answers.
     """
-    tables_by_argument = {"groups": given.X, "groups_unlabeled": given.X_unlabeled}
-    named_groups = {
-        name: named_as(reader.groups_of(X, getattr(given, name)), reader.group_titles)
-        for name, X in tables_by_argument.items()
-    }
+    named = _with_named_groups(given, reader)
     check_indexes(X=given.X, y=given.y, model=model, **given.by_row)
-    given = replace(given, **named_groups)
+    given = named
     for rate in rates:
         if rate.needs_groups:
             groups = given.any_groups
@@ -841,6 +837,16 @@ def _checked(given: Given, model: Model, reader: Any, rates: Sequence[Rate]) -> 
     if given.has_labels and given.clusters is None:
         refuse_persons(given.X, [*given.names_of_groups, *reader.columns_of_scores])
     return _with_equal_columns(given)
+
+
+def _with_named_groups(given: Given, reader: Any) -> Given:
+    """Return rows with the names of their columns of groups, as the view ``reader`` of a classifier has them."""
+    tables_by_argument = {"groups": given.X, "groups_unlabeled": given.X_unlabeled}
+    named_groups = {
+        name: named_as(reader.groups_of(X, getattr(given, name)), reader.group_titles)
+        for name, X in tables_by_argument.items()
+    }
+    return replace(given, **named_groups)
 
 
 def _answered_by_model(
@@ -990,6 +996,32 @@ def _counted(
         listed=listed_kinds,
         clusters=clusters,
         n_unlabeled=n_unlabeled,
+    )
+
+
+def with_any_answers(given: Given, fresh: FreshRows) -> FreshRows:
+    """Return the rows of a batch, of which other rows are a part: for rates whose rows no answer decides.
+
+    Parameters
+    ----------
+    given : Given
+        All rows of the batch.
+    fresh : FreshRows
+        The part of them.
+    """
+    given = _with_equal_columns(_with_named_groups(given, judged(fresh.model)))
+    strata = fresh.answered.strata
+    classes = np.asarray(strata.classes)
+    n_rows = sum(n_rows_of(X) for _, X, _ in given.parts)
+    return _counted(
+        given,
+        np.repeat(classes[:1], n_rows),
+        np.zeros(n_rows, dtype=bool) if strata.defers else None,
+        classes=classes,
+        listed_labels=given.listed[0],
+        final=fresh.final,
+        rates=(),
+        errors=False,
     )
 
 

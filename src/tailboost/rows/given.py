@@ -47,6 +47,7 @@ class Given:
     training_rows: Table = None
     cost_range: Any = None
     deferred: Column = None  # with an array of answers
+    batch: Given | None = None  # all rows of a call, if these are its part that certifies
 
     def __post_init__(self) -> None:
         """Read the names of columns of groups; refuse texts in the place of tables."""
