@@ -5,6 +5,9 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.core.files import held
@@ -299,3 +302,51 @@ def test_a_wrong_document_is_refused_in_plain_words(of, document):
     with pytest.raises(ValueError, match=r"^this is no ") as refused:
         of.from_dict(document)
     assert not PYTHON_WORDS.search(str(refused.value))
+
+
+def test_the_monitor_reads_the_rows_of_a_stored_pipeline_once(tmp_path):
+    """The rate is that of the pipeline's answers, which the test counts itself."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("typer.testing")
+    from app.shell import done
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": 5 + 3 * rng.normal(size=3000), "b": rng.normal(size=3000)})
+    labels = np.where(table.a - 5 + rng.normal(size=3000) > 1, "ill", "well")
+    rule = tb.RobustMixtureClassifier(
+        [("tree", DecisionTreeClassifier(max_depth=4))], limits=["miss(ill) <= 30%"], random_state=0
+    )
+    pipeline = make_pipeline(StandardScaler(), rule).fit(table[:2000], labels[:2000])
+    tb.save_model(pipeline, tmp_path / "p.model")
+    table[2000:].assign(label=labels[2000:]).to_csv(tmp_path / "may.csv", index=False)
+    answers = done("monitor", tmp_path / "p.model", tmp_path / "may.csv", "--target", "label", "--json")
+    (bound,) = json.loads(answers)["bounds"]
+    is_ill = labels[2000:] == "ill"
+    assert bound["n"] == is_ill.sum()
+    assert bound["estimate"] == pytest.approx((pipeline.predict(table[2000:])[is_ill] != "ill").mean())
+
+
+def test_card_and_monitor_draw_the_same_row_of_each_person(tmp_path):
+    """The columns of the file have text, so the rule reads other columns than the file has."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("typer.testing")
+    pytest.importorskip("jinja2")
+    from app.shell import done
+
+    rng = np.random.default_rng(0)
+    person = rng.permutation(np.repeat(np.arange(1200), 3))
+    table = pd.DataFrame({"person": person, "ward": rng.choice(["x", "y"], 3600), "a": rng.normal(size=3600)})
+    table["site"] = np.where(table.person % 2, "north", "south")
+    table["label"] = np.where(table.a + rng.normal(size=3600) > 0, "ill", "well")
+    for part, name in enumerate(("train", "tune", "may")):
+        table[person // 400 == part].to_csv(tmp_path / f"{name}.csv", index=False)
+    columns = ("--target", "label", "--group", "site", "--cluster", "person")
+    stated = ("--limit", "miss(ill, by=site) <= 40%", "--method", "robustmixture")
+    rule = tmp_path / "rule.model"
+    done("fit", tmp_path / "train.csv", *columns, *stated, "--model", tmp_path / "m.model")
+    done("calibrate", tmp_path / "m.model", tmp_path / "tune.csv", "--model", rule)
+    months = json.loads(done("monitor", rule, tmp_path / "may.csv", "--json"))["bounds"]
+    card = done("card", rule, tmp_path / "may.csv")
+    for month in months:
+        site, n = month["bound"]["subgroup"], month["n"]
+        assert f"{100 * month['estimate']:.0f} % of {n}" in re.search(rf"\| {site} \|.*", card)[0]

@@ -135,16 +135,12 @@ def monitor(
                 rows = stored.with_clusters(rows)
                 if model_monitor is None:
                     model_monitor = new_bounds.monitor(stored.classifier, rows, confidence)
-                X = rows.features
-                if stored.encoder is not None:
-                    # The monitor applies the whole model, and needs its input, read as at the fit.
-                    X = stored.encoder.schema_.read(stored.features_in(rows.table, reading))
                 ids = None if row_id is None else rows.column(row_id, "--id")
                 if batch is None:
                     batch = data.name.split(".")[0]  # without any of its suffixes
                 model_monitor = model_monitor.add(
-                    stored.model,
-                    X,
+                    stored.classifier,
+                    rows.features,
                     y,
                     groups=rows.groups,
                     name=batch,
