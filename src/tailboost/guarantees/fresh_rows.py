@@ -139,6 +139,9 @@ class FreshRows:
     tables: tuple[tuple[Any, Any], ...] = ()
     final: Any = None  # the classifier at the end of the model, or behind an array of answers
     rows: RowHashes | None = None  # hashes of the rows; None if only answers were given
+    # Shape (n,): hashes of the rows that the classifier at the end of a pipeline reads. The draws depend on
+    # them, so they are the same for the pipeline and for its classifier. None if only answers were given.
+    read: Hashes | None = None
     # Shape (m, 2), from `Overlap.counts`; None if the model keeps no fingerprints.
     repeated: Ints | None = None
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
@@ -234,7 +237,7 @@ class FreshRows:
         The numbers depend on the row's content, its stratum and the rows of its cluster, so the order of
         rows has no effect. If the content is not known, the answer takes its place.
         """
-        content = self.hashes
+        content = self.read
         if content is None:
             content = hash_rows(np.reshape(self.answered.actions, (len(self), -1)))
         stratum = numbered_by_rows(self.answered.stratum, content)
@@ -886,7 +889,7 @@ def _answered_by_model(
         part.with_groups(given.columns if name == "X" else given.columns_unlabeled)
         for (name, _, _), part in zip(given.parts, hashes_of_rows, strict=True)
     ]
-    cases, repeated = _compared_with_fit(
+    read, cases, repeated = _compared_with_fit(
         model, given, hashes, classes, training_rows, equal_rows
     )
 
@@ -918,6 +921,7 @@ def _answered_by_model(
         rule=rule,
         tables=tuple(tables),
         rows=rows,
+        read=read,
         repeated=repeated,
         equal_rows=equal_rows,
         cases=cases,
@@ -1081,8 +1085,8 @@ def _compared_with_fit(
     classes: Labels,
     training_rows: Fingerprint | None,
     equal_rows: EqualRows,
-) -> tuple[Mask | None, Ints | None]:
-    """Return `Judged.cases` of all rows, and the counts of rows known to the records of a model.
+) -> tuple[Hashes, Mask | None, Ints | None]:
+    """Return `FreshRows.read`, `Judged.cases`, and the counts of rows known to the records of a model.
 
     The cases are None if each row is a case. The counts are None for a model without records.
 
@@ -1106,11 +1110,13 @@ def _compared_with_fit(
     LeakageError
         If the rows are training rows named by the caller, or the model has used them.
     """
-    final = last_step(model)
+    read = []
     cases = []
     counts = []
     for (name, X, _), part_hashes in zip(given.parts, hashes, strict=True):
-        _, table = final_step(model, X)
+        final, table = final_step(model, X)
+        hashes_read = part_hashes if final is model else row_hashes(final, table)
+        read.append(hashes_read.whole)
         labels: Any = ()
         if name == "X" and given.labels is not None:
             labels = given.labels
@@ -1130,7 +1136,7 @@ def _compared_with_fit(
 
     all_cases = np.concatenate(cases) if cases else None
     repeated: Ints = np.sum(counts, axis=0)
-    return all_cases, repeated if len(repeated) else None
+    return np.concatenate(read), all_cases, repeated if len(repeated) else None
 
 
 def _classes_of(model: Model, given: Given) -> Labels:
