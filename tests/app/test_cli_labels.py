@@ -130,6 +130,23 @@ class TestCalibrate:
         assert "does not tell its selection; run tune again" in old
 
 
+def test_a_label_without_a_score_takes_the_default(folder, rules, tmp_path):
+    lacking = table(300, 5)
+    lacking.loc[:4, "p_threat"] = None
+    lacking.to_csv(tmp_path / "lacking.csv", index=False)
+    assert "--default 'human review'" in refused("predict", rules, tmp_path / "lacking.csv")
+    out = tmp_path / "answers.csv"
+    result = call("predict", rules, tmp_path / "lacking.csv", "--default", "human review", "--out", out)
+    assert "5 rows of lacking.csv have no score, and the answer 'human review'" in result.stderr
+    expected = read(rules).predict(lacking, default="human review")
+    answers = pd.read_csv(out)
+    for label, column in expected.items():
+        assert answers[f"prediction_{label}"].astype(str).tolist() == [str(answer) for answer in column]
+    assert "'0', '1', 'human review'" in refused(
+        "predict", rules, tmp_path / "lacking.csv", "--default", "ok"
+    )
+
+
 class TestMonitor:
     def test_batches_count_as_in_python(self, folder, rules, tmp_path):
         state, later = tmp_path / "state.json", table(800, 3)

@@ -351,8 +351,53 @@ def test_a_model_gives_a_default_to_unknown_groups_too(files, tmp_path):
     assert [*answers.prediction[:3]] == ["human review"] * 3
     assert answers.deferred[:3].all()
     assert answers.filter(like="distribution_")[:3].isna().all(axis=None)
-    tune(files, out="blind.json")
-    assert "reads no groups" in refused("predict", files / "blind.json", new, "--default", "ok")
+
+
+@pytest.mark.parametrize("out", ["lacking.json", "lacking.model"])
+@pytest.mark.parametrize("by_group", [(), ("--by-group", "lang")])
+def test_rows_without_a_score_get_the_default(files, tmp_path, out, by_group):
+    limits = LIMITS if by_group else ["--limit", "miss(toxic) <= .2", "--limit", "deferred() <= .1"]
+    tune(files, *by_group, *limits, out=out)
+    rows = table(30, 5)
+    rows.loc[:2, "p_toxic"] = None
+    new, scored = tmp_path / "new.csv", tmp_path / "scored.csv"
+    rows.to_csv(new, index=False)
+    rows[3:].to_csv(scored, index=False)
+    rule = files / out
+    cure = "tailboost predict --default 'human review' answers such rows"
+    for command in ("predict", "evaluate", "certify"):
+        message = refused(command, rule, new)
+        assert "3 " in message
+        assert cure in message
+    result = call("predict", rule, new, "--default", "human review")
+    assert result.exit_code == 0
+    assert "3 rows of new.csv have no score, and the answer 'human review'" in result.stderr
+    answers = pd.read_csv(io.StringIO(result.stdout))
+    assert [*answers.prediction[:3]] == ["human review"] * 3
+    others = pd.read_csv(io.StringIO(done("predict", rule, scored)))
+    assert answers[3:].drop(columns="row").reset_index(drop=True).equals(others.drop(columns="row"))
+    assert answers[:3].filter(regex="margin|probability|distribution").isna().all(axis=None)
+    if out.endswith(".model"):
+        assert answers.deferred[:3].all()
+    assert "'ok', 'toxic', 'human review'" in refused("predict", rule, new, "--default", "maybe")
+    quiet = call("predict", rule, scored, "--default", "human review")
+    assert "no score" not in quiet.stderr
+
+
+def test_a_month_with_rows_without_a_score_is_monitored_on_the_others(files, rule, tmp_path):
+    rows = table(300, 5)
+    rows.loc[:59, "p_toxic"] = None
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    rows[60:].to_csv(tmp_path / "scored.csv", index=False)
+    for data in ("new", "scored"):
+        state = ("--batch", "May", "--state", tmp_path / f"{data}.json")
+        result = call("monitor", rule, tmp_path / f"{data}.csv", *state)
+        assert result.exit_code == 0
+        words = "60 rows of 300 are not tested, because they have no score"
+        assert (words in result.stderr) == (data == "new")
+    assert json.loads((tmp_path / "new.json").read_text()) == json.loads(
+        (tmp_path / "scored.json").read_text()
+    )
 
 
 def test_empty_groups_are_told_where_they_become_a_group(files, tmp_path):

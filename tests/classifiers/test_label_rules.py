@@ -318,6 +318,27 @@ def test_no_rows_are_refused():
             call(X[:0])
 
 
+@pytest.mark.parametrize("default", [0, 1, "human review"])
+def test_a_label_without_a_score_takes_the_default(limited, default):
+    """Other labels of the row are answered by their scores; the row as a whole is answered by its labels."""
+    complete = limited.predict(X)
+    lacking = X.copy()
+    lacking.loc[::3, f"s_{LABELS[0]}"] = np.nan
+    answers = limited.predict(lacking, default=default)
+    for row in range(0, len(X), 50):
+        of_labels = [complete[label][row] for label in LABELS]
+        if row % 3 == 0:
+            of_labels[0] = default
+        assert [answers[label][row] for label in LABELS] == of_labels
+        expected = 1 if 1 in of_labels else "human review" if "human review" in of_labels else 0
+        assert answers["any label"][row] == expected
+    with pytest.raises(ValueError, match="no score"):
+        limited.predict(lacking)
+    for wrong in (None, "ok"):
+        with pytest.raises(ValueError, match="default"):
+            limited.predict(lacking, default=wrong)
+
+
 def test_a_refused_target_is_no_attempt():
     rules = tb.tune_labels(SCORES, X, Y, limits="miss(1, by=label) <= .3")
     with pytest.raises(tb.NotCertifiedError) as raised:

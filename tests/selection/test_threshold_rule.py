@@ -512,6 +512,57 @@ def test_without_a_stated_one_a_row_without_score_is_refused(form, tmp_path):
         answers_in(form, BY_HAND, [lacking], ["a"], tmp_path)
 
 
+@pytest.mark.parametrize("groups", [None, ["a", "b"]])
+@pytest.mark.parametrize("default", ["no", "human review", None])
+def test_a_row_without_a_score_takes_the_default_in_every_form(groups, default):
+    bands = [[(None, "no"), (0.3, "human review"), (0.6, "yes")], [(None, "no"), (0.8, "yes")]]
+    rule = ThresholdRule("p", ["no", "yes"], groups, bands[: len(groups or [0])], "probability")
+    table = pd.DataFrame({"p": [0.1, np.nan, 0.5, 0.7, np.nan], "g": ["a", "a", "a", "a", "b"]})
+    expected = ["no", default, "human review", "yes", default]
+    by_group = {} if groups is None else {"groups": table["g"]}
+    assert rule.predict(table["p"], **by_group, default=default).tolist() == expected
+    assert rule.predict(table["p"].astype(object), **by_group, default=default).tolist() == expected
+    lacking = table.iloc[[1, 4]]
+    of_lacking = {} if groups is None else {"groups": lacking["g"]}
+    assert rule.predict(lacking["p"], **of_lacking, default=default).tolist() == [default] * 2
+    names = {}
+    exec(rule.to_python(), names)
+    arguments = table[["p"] if groups is None else ["p", "g"]].to_numpy().tolist()
+    assert [names["decide"](*row, default=default) for row in arguments] == expected
+    assert names["decide"](None, *arguments[0][1:], default=default) == default
+    for answer, cure in ((rule.predict, "default='human review'"), (names["decide"], "pass default=")):
+        with pytest.raises(ValueError, match=f"no score.*{re.escape(cure)}"):
+            answer(np.nan, *arguments[0][1:])
+        with pytest.raises(ValueError, match=r"outside|no probabilities"):
+            answer(87, *arguments[0][1:], default=default)
+        with pytest.raises(ValueError, match="default='maybe' is no answer of this rule"):
+            answer(np.nan, *arguments[0][1:], default="maybe")
+    stated = replace(rule, missing=0.95)
+    assert stated.predict(table["p"], **by_group, default=default).tolist() == [
+        "no", "yes", "human review", "yes", "yes",
+    ]  # fmt: skip
+    exec(stated.to_python(), names)
+    assert names["decide"](np.nan, *arguments[0][1:], default=default) == "yes"
+
+    database = sqlite3.connect(":memory:")
+    table.to_sql("t", database, index=False)
+    if default is not None:
+        sql = f"SELECT COALESCE({rule.to_sql(group=groups and 'g')}, '{default}') FROM t"
+        assert [answer for (answer,) in database.execute(sql)] == expected
+
+
+def test_a_default_keeps_what_a_group_blind_rule_says_of_groups():
+    rule = ThresholdRule(
+        "p", ["no", "yes"], None, [[(None, "no"), (0.5, "yes")]], "probability",
+        groups_named={"g": ["a"]},
+    )  # fmt: skip
+    rows = pd.DataFrame({"p": [0.1, np.nan, 0.7], "g": ["a", "a", "b"]})
+    with pytest.warns(tb.UncertifiedGroupsWarning, match="'b'"):
+        assert rule.predict(rows, default="yes").tolist() == ["no", "yes", "yes"]
+    with pytest.raises(ValueError, match="groups"):
+        rule.predict(rows["p"], groups=rows["g"], default="yes")
+
+
 def test_a_row_or_table_without_the_column_of_groups_is_told_its_name():
     rule = tb.ThresholdRule(
         "score",

@@ -154,6 +154,71 @@ def test_every_holder_of_a_rule_takes_groups_and_the_default_alike(tmp_path):
         rule.classifier.predict(new[["p"]])
 
 
+@pytest.mark.parametrize("by_group", [False, "site"])
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_every_holder_of_a_rule_gives_the_default_to_rows_without_a_score(by_group, n_labels, tmp_path):
+    """Other rows are answered as in the table without these rows."""
+    rng = np.random.default_rng(0)
+    n = 1500
+    names = ["a", "b", "c"][:n_labels]
+    P = rng.dirichlet(np.ones(n_labels), n)
+    y = np.array([rng.choice(names, p=p) for p in P])
+    table = pd.DataFrame(P[:, -1:] if n_labels == 2 else P).add_prefix("p")
+    columns = list(table)
+    table["site"] = rng.choice(["s", "t"], n)
+    scores = tb.Scores(columns[0], "b") if n_labels == 2 else tb.Scores(columns, names)
+    groups = {"groups": table[["site"]]} if by_group else {}
+    clf = tb.tune(scores, table[columns], y, **groups, by_group=by_group, limits=["miss(b) <= .6"])
+    tb.save_rule(clf, tmp_path / "rule.json")
+    tb.save_model(clf, tmp_path / "rule.model")
+    new = table[:40].copy()
+    new.loc[::7, columns[-1]] = np.nan
+    lacking = new[columns[-1]].isna()
+    for holder in (
+        tb.load_rule(tmp_path / "rule.json").classifier,
+        tb.load_model(tmp_path / "rule.model"),
+        clf,
+    ):
+
+        def answers(rows, holder=holder, **default):
+            given = {"groups": rows[["site"]]} if by_group else {}
+            return holder.predict(rows[columns], **given, **default)
+
+        for default in ("a", "human review", None):
+            found = answers(new, default=default)
+            assert (found[~lacking] == answers(new[~lacking])).all()
+            assert found[lacking].tolist() == [default] * int(lacking.sum())
+            assert answers(new[lacking], default=default).tolist() == [default] * int(lacking.sum())
+        assert (answers(new[~lacking], default="a") == answers(new[~lacking])).all()
+        with pytest.raises(ValueError, match=r"no score.*default='human review'"):
+            answers(new)
+        with pytest.raises(ValueError, match="default='x' is no answer of this rule"):
+            answers(new, default="x")
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_a_monitor_leaves_out_rows_without_a_score(by_group):
+    rng = np.random.default_rng(0)
+    n = 4000
+    table = pd.DataFrame({"p": rng.random(n), "site": rng.choice(["a", "b"], n)})
+    y = np.where(rng.random(n) < table["p"], "ill", "well")
+    old = np.arange(n) < 3000
+    groups = table[["site"]]
+    rule = tb.calibrate(
+        tb.Scores("p", "ill"), table[old], y[old], groups=groups[old], by_group=by_group,
+        limits=["miss(ill, by=site) <= .3"],
+    )  # fmt: skip
+    new, y_new, site = table[~old].copy(), y[~old], groups[~old]
+    new.iloc[::9, 0] = np.nan
+    scored = new["p"].notna().to_numpy()
+    alone = tb.Monitor.against(rule).add(new[scored], y_new[scored], groups=site[scored])
+    with pytest.warns(UserWarning, match="112 rows of 1,000 are not tested, because they have no score"):
+        together = tb.Monitor.against(rule).add(new, y_new, groups=site)
+    assert together.to_dict() == alone.to_dict()
+    with pytest.raises(ValueError, match="none of 3 rows has a score"):
+        tb.Monitor.against(rule).add(new[~scored][:3], y_new[:3], groups=site[~scored][:3])
+
+
 def test_a_rule_on_probabilities_takes_the_default():
     rng = np.random.default_rng(1)
     P = {m: rng.dirichlet(np.ones(3), 300) for m in ("one", "two")}

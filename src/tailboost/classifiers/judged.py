@@ -44,13 +44,14 @@ from tailboost.core.array_types import (
     Groups,
     Ints,
     Labels,
+    Mask,
     Model,
     Stated,
     Table,
 )
 from tailboost.core.checks import has_named_columns, label_vector
 from tailboost.guarantees.additive_summary import rates_of
-from tailboost.learners.scores import columns_of_scores, only_scores
+from tailboost.learners.scores import columns_of_scores, only_scores, scores_among
 from tailboost.rates import Limit, Objective, Rate, deferred, error
 from tailboost.rows.fingerprints import RowHashes, digest, digest_of_rule
 from tailboost.rows.given import Given, refuse
@@ -222,6 +223,17 @@ class JudgedModels(JudgedSelection):
     def columns_of_scores(self) -> list[Any]:
         """The columns of scores among the models; [] without any."""
         return columns_of_scores(self.classifier.estimators_)
+
+    def without_score(self, X: Table) -> Mask:
+        """Return which rows lack a score that the rule reads, shape (n,).
+
+        Given probabilities, as a dict of them by model, are no scores.
+        """
+        lacking = super().without_score(X)
+        if not has_named_columns(X):
+            for scores in scores_among(self.classifier.estimators_):
+                lacking |= scores.without_score(X)
+        return lacking
 
     @property
     def rule(self) -> Rule | ThresholdRule:

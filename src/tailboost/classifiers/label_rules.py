@@ -121,13 +121,16 @@ class LabelRules:
         if certificate is not None and certificate.rule != _digest(self.rules):
             object.__setattr__(self, "certificate_", None)
 
-    def predict(self, X: Table) -> dict[str, NDArray[Any]]:
+    def predict(self, X: Table, *, default: Any = ...) -> dict[str, NDArray[Any]]:
         """Return the answers by label, and those to the rows as "any label".
 
         Parameters
         ----------
         X : table of n rows
             Has the columns of scores.
+        default : 1, 0 or "human review", optional
+            Answer of a label to rows without its score, which are an error otherwise. No limit and no
+            certificate counts them.
 
         Returns
         -------
@@ -136,11 +139,16 @@ class LabelRules:
         """
         if not n_rows_of(X):
             raise ValueError("X has no rows")
+        if default is None:
+            raise ValueError(f"default must be 1, 0 or {HUMAN_REVIEW!r}, got None")
         answers = {
-            name: rule.predict(score_columns(X, [rule.column], f"the rule of {name!r}"))
+            name: rule.predict(
+                score_columns(X, [rule.column], f"the rule of {name!r}"), default=default
+            )
             for name, rule in self.rules.items()
         }
-        return {**answers, ANY: _row_answers(answers, self.defers)}
+        defers = self.defers or default == HUMAN_REVIEW
+        return {**answers, ANY: _row_answers(answers, defers)}
 
     @property
     def defers(self) -> bool:

@@ -536,8 +536,8 @@ class RobustMixtureClassifier(
         deferred : str or number, optional
             Value for deferred rows, as "human review"; none of the labels.
         default : label, "human review" or None, optional
-            Answer to rows of an unknown group or none, as in the `predict` of a rule. Without it they are an
-            error.
+            Answer to rows without a score (`Scores`), and to rows of an unknown group or none, as in the
+            `predict` of a rule. Without it they are an error.
 
         Returns
         -------

@@ -38,11 +38,12 @@ from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.given import Given, refuse
+from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of, stated
-from tailboost.selection.rule_forms import answers_with_default
+from tailboost.selection.rule_forms import answers_with_default, in_known_groups
 from tailboost.selection.selection import Selection
 
 # -- the problem of the parameters -----------------------------------------------------------------------
@@ -360,7 +361,7 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
 def predict_with_default(
     mix: Any, X: Table, groups: Groups, deferred: Any, default: Any
 ) -> Labels:
-    """Return the answers of a rule, the default to rows of an unknown group or none; see `predict`.
+    """Return the answers of a rule, the default to rows without a score or a known group; see `predict`.
 
     Parameters
     ----------
@@ -373,28 +374,32 @@ def predict_with_default(
     deferred : label or None
         Value for deferred rows, as in `predict`.
     default : label, "human review" or None
-        Answer to rows of an unknown group.
+        Answer to rows without a score or of an unknown group.
     """
-    column = column_read(mix)
-    if column is None:
-        return mix.predict(X, groups=groups, deferred=deferred)
     table = as_pandas(X)
-    groups = as_pandas(groups_in(X, groups))
-    title = mix._group_names.titles[column]
-    titles = groups if isinstance(groups, Mapping) else getattr(groups, "columns", ())
-    if title is not None and title in titles:
-        groups = groups[title]
-    rule_groups = mix._group_names.values[column].tolist()
-    return answers_with_default(
-        lambda rows, known_groups: mix.predict(
-            take(table, rows), groups=known_groups, deferred=deferred
-        ),
-        groups,
-        rule_groups,
-        n_rows_of(table),
-        mix.classes_.tolist(),
-        default,
-    )
+    n = n_rows_of(table)
+    has_answer = ~judged(mix).without_score(table)
+    column = column_read(mix)
+    names = None
+    if column is None:
+        refuse("blind rule", groups=groups)
+    else:
+        groups = as_pandas(groups_in(X, groups))
+        title = mix._group_names.titles[column]
+        titles = groups if isinstance(groups, Mapping) else getattr(groups, "columns", ())
+        if title is not None and title in titles:
+            groups = groups[title]
+        names, is_known = in_known_groups(groups, mix._group_names.values[column].tolist(), n)
+        has_answer &= is_known
+
+    def answer(rows: Ints) -> Labels:
+        groups_of_rows = None if names is None else names[rows]
+        labels: Labels = mix.predict(
+            take(table, rows), groups=groups_of_rows, deferred=deferred
+        )
+        return labels
+
+    return answers_with_default(answer, has_answer, mix.classes_.tolist(), default)
 
 
 def models_and_rows(mix: Any, X: Table, groups: Groups) -> tuple[Models, Any, Ints | None]:

@@ -28,6 +28,17 @@ MOST_DIGITS_BEFORE = 5
 MOST_ZEROS_BEHIND = 14
 
 
+def cure_of_missing() -> str:
+    """Return what to do with rows without a score, for messages."""
+    answered = as_typed(
+        "predict(…, default='human review')", "tailboost predict --default 'human review'"
+    )
+    selected = as_typed(
+        "a rule with tb.Scores(…, missing=SCORE)", "the rule with --missing SCORE"
+    )
+    return f"drop them ({answered} answers such rows), or select {selected}, the score of such rows"
+
+
 @dataclass(frozen=True)
 class ScoreKind:
     """A kind of scores, such as probabilities, with the range of its values.
@@ -104,9 +115,7 @@ class ScoreKind:
                 verb = "has"
             faults.append(
                 f"{how_many(len(rows_without_score), 'row')} {verb} no score (row "
-                f"{_shown(rows_without_score)}); drop them, or select a rule with "
-                f"{as_typed('tb.Scores(…, missing=SCORE)', 'tune --missing SCORE')}, the "
-                "score of such rows"
+                f"{_shown(rows_without_score)}); {cure_of_missing()}"
             )
         outside = self.words_outside(values, remedy)
         if outside:

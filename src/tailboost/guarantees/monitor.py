@@ -74,6 +74,7 @@ from tailboost.rows.given import lists_of_subgroups
 from tailboost.rows.judged import (
     judged,
     refuse_other_rule,
+    rows_with_score,
 )
 from tailboost.rows.other_groups import (
     answered_rows,
@@ -340,7 +341,8 @@ class Monitor:
         model : fitted classifier, optional
             The monitored rule; by default the one given before, as to `against`.
         X : array-like of shape (n, d)
-            Rows.
+            Rows. Rows without a score of `Scores` are left out, with a warning: the certificate is about
+            rows with one.
         y : array-like of shape (n,), optional
             Their labels. None, NaN or ``pandas.NA`` marks a missing label.
         groups : array-like of shape (n,), or table of shape (n, c), optional
@@ -364,9 +366,9 @@ class Monitor:
         LeakageError
             If rows were used before: by the fit, the certificate or another batch.
         ValueError
-            If an argument is not as described, if the rule knows the group of no row, if the certificate is
-            about another rule than that of the model, if no row of a repeated batch waits for a label, or if
-            its rows or labels contradict those of an earlier look.
+            If an argument is not as described, if no row has a score or a group that the rule knows, if the
+            certificate is about another rule than that of the model, if no row of a repeated batch waits for
+            a label, or if its rows or labels contradict those of an earlier look.
         """
         model, X, y = self._rule_and_rows(model, X, y)
         refuse_texts(X)
@@ -382,13 +384,14 @@ class Monitor:
             if column is not None:
                 check_length(column, argument, n_rows_of(X))
         name, is_first_look = self._named(name)
+        is_answered = rows_with_score(model, X)
         if judged(model).by_group and groups is not None:
-            is_answered = answered_rows(judged(model), groups)
-            if not is_answered.all():
-                X, y, groups, costs, clusters, id = (
-                    take(as_pandas(column), is_answered)
-                    for column in (X, y, groups, costs, clusters, id)
-                )
+            is_answered &= answered_rows(judged(model), groups)
+        if not is_answered.all():
+            X, y, groups, costs, clusters, id = (
+                take(as_pandas(column), is_answered)
+                for column in (X, y, groups, costs, clusters, id)
+            )
         refuse_missing_groups(self.certificate.groups_named, groups)
         n = n_rows_of(X)
 

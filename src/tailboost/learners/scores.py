@@ -313,6 +313,15 @@ class Scores(ClassifierMixin, BaseEstimator):
         kind = score_kind(self.kind)
         return kind.checked(values, self._named, self.missing, kind.remedy)
 
+    def without_score(self, X: Table) -> Mask:
+        """Return which rows have no score, shape (n,); none if `missing` is the score of such rows."""
+        values = score_columns(X, self.column_list, self._named)
+        if self.missing is not None:
+            return np.zeros(len(values), dtype=np.bool_)
+        kind = score_kind(self.kind)
+        scores = kind.checked(values, self._named, np.nan, kind.remedy)
+        return np.asarray(np.isnan(scores).any(axis=1))
+
     def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K); ranks in [0, 1] in their place for kind="number"."""
         check_is_fitted(self, "classes_")
@@ -570,11 +579,15 @@ def as_classifier(model: Model, X: Table, y: Column) -> Any:
     return FrozenEstimator(adapter.fit(X, y))
 
 
+def scores_among(models: Sequence[Any]) -> list[Scores]:
+    """Return the scores among models, which may be frozen."""
+    estimators = [getattr(model, "estimator", model) for model in models]
+    return [estimator for estimator in estimators if isinstance(estimator, Scores)]
+
+
 def columns_of_scores(models: Sequence[Any]) -> list[Any]:
     """Return the columns of the scores among models, which may be frozen."""
-    estimators = [getattr(model, "estimator", model) for model in models]
-    scores = [estimator for estimator in estimators if isinstance(estimator, Scores)]
-    return [column for score in scores for column in score.column_list]
+    return [column for scores in scores_among(models) for column in scores.column_list]
 
 
 def only_scores(models: Sequence[Any]) -> bool:

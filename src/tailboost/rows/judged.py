@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Groups, Ints, Labels, Mask, Model, Table
-from tailboost.core.checks import as_table
+from tailboost.core.checks import as_table, n_rows_of
 from tailboost.core.exceptions import (
     DeferredRowsWarning,
     UncertifiedGroupsWarning,
@@ -21,6 +21,7 @@ from tailboost.core.exceptions import (
     without_warning,
 )
 from tailboost.core.limit_lines import LimitLine
+from tailboost.core.spelling import how_many
 from tailboost.rows.fingerprints import EqualRows, RowHashes, hash_rounded_rows
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import GroupsByColumn
@@ -121,6 +122,10 @@ class Judged:
     def checked(self, X: Table) -> Any:
         """Return a table in the form of the fit."""
         return X
+
+    def without_score(self, X: Table) -> Mask:
+        """Return which rows lack a score that the rule reads, shape (n,)."""
+        return np.zeros(n_rows_of(X), dtype=np.bool_)
 
     def row_hashes(self, X: Table) -> RowHashes:
         """Return the hashes of rows, equal for all forms of the same rows."""
@@ -386,6 +391,24 @@ def label_shares(model: Model, X: Table, **given: object) -> Floats:
         final, rows = final_step(model, X)
         return np.asarray(final.predict_distribution(rows, **given), dtype=np.float64)
     return np.asarray(model.predict_proba(X, **given), dtype=np.float64)
+
+
+def rows_with_score(model: Model, X: Table) -> Mask:
+    """Return which rows have the scores that the rule reads, shape (n,); a warning counts the others.
+
+    Raise ValueError if no row has them.
+    """
+    lacks_score: Mask = judged(model).without_score(X)
+    n_lacking = int(np.count_nonzero(lacks_score))
+    if n_lacking == len(lacks_score):
+        raise ValueError(f"X: none of {how_many(n_lacking, 'row')} has a score")
+    if n_lacking == 1:
+        warn_user(f"1 row of {len(lacks_score):,} is not tested, because it has no score")
+    elif n_lacking:
+        warn_user(
+            f"{n_lacking:,} rows of {len(lacks_score):,} are not tested, because they have no score"
+        )
+    return ~lacks_score
 
 
 # -- labels of deferred rows -------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from tailboost.selection.rule_forms import (
     are_different,
     check_sql_form,
     group_numbers,
+    in_known_groups,
     known_label,
     sql_by_group,
     sql_number,
@@ -239,15 +240,15 @@ class Rule(StoredRule):
         self._refuse_inferred()
         if default is not ... and self.groups is not None:
             tables = {name: as_pandas(table) for name, table in probabilities.items()}
+            n = n_rows_of(next(iter(tables.values())))
+            column, is_known = in_known_groups(groups, self.groups, n)
             return answers_with_default(
-                lambda rows, known_groups: self.predict(
+                lambda rows: self.predict(
                     {name: take(table, rows) for name, table in tables.items()},
-                    known_groups,
+                    column[rows],
                     deferred=deferred,
                 ),
-                groups,
-                self.groups,
-                n_rows_of(next(iter(tables.values()))),
+                is_known,
                 self.classes,
                 default,
             )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Groups, Ints, Labels
+from tailboost.core.array_types import Groups, Ints, Labels, Mask
 from tailboost.core.checks import (
     MISSING_GROUP,
     check_length,
@@ -125,30 +125,30 @@ def with_other_group(groups: Groups, rule_groups: Sequence[Any]) -> Groups:
     return with_missing_group(groups, [no_group], no_group)
 
 
+def in_known_groups(groups: Groups, rule_groups: Sequence[Any], n: int) -> tuple[Labels, Mask]:
+    """Return the groups of n rows, and which of them the rule has.
+
+    Missing entries are of the group 'missing' if the rule has it, and of no known group otherwise.
+    """
+    column = only_column(with_other_group(groups, rule_groups), n, "rows")
+    return column, np.isin(column, np.asarray(rule_groups))
+
+
 def answers_with_default(
-    answer: Callable[[Ints, Labels], Labels],
-    groups: Groups,
-    rule_groups: Sequence[Any],
-    n: int,
-    classes: Sequence[Any],
-    default: Any,
+    answer: Callable[[Ints], Labels], has_answer: Mask, classes: Sequence[Any], default: Any
 ) -> Labels:
-    """Return the answers to n rows, the default to those of a group that the rule does not have.
+    """Return the answers to rows, the default to those without an answer of the rule.
 
     Parameters
     ----------
     answer : callable
-        Returns the answers to rows from their numbers and their groups, all of the rule.
-    groups : column, or table of one column
-        The groups of the rows; missing entries are of the group 'missing' if the rule has it.
-    rule_groups : sequence
-        The groups of the rule.
-    n : int
-        Number of rows.
+        Returns the answers to rows from their numbers.
+    has_answer : ndarray of bool, shape (n,)
+        Which rows have a score and a group that the rule knows.
     classes : sequence
         The labels.
     default : label, "human review" or None
-        The answer to rows of other groups.
+        The answer to other rows.
     """
     possible = answers_by_default(classes)
     if default not in possible:
@@ -156,11 +156,10 @@ def answers_with_default(
         raise ValueError(
             f"default={default!r} is no answer of this rule: give one of {listing}"
         )
-    column = only_column(with_other_group(groups, rule_groups), n, "rows")
-    known_rows = np.flatnonzero(np.isin(column, np.asarray(rule_groups)))
-    answers = np.full(n, default, dtype=object)
-    if known_rows.size:
-        answers[known_rows] = answer(known_rows, column[known_rows])
+    rows = np.flatnonzero(has_answer)
+    answers = np.full(len(has_answer), default, dtype=object)
+    if rows.size:
+        answers[rows] = answer(rows)
     # An array of objects only if an answer is of another type than the labels.
     if {*map(type, answers.tolist())} <= {type(label) for label in classes}:
         return np.array(answers.tolist())
@@ -168,7 +167,7 @@ def answers_with_default(
 
 
 def answers_by_default(classes: Sequence[Any]) -> list[Any]:
-    """Return the answers that rows of unknown groups may get."""
+    """Return the answers that rows without an answer of the rule may get."""
     return list(dict.fromkeys([*classes, HUMAN_REVIEW, None]))
 
 

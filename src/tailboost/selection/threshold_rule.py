@@ -11,13 +11,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats, Groups, Ints
+from tailboost.core.array_types import Floats, Groups, Ints, Labels
 from tailboost.core.checks import (
     MISSING_GROUP,
     as_pandas,
     check_format,
     columns_by_name,
     no_groups,
+    positions,
     reading,
     refuse_missing,
     with_missing_group,
@@ -34,6 +35,7 @@ from tailboost.selection.rule_forms import (
     are_different,
     check_sql_form,
     group_numbers,
+    in_known_groups,
     known_label,
     sql_by_group,
     sql_comment,
@@ -174,15 +176,18 @@ class ThresholdRule(StoredRule):
 
     # -- answers -------------------------------------------------------------------------------------
 
-    def _scores(self, score: Any) -> Floats:
-        """Return the scores, checked, shape (n,)."""
+    def _scores(self, score: Any, may_lack: bool) -> Floats:
+        """Return the scores, checked, shape (n,); NaN of rows without one, if rows ``may_lack`` it."""
         shape = np.shape(score)
         if len(shape) > 1 and shape[1] != 1:
             raise ValueError(f"score has {shape[1]} columns; give one: {self._call}")
         if self.model is None:
             refuse_other_name(score, "score", self.column)
+        missing = self.missing
+        if missing is None and may_lack:
+            missing = np.nan
         remedy = f"the rule was selected on {self._kind.plural}"
-        return self._kind.checked(np.ravel(score), str(self.column), self.missing, remedy)
+        return self._kind.checked(np.ravel(score), str(self.column), missing, remedy)
 
     @property
     def _call(self) -> str:
@@ -195,10 +200,11 @@ class ThresholdRule(StoredRule):
         column = "column of groups" if self.group_column is None else self.group_column
         return f"rule.predict({score}, groups=table[{column!r}])"
 
-    def _given(self, score: Any, groups: Any) -> GivenRows:
+    def _given(self, score: Any, groups: Any, *, may_lack: bool = False) -> GivenRows:
         """Return the columns of the score and of the groups, taken by name from a table or a row.
 
-        A table is a data frame, a dict or a list of dicts. A row is a dict or a Series of its values.
+        A table is a data frame, a dict or a list of dicts. A row is a dict or a Series of its values. Rows
+        without a score are an error, unless rows ``may_lack`` it.
         """
         table = _as_columns(score)
         names = self._names_in(table)
@@ -225,7 +231,7 @@ class ThresholdRule(StoredRule):
             if groups is not None and np.ndim(groups) == 0 and not isinstance(groups, Mapping):
                 groups = [groups]
         further = {name: table[name] for name in names or () if name in self.groups_named}
-        return GivenRows(self._scores(score), groups, further)
+        return GivenRows(self._scores(score, may_lack), groups, further)
 
     def _refuse_no_groups(self, table: Any, names: Sequence[Any], groups: Groups) -> None:
         """Raise ValueError if a table or row with columns ``names`` lacks the rule's column of groups."""
@@ -292,8 +298,9 @@ class ThresholdRule(StoredRule):
             `group_column`. Text names the column of a table ``score``. None and NaN are the group 'missing'
             if the rule has one.
         default : label, "human review" or None, optional
-            Answer to rows of an unknown group. Rows without a group get this answer too, unless the rule has
-            a group 'missing'. Without a default, such rows are an error.
+            Answer to rows without a score, unless `missing` is their score, and to rows of an unknown group.
+            Rows without a group get this answer too, unless the rule has a group 'missing'. Without a
+            default, such rows are an error. No limit and no certificate counts them.
 
         Returns
         -------
@@ -310,18 +317,35 @@ class ThresholdRule(StoredRule):
         UncertifiedGroupsWarning
             Counts the rows of a table in groups not named in the certificate.
         """
+        if default is not ...:
+            return self._with_default(self._given(score, groups, may_lack=True), default)
         rows = self._given(score, groups)
-        if default is not ... and self.groups is not None:
-            return answers_with_default(
-                lambda numbers, known_groups: self.predict(rows.scores[numbers], known_groups),
-                self._groups(with_other_group(rows.groups, self.groups)),
-                self.groups,
-                len(rows.scores),
-                self.classes,
-                default,
-            )
-        numbers = self.numbers(rows.scores, self._places(rows))
+        places = self._places(rows)
         warn_of_other_groups(self.groups_named, rows.further, rows.groups)
+        return self._actions(rows.scores, places)
+
+    def _with_default(self, rows: GivenRows, default: Any) -> Labels:
+        """Return the action of each row, the default for rows without a score or a known group."""
+        has_answer = ~np.isnan(rows.scores)
+        if self.groups is None:
+            places = self._places(rows)
+            warn_of_other_groups(self.groups_named, rows.further, rows.groups)
+        else:
+            groups = self._groups(with_other_group(rows.groups, self.groups))
+            column, is_known = in_known_groups(groups, self.groups, len(rows.scores))
+            has_answer &= is_known
+            places = np.full(len(column), -1)
+            places[is_known] = positions(column[is_known], self.groups, "groups")
+        return answers_with_default(
+            lambda numbers: self._actions(rows.scores[numbers], places[numbers]),
+            has_answer,
+            self.classes,
+            default,
+        )
+
+    def _actions(self, scores: Floats, places: Ints) -> NDArray[Any]:
+        """Return the action of each row, shape (n,), from its score and the number of its group."""
+        numbers = self.numbers(scores, places)
         if not self.defers:
             return np.asarray(self.classes)[numbers]
         actions = np.empty(len(self.classes) + 1, dtype=object)
@@ -595,9 +619,9 @@ class ThresholdRule(StoredRule):
     def to_python(self, name: str = "decide", *, label: Any = None) -> str:
         """Return the source of a Python function of one score (and group), without imports.
 
-        The function raises an error for scores refused by `predict`. For an unknown group it raises a
-        ValueError, or returns its argument ``default``. None and NaN are the group 'missing' if the rule has
-        one.
+        The function raises an error for scores refused by `predict`. Without a score, unless `missing` is
+        that of such rows, and for an unknown group it raises a ValueError, or returns its argument
+        ``default``. None and NaN are the group 'missing' if the rule has one.
 
         Parameters
         ----------
@@ -617,7 +641,7 @@ class ThresholdRule(StoredRule):
         """
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"name: {name!r} is no name of a function")
-        head = f"def {name}(score):"
+        head = f"def {name}(score, *, default=...):"
         bands = [f"    bands = {self.bands[0]!r}"]
         if self.groups is not None:
             head = f"def {name}(score, group, *, default=...):"
@@ -643,15 +667,23 @@ class ThresholdRule(StoredRule):
         if self.model is not None:
             score_words = f"the probability of label {label!r}"
         words = f"Return the answer to {score_words}: {self}"
-        if_missing = "raise ValueError('no score')"
+        if_missing = [
+            "        if default is ...:",
+            "            raise ValueError('no score; pass default= for such rows')",
+            "        return default",
+        ]
         if self.missing is not None:
-            if_missing = f"score = {self.missing!r}"
+            if_missing = [f"        score = {self.missing!r}"]
+        answers = answers_by_default(self.classes)
+        no_answer = f" is no answer of this rule: give one of {', '.join(map(repr, answers))}"
         kind = self._kind
         outside = f" is outside the range of {kind.plural}"
         if np.isfinite([kind.lower, kind.upper]).all():
             outside += f", {kind.lower:g} to {kind.upper:g}"
         lines = [
             f"    {words!r}",
+            f"    if default is not ... and default not in {answers!r}:",
+            f"        raise ValueError(f'default={{default!r}}' + {no_answer!r})",
             "    if isinstance(score, str):",
             "        raise TypeError(f'the score {score!r} is text: give a number')",
             "    if str(score) in ('True', 'False'):",
@@ -660,7 +692,7 @@ class ThresholdRule(StoredRule):
             "        score = float(str(score))",
             "    score = float('nan') if score is None else float(score + 0)",
             "    if score != score:",
-            f"        {if_missing}",
+            *if_missing,
             f"    elif not {kind.source('score')}:",
             f"        raise ValueError(f'the score {{score!r}}' {outside!r})",
         ]
@@ -671,8 +703,6 @@ class ThresholdRule(StoredRule):
     def _source_of_bands(self, groups: Sequence[Any]) -> list[str]:
         """Return the lines of a Python function that choose the bands of the group, or return the default."""
         by_group = dict(zip(groups, self.bands, strict=True))
-        answers = answers_by_default(self.classes)
-        no_answer = f" is no answer of this rule: give one of {', '.join(map(repr, answers))}"
         group_names = ", ".join(map(repr, groups))
         unknown = f" is unknown; the rule has {group_names}. Pass default= for others."
         if_no_group = []
@@ -683,8 +713,6 @@ class ThresholdRule(StoredRule):
             ]
         return [
             f"    by_group = {by_group!r}",
-            f"    if default is not ... and default not in {answers!r}:",
-            f"        raise ValueError(f'default={{default!r}}' + {no_answer!r})",
             *if_no_group,
             "    if group not in by_group and default is ...:",
             f"        raise ValueError(f'group {{group!r}}' + {unknown!r})",

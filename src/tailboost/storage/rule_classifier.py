@@ -30,13 +30,14 @@ from tailboost.rows.fingerprints import UsedRows, digest_of_rule
 from tailboost.rows.judged import (
     RecordedScores,
     columns_of,
+    judged,
     labels_or_mark,
 )
 from tailboost.rows.ledger import Attempt, Ledger, Records
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
-from tailboost.selection.rule_forms import answers_with_default
+from tailboost.selection.rule_forms import answers_with_default, in_known_groups
 from tailboost.selection.threshold_rule import ThresholdRule
 from tailboost.storage.score_columns import columns_of_file
 
@@ -55,6 +56,11 @@ class JudgedRule(RecordedScores):
     def columns_of_scores(self) -> list[Any]:
         """The columns of scores that the rule reads."""
         return self.classifier.scores.column_list
+
+    def without_score(self, X: Table) -> Mask:
+        """Return which rows lack a score that the rule reads, shape (n,)."""
+        lacking: Mask = self.classifier.scores.without_score(X)
+        return lacking
 
     def groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the groups of rows, by default the columns of the table that the limits and the rule read.
@@ -169,10 +175,10 @@ class RuleClassifier(ReportedClassifier):
     ) -> Labels:
         """Return the label of each row; of deferred rows ``deferred`` or, with a warning, the first label.
 
-        Groups are by default the column of the table that the rule reads. Rows of unknown groups are an
-        error, or get the answer ``default``, as in the `predict` of the rule.
+        Groups are by default the column of the table that the rule reads. Rows without a score and rows of
+        unknown groups are an error, or get the answer ``default``, as in the `predict` of the rule.
         """
-        if default is not ... and self.by_group:
+        if default is not ...:
             return self._with_default(X, groups, deferred, default)
         actions = self.actions(X, groups)
         is_deferred = actions == HUMAN_REVIEW
@@ -180,16 +186,19 @@ class RuleClassifier(ReportedClassifier):
         return labels_or_mark(self, answers.astype(self.classes_.dtype), is_deferred, deferred)
 
     def _with_default(self, X: Table, groups: Groups, deferred: Any, default: Any) -> Labels:
-        """Return the answers as `predict`, of rows of unknown groups or none the default."""
-        rule_groups = self.rule.groups or []
+        """Return the answers as `predict`, the default to rows without a score or a known group."""
         table = as_pandas(X)
+        has_answer = ~judged(self).without_score(table)
+        if self.by_group:
+            rule_groups = self.rule.groups or []
+            column = self._group_argument(X, groups)["groups"]
+            groups, is_known = in_known_groups(column, rule_groups, n_rows_of(table))
+            has_answer &= is_known
         return answers_with_default(
-            lambda rows, known_groups: self.predict(
-                take(table, rows), groups=known_groups, deferred=deferred
+            lambda rows: self.predict(
+                take(table, rows), groups=take(groups, rows), deferred=deferred
             ),
-            self._group_argument(X, groups)["groups"],
-            rule_groups,
-            n_rows_of(table),
+            has_answer,
             self.rule.classes,
             default,
         )

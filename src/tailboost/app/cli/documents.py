@@ -29,7 +29,7 @@ from tailboost.core.array_types import Table
 from tailboost.core.checks import first_of, reading
 from tailboost.core.files import write_output
 from tailboost.core.long_work import doing
-from tailboost.core.score_kinds import ScoreKind, score_kind
+from tailboost.core.score_kinds import ScoreKind, cure_of_missing, score_kind
 from tailboost.core.spelling import warn_alike
 from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import (
@@ -170,12 +170,13 @@ def score_rows(
     columns: Sequence[str] = (),
     by_group: str | None = None,
     read_by_rule: Sequence[str] = (),
+    may_lack_scores: bool = False,
 ) -> NewRows:
     """Read a file of scores, with labels of their type. Errors name the file, the column and the row.
 
-    Rows without a score are refused unless ``missing`` is a number; then the message also has scores that are
-    not of the ``kind``. ``read_by_rule`` are the columns that a
-    stored rule reads; other columns are named by options.
+    Rows without a score are refused, unless ``missing`` is a number or rows ``may_lack_scores``. The message
+    also has scores that are not of the ``kind``. ``read_by_rule`` are the columns that a stored rule reads;
+    other columns are named by options.
     """
     with bad_input(), doing(f"Reading {data.name}"):
         numbers = {*score} - {target, *columns}
@@ -197,7 +198,7 @@ def score_rows(
     features = pd.DataFrame(
         {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
     )
-    if missing is None:
+    if missing is None and not may_lack_scores:
         _refuse_missing_scores(features, data, score_kind(kind))
     rows = NewRows(table, features, data, columns, by_group=by_group)
     if target is None:
@@ -216,8 +217,7 @@ def _refuse_missing_scores(features: Table, data: Path, kind: ScoreKind) -> None
             continue
         fault = (
             f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score "
-            f"{name!r} ({first_of(rows_without)}); drop them, or select the rule with "
-            "--missing SCORE, the score of such rows"
+            f"{name!r} ({first_of(rows_without)}); {cure_of_missing()}"
         )
         outside = kind.words_outside(scores.to_numpy(), kind.remedy)
         if outside:

@@ -166,11 +166,20 @@ class LabelFile(StoredDocument):
             table[name] = ids + ("|" + table[LABEL])
         return NewRows(table, pairs["X"], data, reading.columns, reading.cluster)
 
-    def scores_of(self, data: Path, csv: CsvFormat) -> NewRows:
-        """Read the scores of a file."""
+    def scores_of(
+        self, data: Path, csv: CsvFormat, *, may_lack_scores: bool = False
+    ) -> NewRows:
+        """Read the scores of a file; with a default, rows may lack scores."""
         rules = list(self.rules.rules.values())
         names = [rule.column for rule in rules]
-        return score_rows(data, csv, names, kind=rules[0].kind, missing=rules[0].missing)
+        return score_rows(
+            data,
+            csv,
+            names,
+            kind=rules[0].kind,
+            missing=rules[0].missing,
+            may_lack_scores=may_lack_scores,
+        )
 
     def fresh_rows(
         self, data: Path | None, csv: CsvFormat, cluster: str | None

@@ -77,6 +77,7 @@ class Reading:
     target: str | None = None  # column of labels, if the command needs them
     # Whether the selection data are refused, because rates are estimated on the rows.
     fresh: bool = True
+    may_lack_scores: bool = False  # whether rows without a score are no error
 
 
 def are_numbers(values: Column) -> bool:

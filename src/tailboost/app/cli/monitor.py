@@ -127,7 +127,7 @@ def monitor(
             )
         columns = list(dict.fromkeys([*columns, *needed_columns, *(group or [])]))
         unused = [name for name in (row_id, target) if name is not None]
-        reading = Reading("monitor", columns, cluster, unused)
+        reading = Reading("monitor", columns, cluster, unused, may_lack_scores=True)
         with shared.warnings_as_lines():
             rows = stored.read_rows(data, csv, reading)
             y = _labels(stored, rows, target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -18,14 +18,18 @@ from tailboost.app.cli.models import NewRows, Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.decisions import RandomizedDecision
-from tailboost.core.array_types import Model, Table
+from tailboost.classifiers.label_rules import LabelRules
+from tailboost.core.array_types import Mask, Model, Table
+from tailboost.core.spelling import how_many
 from tailboost.core.table_files import is_parquet
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.subgroups import HUMAN_REVIEW, answers_or_review
 from tailboost.storage.rule_classifier import RuleClassifier
 
-NO_GROUPS = "--default: the rule reads no groups, so no row is in an unknown one"
+NO_DEFAULT = "--default: the rule reads neither scores nor groups, so it answers every row"
+# A number within the range of every kind of scores.
+ANY_SCORE = 0.0
 # A spreadsheet reads text with such a beginning as a formula.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -41,7 +45,9 @@ def predict(
     ] = None,
     default: Annotated[
         str | None,
-        options.option("LABEL", "Answer to rows of a group that the rule does not know."),
+        options.option(
+            "LABEL", "Answer to rows without a score or of a group that the rule does not know."
+        ),
     ] = None,
     escape_formulas: options.Escape = False,
     csv: options.CsvFormat = options.CSV,
@@ -63,16 +69,17 @@ def predict(
     with shared.warnings_as_lines():
         label_file = LabelFile.read_if_several(model)
         if label_file is not None:
-            if default is not None:
-                raise BadInput(NO_GROUPS)
-            rows = label_file.scores_of(data, csv)
+            rows = label_file.scores_of(data, csv, may_lack_scores=default is not None)
             with shared.bad_input(f"{data}: "):
-                by_label = label_file.rules.predict(rows.features)
+                by_label = _answers_by_label(label_file.rules, rows, default)
             answers = {f"prediction_{label}": column for label, column in by_label.items()}
         else:
             stored = read_model(model)
             unused = [] if id_column is None else [id_column]
-            rows = stored.read_rows(data, csv, Reading("predict", unused=unused, fresh=False))
+            reading = Reading(
+                "predict", unused=unused, fresh=False, may_lack_scores=default is not None
+            )
+            rows = stored.read_rows(data, csv, reading)
             answers = _answers_with_default(stored, rows, default)
             if default is None:
                 stored.warn_of_other_groups(rows)
@@ -86,36 +93,82 @@ def predict(
     shared.say(f"{len(rows.table):,} predictions: {out}")
 
 
+def _answer_of(default: str, labels: Sequence[Any]) -> Any:
+    """Return the answer of --default: a label in its type, or "human review"."""
+    by_text = {str(label): label for label in labels}
+    by_text.setdefault(HUMAN_REVIEW, HUMAN_REVIEW)
+    if default not in by_text:
+        raise BadInput(f"--default: {default!r} is none of {', '.join(map(repr, by_text))}")
+    return by_text[default]
+
+
+def _answers_by_label(rules: LabelRules, rows: NewRows, default: str | None) -> dict[str, Any]:
+    """Return the answers of rules of several labels, that of --default without a score."""
+    if default is None:
+        return rules.predict(rows.features)
+    _tell_of_default(rows, rows.features.isna().any(axis=1), default)
+    return rules.predict(rows.features, default=_answer_of(default, [0, 1]))
+
+
+def _tell_of_default(rows: NewRows, lacks_score: Any, default: str) -> None:
+    """Print how many rows have no score, and their answer; nothing without such rows."""
+    n_lacking = int(np.count_nonzero(lacks_score))
+    if n_lacking:
+        verb = "has" if n_lacking == 1 else "have"
+        shared.say_aside(
+            f"{how_many(n_lacking, 'row')} of {rows.path.name} {verb} no score, and the answer "
+            f"{default!r}. No limit and no certificate counts such rows."
+        )
+
+
 def _answers_with_default(
     stored: StoredModel, rows: NewRows, default: str | None
 ) -> dict[str, Any]:
-    """Return the columns of the output of `predict`, with the answer of --default to unknown groups."""
+    """Return the columns of the output of `predict`.
+
+    The answer of --default is that of rows without a score or of an unknown group.
+    """
     with shared.bad_input(f"{rows.path}: "):
         if default is None:
             return _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
-        if not stored.by_group:
-            raise BadInput(NO_GROUPS)
-        by_text = {str(label): label for label in stored.classifier.classes_.tolist()}
-        by_text.setdefault(HUMAN_REVIEW, HUMAN_REVIEW)
-        if default not in by_text:
-            raise BadInput(f"--default: {default!r} is none of {', '.join(map(repr, by_text))}")
+        view = judged(stored.classifier)
+        if not stored.by_group and not view.columns_of_scores:
+            raise BadInput(NO_DEFAULT)
+        answer = _answer_of(default, stored.classifier.classes_.tolist())
+        lacks_score = view.without_score(rows.features)
+        _tell_of_default(rows, lacks_score, default)
         unknown_groups = stored.unknown_groups(rows)
         is_unknown = np.zeros(len(rows.table), dtype=np.bool_)
         for in_unknown_group in unknown_groups.values():
             is_unknown |= in_unknown_group
-        # The rule has no answer to an unknown group, so any known one takes its place.
+        # The rule has no answer to such rows, so any known group takes the place of theirs, and a score
+        # that is one of every kind.
         table = rows.table
         for name in unknown_groups:
             groups = rows.groups_by([name])[name].to_numpy()
             known_group = stored.groups_known(name)[0]
             table = table.assign(**{name: np.where(is_unknown, known_group, groups)})
+        features = rows.features
+        if lacks_score.any():
+            features = features.copy()
+            features.loc[lacks_score, view.columns_of_scores] = ANY_SCORE
         group_arguments = stored.group_arguments(replace(rows, table=table))
-        answers = _predictions(stored.classifier, rows.features, group_arguments)
-        return _with_default(answers, is_unknown, by_text[default])
+        answers = _predictions(stored.classifier, features, group_arguments)
+        answers = _without_probabilities(answers, lacks_score)
+        return _with_default(answers, is_unknown | lacks_score, answer)
 
 
-def _with_default(answers: dict[str, Any], is_unknown: Any, default: Any) -> dict[str, Any]:
-    """Return the columns of the output with the answer ``default`` to rows of unknown groups.
+def _without_probabilities(answers: dict[str, Any], lacks_score: Mask) -> dict[str, Any]:
+    """Return the columns of the output without probabilities of rows without a score."""
+    columns = dict(answers)
+    for name, column in answers.items():
+        if name.startswith("probability_"):
+            columns[name] = np.where(lacks_score, np.nan, column)
+    return columns
+
+
+def _with_default(answers: dict[str, Any], has_none: Mask, default: Any) -> dict[str, Any]:
+    """Return the columns of the output with the answer ``default`` to rows without one of the rule.
 
     These rows have no margin and no distribution.
     """
@@ -123,11 +176,11 @@ def _with_default(answers: dict[str, Any], is_unknown: Any, default: Any) -> dic
     for name, column in answers.items():
         values = np.array(column)
         if name == "prediction":
-            values = np.where(is_unknown, default, values.astype(object))
+            values = np.where(has_none, default, values.astype(object))
         elif name == "deferred":
-            values[is_unknown] = default == HUMAN_REVIEW
+            values[has_none] = default == HUMAN_REVIEW
         elif name == "margin" or name.startswith("distribution_"):
-            values[is_unknown] = np.nan
+            values[has_none] = np.nan
         columns[name] = values
     return columns
 

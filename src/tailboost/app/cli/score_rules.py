@@ -280,6 +280,7 @@ class RuleSelection:
         target: str | None = None,
         *,
         read_by_rule: Sequence[str] = (),
+        may_lack_scores: bool = False,
     ) -> NewRows:
         """Read a file with the columns of scores."""
         return score_rows(
@@ -292,6 +293,7 @@ class RuleSelection:
             columns=columns,
             by_group=self.by_group if self.by_group in columns else None,
             read_by_rule=read_by_rule,
+            may_lack_scores=may_lack_scores,
         )
 
     def other_rows(
@@ -467,5 +469,11 @@ class StoredRule(StoredDocument):
             )
         columns = list(dict.fromkeys([*self.columns_read, *reading.columns]))
         read_by_rule = [*self.selection.scores, *self.columns_read, *self.group_columns]
-        rows = self.selection.read(data, csv, columns, read_by_rule=read_by_rule)
+        rows = self.selection.read(
+            data,
+            csv,
+            columns,
+            read_by_rule=read_by_rule,
+            may_lack_scores=reading.may_lack_scores,
+        )
         return replace(rows, group_columns=reading.columns, cluster_column=reading.cluster)
