@@ -621,6 +621,8 @@ def test_rule_and_inspect_read_a_rule_file(files, rule):
     assert json.loads(done("rule", rule, "--json")) == stored.to_dict()
     assert done("rule", rule, "--sql", "--group", "lang").strip() == stored.to_sql(group="lang")
     assert done("rule", rule, "--sql").strip() == stored.to_sql(group="lang")  # the one of --by-group
+    for what in ("action", "label", "deferred"):
+        assert done("rule", rule, "--sql", "--what", what).strip() == stored.to_sql(what=what)
     used = call("rule", rule, "--sql", "--table", "s").stderr
     assert used.strip() == "An expression, for a query: SELECT *, <expression> AS prediction FROM s;"
     assert not call("rule", rule, "--sql", "--quiet").stderr
@@ -644,8 +646,9 @@ def test_a_group_blind_rule_has_one_set_of_thresholds(files):
     actions = [action for _, action in stored["bands"][0]]
     assert actions in (["ok", "human review", "toxic"], ["ok", "toxic"])
     assert "p_toxic >= " in output
-    predictions = done("predict", files / "blind.json", files / "fresh.csv")
-    assert predictions.startswith("row,prediction,margin\n")
+    predictions = pd.read_csv(io.StringIO(done("predict", files / "blind.json", files / "fresh.csv")))
+    assert [*predictions] == ["row", "prediction", "deferred", "margin"]
+    assert (predictions.deferred == (predictions.prediction == "human review")).all()
 
 
 def test_a_model_file_is_certified_too(files):
@@ -961,7 +964,7 @@ def test_labels_keep_their_type(labels, suffix, files):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--python", "--deferred"], "--deferred: for --sql only"),
+        (["--python", "--what", "label"], "--what: for --sql only"),
         (["--columns", "p_{label}", "--table", "loans"], "--columns, --table: for --sql only"),
         (["--json", "--sql"], "--json, --sql, --python: give one of them"),
     ],
@@ -1558,7 +1561,8 @@ def test_several_scores_of_one_target(files):
     clf = tb.tune(tb.Scores(columns, labels), rows[columns], rows["label"], limits=limits)
     done("predict", files / "three.json", files / "three_fresh.csv", "--out", files / "three.answers.csv")
     answers = pd.read_csv(files / "three.answers.csv")
-    assert list(answers) == ["row", "prediction"]
+    assert list(answers) == ["row", "prediction", "deferred"]
+    assert (answers["deferred"] == (answers["prediction"] == "human review")).all()
     expected = clf.predict(fresh[columns], deferred="human review")
     assert answers["prediction"].tolist() == expected.tolist()
     assert "share deferred" in done("certify", files / "three.json", files / "three_fresh.csv")

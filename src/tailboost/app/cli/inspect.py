@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -43,6 +43,7 @@ from tailboost.selection.rule_forms import sql_table
 
 CONFIDENCE = 0.95  # of the intervals
 COLUMNS = "{model}_{label}"  # names of the columns of probabilities in an SQL expression
+ACTION: Literal["action"] = "action"  # the form of answers in an SQL expression
 DEFAULT_TABLE = "t"  # alias of the table in an SQL expression
 LEAKAGE = 0.05  # fraction of training rows among new rows from which `evaluate` warns
 
@@ -163,7 +164,7 @@ def warn_of_leakage(classifier: Model, rows: NewRows) -> float:
 
 
 def inspect_model(
-    model: options.Model,
+    model: options.ModelOrRule,
     details: Annotated[
         bool,
         typer.Option(
@@ -335,7 +336,7 @@ def _description_lines(about: dict[str, Any], stored: StoredModel) -> dict[str, 
 
 
 def rule(
-    model: options.Model,
+    model: options.ModelOrRule,
     as_json: options.Json = False,
     sql: Annotated[
         bool,
@@ -357,12 +358,13 @@ def rule(
     group: Annotated[
         str | None, options.option("COL", "With --sql: column of groups of a group-aware rule.")
     ] = None,
-    deferred: Annotated[
-        bool,
+    what: Annotated[
+        Literal["action", "label", "deferred"],
         typer.Option(
-            "--deferred", help="With --sql: whether a row is deferred, instead of its answer."
+            "--what",
+            help="With --sql: the answer, the label in its type, or whether the row is deferred.",
         ),
-    ] = False,
+    ] = ACTION,
     label: Annotated[
         str | None,
         options.option(
@@ -370,10 +372,10 @@ def rule(
         ),
     ] = None,
 ) -> None:
-    """Print the decision rule of a mixture: models, weights of their probabilities, and action costs.
+    """Print the decision rule: thresholds on a score, or models with weights and action costs.
 
     The rule of a robustmixture is a function of its models' class probabilities. A database or service with
-    these probabilities needs nothing more. A rule file of `tailboost tune` is read, too. The SQL expression
+    these probabilities, or with the score, needs nothing more. The SQL expression
     is NULL for rows with missing or invalid probabilities. If the rule may defer, it is text: human review,
     or the label as text, such as 'True'. Without deferral it keeps the type of the labels.
     """
@@ -384,7 +386,7 @@ def rule(
         "--columns": columns != COLUMNS,
         "--table": table != DEFAULT_TABLE,
         "--group": group is not None,
-        "--deferred": deferred,
+        "--what": what != ACTION,
     }
     without_effect = [option for option, is_given in of_sql.items() if is_given and not sql]
     if without_effect:
@@ -409,10 +411,9 @@ def rule(
         if group is not None and not judged(classifier).by_group:
             raise BadInput("--group: the rule reads no group; leave the option out")
         names = _names_for_sql(decision_rule, columns, **held)
-        result = "deferred" if deferred else "action"
         with shared.bad_input("--sql: "):
-            print(decision_rule.to_sql(*names, group=group, what=result, table=table, **held))
-        name = "deferred" if deferred else "prediction"
+            print(decision_rule.to_sql(*names, group=group, what=what, table=table, **held))
+        name = "deferred" if what == "deferred" else "prediction"
         shared.say_aside(
             f"An expression, for a query: SELECT *, <expression> AS {name} FROM "
             f"{_source(table)};"

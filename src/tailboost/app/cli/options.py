@@ -127,7 +127,7 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `tai
 ModelOrRule = Annotated[
     Path,
     typer.Argument(
-        metavar="MODEL", help="Model file of `tailboost fit`, or rule file of `tailboost tune`."
+        metavar="MODEL", help="Model file (.model), or rule file (.json) of tune or calibrate."
     ),
 ]
 ModelOut = Annotated[Path, option("FILE", "Model file to write.", "--model")]

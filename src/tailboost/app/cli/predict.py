@@ -192,6 +192,8 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
     """
     if isinstance(classifier, RuleClassifier):
         columns = {"prediction": classifier.actions(features, **groups)}
+        if judged(classifier).can_defer:
+            columns["deferred"] = columns["prediction"] == HUMAN_REVIEW
         margin = classifier.margin(features, **groups)
         if margin is not None:
             columns["margin"] = np.round(margin, 9)
