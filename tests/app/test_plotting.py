@@ -510,6 +510,36 @@ def test_the_names_of_a_monitor_fit_a_phone_before_they_are_cut():
     assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in texts)
 
 
+@pytest.mark.parametrize("n_bounds", [1, 3, 4])
+@pytest.mark.parametrize("width", [5.0, 11.0])
+@pytest.mark.parametrize("batch", ["2026", "a long name of a batch"])
+def test_panels_of_a_monitor_stand_in_two_columns_on_a_wide_page_and_no_names_touch(n_bounds, width, batch):
+    matplotlib = pytest.importorskip("matplotlib")
+    batches = [f"{k:02} {batch}" for k in range(12)]
+    names = [f"miss rate of 'ill' by site: {site}" for site in "abcd"[:n_bounds]]
+    rates = np.linspace(0.1, 0.7, 12 * n_bounds).reshape(12, n_bounds)
+    bounds = np.full(n_bounds, np.nan), np.full(n_bounds, 0.3)
+    with matplotlib.rc_context({"font.size": 12}):
+        display = MonitorDisplay(batches, names, rates, *bounds, [None] * n_bounds)
+        size = (width, display.height_at(width))
+        figure = matplotlib.figure.Figure(figsize=size, dpi=72, layout="constrained")
+        display.plot(figure.subplots())
+        figure.draw_without_rendering()
+    n_columns = 2 if width > 9 and n_bounds > 1 else 1
+    assert len({round(panel.get_position().x0, 6) for panel in display.axes_}) == n_columns
+    assert len({panel.get_ylim() for panel in display.axes_}) == 1
+    assert len(figure.axes) == n_bounds + 1  # with the given axes: no empty panel
+    for panel in display.axes_[-n_columns:]:
+        labels = [label for label in panel.get_xticklabels() if label.get_text()]
+        assert labels
+        extents = sorted((label.get_window_extent() for label in labels), key=lambda box: box.x0)
+        assert all(left.x1 < right.x0 for left, right in pairwise(extents))
+    for panel, name in zip(display.axes_, names, strict=True):
+        (title,) = (text for text in panel.texts if text.get_text() == f"✓ no alarm: {name}")
+        column = figure.bbox.width / n_columns
+        assert title.get_window_extent().width <= column
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "verdict", ["Alarm: 12,000 rows of 2 batches contradict 1 of 1 bounds.", "Alarm " * 40]

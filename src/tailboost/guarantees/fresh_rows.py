@@ -843,7 +843,7 @@ def _checked(given: Given, model: Model, reader: Any, rates: Sequence[Rate]) -> 
 
 
 def _with_named_groups(given: Given, reader: Any) -> Given:
-    """Return rows with the names of their columns of groups, as the view ``reader`` of a classifier has them."""
+    """Return rows with the names of their columns of groups, as ``reader`` has them."""
     tables_by_argument = {"groups": given.X, "groups_unlabeled": given.X_unlabeled}
     named_groups = {
         name: named_as(reader.groups_of(X, getattr(given, name)), reader.group_titles)

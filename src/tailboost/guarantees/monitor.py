@@ -693,7 +693,17 @@ class Monitor:
         return self._evidence.cells(last_estimates, self.largest_evidence)
 
     def notes(self) -> list[str]:
-        """Return the notes below the table: alarms, the meaning of the evidence, `caveats`."""
+        """Return the notes below the table: `contradictions`, `meanings`, `caveats`."""
+        return [*self.contradictions, *self.meanings, *self.caveats()]
+
+    @property
+    def meanings(self) -> list[str]:
+        """Lines on the meaning of the rates and the evidence."""
+        return self._evidence.meanings
+
+    @property
+    def contradictions(self) -> list[str]:
+        """A line on each contradicted bound: since when, and by how much."""
         notes = []
         for j, bound in enumerate(self._evidence.bounds):
             alarms = [batch for batch in self.batches if batch.evidence[j] >= self.threshold]
@@ -705,12 +715,12 @@ class Monitor:
                     f"rows of that batch, {bound.estimate_text} on all {bound.n:,} "
                     f"rows.{_against_limit(bound)}"
                 )
-        return [*notes, *self._evidence.meanings, *self.caveats()]
+        return notes
 
     def by_limit(self) -> Cells:
-        """Return the bounds as a table for readers who do not run the monitor: without the evidence.
+        """Return the bounds as a table without the evidence: results, and since when one is contradicted.
 
-        Each limit stands above its subgroups, with the result and since when it is contradicted.
+        Each limit stands above its subgroups.
         """
         evidence = self._evidence
         bounds = [rechecked.bound for rechecked in evidence.bounds]
@@ -727,9 +737,9 @@ class Monitor:
                 n_rows, rate = self.batches[-1].errors[j]
                 last = rechecked.words_of(rate, n_rows)
             of_rows = f" of {rechecked.n:,}" if rechecked.n else ""
+            since = f" since {alarms[0].name}" if alarms else ""
             return {
-                "result": results[j],
-                "since": alarms[0].name if alarms else "",
+                "result": results[j] + since,
                 "bound": bound.bound_text if shows_bounds else "",
                 "last batch": last,
                 "all batches": f"{rechecked.estimate_text}{of_rows}",

@@ -17,9 +17,11 @@ from tailboost.app.plotting.style import (
     fitted_text,
     fitting_size,
     in_percent,
+    room_of,
     shaped,
     styled,
     text_colour,
+    width_of,
 )
 from tailboost.core.array_types import Axes
 from tailboost.core.rate_words import limit_words
@@ -27,7 +29,10 @@ from tailboost.core.spelling import cut_to
 from tailboost.guarantees.recheck import down, up
 
 PANEL = 1.4  # height of a panel in inches
+TITLE = 1.1  # height of title and names of batches in inches
+COLUMN = 4.8  # least width of a panel in inches for two panels side by side
 LINE = 14.0  # height of a line of text in points
+GAP_OF_NAMES = 8.0  # in points, between the names of batches
 WIDTH_OF_NUMBERS = 48.0  # width in points of the numbers left of a panel, and of the margins
 MOST_PANELS = 6  # panels in one drawing; the bounds with the most evidence come first
 
@@ -37,7 +42,8 @@ class MonitorDisplay(Display):
 
     The rates count the rows with labels of each batch. An alarm follows from the evidence of all
     batches: a single rate outside its bound can be chance. Of more than six bounds, the ones with the most
-    evidence against them are drawn.
+    evidence against them are drawn. The panels have common scales, and stand in two columns where the figure
+    is wide enough.
 
     Parameters
     ----------
@@ -157,17 +163,31 @@ class MonitorDisplay(Display):
     @property
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure in inches."""
-        return 6.4, PANEL * len(self._drawn_bounds) + 1.1
+        width = 2 * COLUMN if len(self._drawn_bounds) > 1 else 6.4
+        return width, self.height_at(width)
+
+    def height_at(self, width: float) -> float:
+        """Return the height in inches of a figure of this width."""
+        n_panels = len(self._drawn_bounds)
+        return PANEL * math.ceil(n_panels / self._columns_at(width)) + TITLE
+
+    def _columns_at(self, width: float) -> int:
+        """Return the number of columns of panels in a figure of this width in inches."""
+        return 2 if len(self._drawn_bounds) > 1 and width >= 2 * COLUMN else 1
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         """Draw the panels in the place of the axes, with one scale of rates and one of batches."""
         self.shown_ = self._drawn_bounds
         ax.set_axis_off()
-        grid = ax.get_subplotspec().subgridspec(len(self.shown_), 1, hspace=0.1)
-        panels = grid.subplots(sharex=True, sharey=True, squeeze=False)
-        self.axes_ = panels.ravel().tolist()
+        n_columns = self._columns_at(ax.figure.get_figwidth())
+        n_rows = math.ceil(len(self.shown_) / n_columns)
+        grid = ax.get_subplotspec().subgridspec(n_rows, n_columns, hspace=0.1)
+        places = grid.subplots(sharex=True, sharey=True, squeeze=False).ravel().tolist()
+        self.axes_ = places[: len(self.shown_)]
+        for place in places[len(self.shown_) :]:
+            place.remove()
         self.lines_ = [
-            self._draw_bound(panel, bound, kwargs)
+            self._draw_bound(panel, bound, n_columns, kwargs)
             for panel, bound in zip(self.axes_, self.shown_, strict=True)
         ]
         self._write_title(name or "")
@@ -179,17 +199,21 @@ class MonitorDisplay(Display):
         self.axes_[0].set_ylim(low - room, high + 2 * room)
         if self.in_percent:
             self.axes_[0].yaxis.set_major_formatter(in_percent)
-        self._name_batches(self.axes_[-1])
+        self._name_batches(n_columns)
 
-    def _name_batches(self, panel: Axes) -> None:
-        """Write the names of as many batches as there is room for, below the last panel."""
-        n_batches = len(self.batches)
-        most_ticks = max(2, round(1.2 * panel.figure.get_figwidth()))
-        step = math.ceil(n_batches / most_ticks)
+    def _name_batches(self, n_columns: int) -> None:
+        """Write the names of as many batches as there is room for, below the last panel of each column."""
+        panel = self.axes_[-1]
+        names = [cut_to(batch, 12) for batch in self.batches]
+        widest = max(width_of(name, None, "normal") for name in names) + GAP_OF_NAMES
+        room = max(room_of(panel, n_columns) - WIDTH_OF_NUMBERS, widest)
+        n_batches = len(names)
+        step = math.ceil(n_batches * widest / room)
         ticks = list(range(n_batches - 1, -1, -step))  # the last batch has a name in any case
-        names = [cut_to(self.batches[k], 12) for k in ticks]
-        panel.set_xticks(ticks, names, parse_math=False)
+        panel.set_xticks(ticks, [names[k] for k in ticks], parse_math=False)
         panel.set_xlim(-0.5, n_batches - 0.5)
+        for last_of_column in self.axes_[-n_columns:]:
+            last_of_column.tick_params(labelbottom=True)
 
     def _write_title(self, name: str) -> None:
         """Write the name of the drawing, and the number of bounds left out, above the first panel."""
@@ -212,7 +236,7 @@ class MonitorDisplay(Display):
             va="bottom",
         )
 
-    def _draw_bound(self, ax: Axes, j: int, kwargs: dict[str, Any]) -> Any:
+    def _draw_bound(self, ax: Axes, j: int, n_columns: int, kwargs: dict[str, Any]) -> Any:
         """Draw the rates of bound number j, the bound, its alarm and its texts; return the line of rates."""
         rates = self.rates[:, j]
         alarm = self.alarms[j]
@@ -227,8 +251,9 @@ class MonitorDisplay(Display):
                 height = ends[0]
             _draw_alarm(ax, alarm, height, is_early=alarm < len(rates) / 2)
         titles = [self._title(bound) for bound in self.shown_]
-        size = fitting_size(ax, titles, "bold", margin=WIDTH_OF_NUMBERS)
-        self._write_bound(ax, j, size)
+        margin = WIDTH_OF_NUMBERS
+        size = fitting_size(ax, titles, "bold", margin=margin, columns=n_columns)
+        self._write_bound(ax, j, size, n_columns)
         ax.spines[["top", "right"]].set_visible(False)
         return line
 
@@ -237,7 +262,7 @@ class MonitorDisplay(Display):
         mark = "✓ no alarm" if self.alarms[j] is None else "✗ alarm"
         return f"{mark}: {self.names[j]}"
 
-    def _write_bound(self, ax: Axes, j: int, size: float) -> None:
+    def _write_bound(self, ax: Axes, j: int, size: float, n_columns: int) -> None:
         """Write name and bound number j above its panel, on two lines: a long name is cut, a bound never."""
         from matplotlib.transforms import offset_copy
 
@@ -256,10 +281,8 @@ class MonitorDisplay(Display):
         ]
         for lines_above, weight, words in lines:
             place = offset_copy(ax.transAxes, ax.figure, y=LINE * lines_above, units="points")
-            margin = WIDTH_OF_NUMBERS
-            fitted_text(
-                ax, 1.0, words, margin=margin, size=size, weight=weight, transform=place
-            )
+            options: dict[str, Any] = {"size": size, "weight": weight, "transform": place}
+            fitted_text(ax, 1.0, words, margin=WIDTH_OF_NUMBERS, columns=n_columns, **options)
 
 
 def _draw_alarm(ax: Axes, batch: int, height: float, *, is_early: bool) -> None:

@@ -43,6 +43,10 @@ class Display(ABC):
         """Width and height of a new figure in inches."""
         return 6.4, 4.8
 
+    def height_at(self, width: float) -> float:
+        """Return the height in inches of a figure of this width, by default that of a new figure."""
+        return self.size[1]
+
     @abstractmethod
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         """Draw on these axes, with the title or label ``name``, and options for matplotlib."""
@@ -83,18 +87,21 @@ def fitted_text(
     words: str,
     *,
     margin: float = MARGIN,
+    columns: int = 1,
     size: float | None = None,
     weight: str = "normal",
     **options: Any,
 ) -> Any:
     """Write words from the left end of the axes, within the width of the figure less a margin in points.
 
-    y is a coordinate of the data, and ``size`` that of the font. Longer words lose their middle: lines of a
-    figure often have the same beginning, and end with the subgroup.
+    y is a coordinate of the data, and ``size`` that of the font. Of a figure with ``columns`` of axes, the
+    words have the width of a column. Longer words lose their middle: lines of a figure often have the same
+    beginning, and end with the subgroup.
     """
+    room = room_of(ax, columns) - margin
     shown = words
     for kept in range(len(words), 0, -1):
-        if _width(shown, size, weight) <= _room(ax, margin):
+        if width_of(shown, size, weight) <= room:
             break
         n_last = kept // 3  # letters of the end
         shown = f"{words[: kept - n_last]}…{words[len(words) - n_last :]}"
@@ -104,33 +111,34 @@ def fitted_text(
 
 
 def fitting_size(
-    ax: Axes, lines: Sequence[str], weight: str, *, margin: float = MARGIN
+    ax: Axes, lines: Sequence[str], weight: str, *, margin: float = MARGIN, columns: int = 1
 ) -> float:
-    """Return the size of a font in which all lines fit the figure less a margin, or else the smallest one.
+    """Return the size of a font in which all lines fit the column less a margin, or else the smallest one.
 
     The lines of a drawing have one size: the usual one, or on a phone a smaller one.
     """
     from matplotlib.font_manager import FontProperties
 
     usual = FontProperties().get_size_in_points()
+    room = room_of(ax, columns) - margin
     for share in np.linspace(
         1.0, SMALLEST_TEXT, 21
     ).tolist():  # widths are not linear in the size
         size = float(usual * share)
-        if all(_width(line, size, weight) <= _room(ax, margin) for line in lines):
+        if all(width_of(line, size, weight) <= room for line in lines):
             break
     return size
 
 
-def _room(ax: Axes, margin: float) -> float:
-    """Return the width of the figure for text in points, less a margin.
+def room_of(ax: Axes, columns: int) -> float:
+    """Return the width for text in points of one of the columns of a figure.
 
     Letters of whole pixels widen text by up to .043 at 60 to 300 dots per inch.
     """
-    return float(72 * ax.figure.get_figwidth() - margin) / 1.045
+    return float(72 * ax.figure.get_figwidth() / columns) / 1.045
 
 
-def _width(words: str, size: float | None, weight: str) -> float:
+def width_of(words: str, size: float | None, weight: str) -> float:
     """Return the width of words in points, in a font of this size; None is the usual one."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path

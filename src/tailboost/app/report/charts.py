@@ -18,7 +18,7 @@ from tailboost.app.report.comparison_table import (
     ComparisonTable,
     figure_of,
 )
-from tailboost.app.report.svg import SOFT, svg
+from tailboost.app.report.svg import SOFT, WIDE, svg
 from tailboost.core.array_types import Axes
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.spelling import cut_to
@@ -27,6 +27,7 @@ from tailboost.guarantees.monitor import Monitor
 MARKERS = "osD^vPX*"  # of the named methods in a chart; the others are small grey points
 COLOURS = (BLUE, VERMILLION, GREEN, PURPLE)
 CLASSES_OF_CHART = 10  # classes in the chart of class errors
+TWO_COLUMNS = 800.0  # width in pixels of a chart with two columns
 INCH = 90.0  # height in pixels of an inch of a display; on a page its text is larger
 
 
@@ -104,7 +105,9 @@ def tradeoff_chart(
         _finish(ax)
 
     label = f"Scatter of the overall error against the {title}, one mark per method."
-    return svg(draw, f"{label} The table of {table.data['name']} lists the numbers.", 420)
+    return svg(
+        draw, f"{label} The table of {table.data['name']} lists the numbers.", lambda _: 420
+    )
 
 
 def error_chart(
@@ -138,7 +141,8 @@ def error_chart(
         ax.grid(visible=False, axis="y")
 
     label = f"Dot chart: error of predict by {by}, one dot per method with its 95 % interval."
-    return svg(draw, label, 14 * (len(named) + 1) * len(counts) + 140)
+    height = 14 * (len(named) + 1) * len(counts) + 140
+    return svg(draw, label, lambda _: height)
 
 
 def limits_chart(
@@ -157,13 +161,15 @@ def monitor_chart(monitor: Monitor) -> str:
     label = (
         "Line charts: the rate of each batch against its bound. The tables have the numbers."
     )
-    return display_chart(MonitorDisplay.of(monitor, name=""), label)
+    return display_chart(MonitorDisplay.of(monitor, name=""), label, TWO_COLUMNS)
 
 
-def display_chart(display: Display, label: str) -> str:
-    """Draw a display for a page; ``label`` describes the content for screen readers."""
-    _, height = display.size
-    return svg(display.plot, label, INCH * height)
+def display_chart(display: Display, label: str, wide: float = WIDE) -> str:
+    """Draw a display for a page; ``label`` describes the content for screen readers.
+
+    ``wide`` is the width of the chart in pixels on a wide page.
+    """
+    return svg(display.plot, label, lambda width: INCH * display.height_at(width / 72), wide)
 
 
 def classes_drawn(table: ComparisonTable) -> dict[str, int]:

@@ -42,12 +42,17 @@ SETTINGS = {
     "legend.facecolor": "none",
     "legend.frameon": False,
 }
-WIDTHS = {"wide": 560, "narrow": 360}  # in pixels: of a page, and of a phone
+WIDE, NARROW = 560, 360  # widths in pixels: of a chart beside text, and on a phone
 # Surplus parts of matplotlib's SVG; the names of groups are the same in each chart.
 SURPLUS = r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>|(?<=<g) id=\"[^\"]*\""
 
 
-def svg(draw: Callable[[Any], Any], label: str, height: float) -> str:
+def svg(
+    draw: Callable[[Any], Any],
+    label: str,
+    height: Callable[[float], float],
+    wide: float = WIDE,
+) -> str:
     """Return a chart as two ``<svg>`` elements; the page shows one of them, by the width of its place.
 
     Parameters
@@ -56,10 +61,15 @@ def svg(draw: Callable[[Any], Any], label: str, height: float) -> str:
         Draws on given axes.
     label : str
         Description of the content for screen readers, different for each chart of a page.
-    height : float
-        Height in pixels.
+    height : callable
+        The height in pixels of a chart of some width in pixels.
+    wide : float
+        Width in pixels of the chart on a wide page.
     """
-    return "".join(_element(draw, label, width, height, kind) for kind, width in WIDTHS.items())
+    widths = {"wide": wide, "narrow": NARROW}
+    return "".join(
+        _element(draw, label, width, height(width), kind) for kind, width in widths.items()
+    )
 
 
 def _element(
