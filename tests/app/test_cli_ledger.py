@@ -162,7 +162,7 @@ def test_json_of_written_files_is_that_of_inspect(folder, rule, tmp_path):
     assert not (tmp_path / "no.json").exists()
 
 
-def test_an_edited_rule_file_has_no_certificate(folder, rule, tmp_path):
+def test_an_edited_rule_file_is_read_without_its_certificate_alone(folder, rule, tmp_path):
     out, edited, certificate = (tmp_path / name for name in ("out.json", "edited.json", "certificate.json"))
     assert call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3")).exit_code == 0
     assert "(unspent.csv)" in call("card", out, folder / "fresh.csv").stdout
@@ -170,9 +170,14 @@ def test_an_edited_rule_file_has_no_certificate(folder, rule, tmp_path):
     document = json.loads(out.read_text())
     document["rule"]["bands"][0][1][0] += 0.1
     edited.write_text(json.dumps(document))
+    for arguments in (("predict", edited, folder / "fresh.csv"), ("card", edited, folder / "fresh.csv")):
+        edited_rule = call(*arguments)
+        assert edited_rule.exit_code == 2
+        assert "edited.json: its certificate is about another rule" in edited_rule.stderr
+    edited.write_text(json.dumps(document | {"certificate": None}))
     card = call("card", edited, folder / "fresh.csv")
+    assert card.exit_code == 0
     assert "unspent.csv" not in card.stdout
-    assert "edited.json: its certificate is about another rule, and is left out" in card.stderr
     table(500, 9).to_csv(tmp_path / "later.csv", index=False)
     given = tmp_path / "later.csv", "--certificate", certificate
     refused = call("monitor", edited, *given, "--state", tmp_path / "edited.state")

@@ -347,6 +347,15 @@ def test_a_refused_target_is_no_attempt():
     assert rules.calibrate(FRESH, TRUTH).certificate_.attempts[0].spent == pytest.approx(0.9)
 
 
+def test_edited_rules_are_an_error_and_read_without_their_certificate(ranked):
+    _, certified = ranked
+    document = json.loads(certified.to_json())
+    document["labels"][LABELS[0]]["bands"][0][1][0] += 0.1
+    with pytest.raises(ValueError, match="its certificate is about another rule"):
+        tb.LabelRules.from_dict(document)
+    assert tb.LabelRules.from_dict(document | {"certificate": None}).certificate_ is None
+
+
 def test_a_label_without_a_passing_threshold_is_never_answered():
     noise = FRESH.assign(s_threat=np.random.default_rng(0).normal(size=len(FRESH)))
     selection = X.assign(s_threat=np.random.default_rng(1).normal(size=len(X)))

@@ -1,6 +1,7 @@
 """Rule files: what a service needs to read one, and what is read later."""
 
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -55,17 +56,25 @@ def test_a_service_answers_without_scikit_learn(rule_file):
     assert read_later == f"{rule.certificate_.n_rows} {rule.classes_.tolist()}"
 
 
-def test_the_certificate_of_another_rule_is_left_out_at_once(rule_file, tmp_path):
-    path, rule = rule_file
+def test_an_edited_rule_is_an_error_and_read_without_its_certificate(rule_file, tmp_path):
+    path, _ = rule_file
     content = json.loads(path.read_text())
-    content["rule"]["missing"] = 0.5
+    content["rule"]["bands"][0][1][0] = 0.25
     edited = tmp_path / "edited.json"
     edited.write_text(json.dumps(content))
-    with pytest.warns(UserWarning, match="is about another rule, and is left out"):
-        rule = tb.load_rule(edited)
+    words = 'the rule was edited after the calibration. Restore the file; or set "certificate" to null in it'
+    with pytest.raises(ValueError, match=rf"^'.*edited\.json': its certificate is .*{re.escape(words)}"):
+        tb.load_rule(edited)
+    edited.write_text(json.dumps(content | {"certificate": None}))
+    rule = tb.load_rule(edited)
+    group = [rule.groups[0]] if rule.groups else None
+    assert rule.predict([0.25], groups=group).tolist() == ["ill"]
+    assert rule.predict([0.2499], groups=group).tolist() == ["well"]
     assert rule.certificate_ is None
     assert rule.groups_named == {}
     assert rule.classifier.certificate_ is None
+    edited.write_text(path.read_text().replace("\n ", "\n   "))  # another layout is no other rule
+    assert tb.load_rule(edited).certificate_.certified
 
 
 @pytest.mark.parametrize("part", ["confidence", "bounds", "n_rows"])

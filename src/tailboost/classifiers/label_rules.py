@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import (
+    EditedRule,
     as_pandas,
     check_format,
     check_indexes,
@@ -403,7 +404,7 @@ class LabelRules:
         Raises
         ------
         ValueError
-            If the document does not describe such rules.
+            If the document does not describe such rules, or its certificate is about other rules.
         """
         with reading("rule of several labels per row"):
             check_format(document["format"], LABELS_FORMAT, "the document", "select again")
@@ -421,6 +422,8 @@ class LabelRules:
             certificate = document.get("certificate")
             if certificate is not None:
                 certificate = Certificate.from_dict(certificate)
+                if certificate.rule != _digest(rules):
+                    raise EditedRule
         records = Records(tables=used, ledger=ledger)
         return cls(rules, limits, certificate_=certificate, records_=records)
 

@@ -37,6 +37,17 @@ class NewerFormat(ValueError):
     """A document was written by a newer version of tailboost."""
 
 
+class EditedRule(ValueError):
+    """The certificate of a rule file is about another rule than the file has."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "its certificate is about another rule: the rule was edited after the calibration. "
+            'Restore the file; or set "certificate" to null in it, to use the edited rule '
+            "without a certificate"
+        )
+
+
 def check_format(form: object, own: int, what: str, cure: str) -> None:
     """Raise ValueError if a document has another format than this version reads.
 
@@ -63,7 +74,7 @@ def reading(what: str) -> Iterator[None]:
     """Turn errors in the form of a document into ValueErrors in words of its content, not of Python."""
     try:
         yield
-    except NewerFormat:
+    except (NewerFormat, EditedRule):
         raise
     except KeyError as failure:
         raise ValueError(f"this is no {what}: it has no {failure}") from None

@@ -247,10 +247,8 @@ class RuleClassifier(ReportedClassifier):
         return {"groups": columns[self.by_group]}
 
 
-def classifier_of(
-    rule: ThresholdRule | Rule, content: Mapping[str, Any], *, certified: bool
-) -> RuleClassifier:
-    """Return the classifier of the rule of a file, with the records and, if ``certified``, the certificate.
+def classifier_of(rule: ThresholdRule | Rule, content: Mapping[str, Any]) -> RuleClassifier:
+    """Return the classifier of the rule of a file, with the records and the certificate.
 
     Raises
     ------
@@ -262,7 +260,7 @@ def classifier_of(
     if content["groups"]:
         classifier.groups_ = [tuple(name) for name in content["groups"]]
     classifier.records_ = _records(content)
-    if certified and content["certificate"] is not None:
+    if content["certificate"] is not None:
         classifier.certificate_ = replace(
             Certificate.from_dict(content["certificate"]),
             model=classifier,

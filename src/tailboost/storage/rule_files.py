@@ -14,8 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailboost.core.checks import check_format, reading
-from tailboost.core.exceptions import warn_user
+from tailboost.core.checks import EditedRule, check_format, reading
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -54,8 +53,8 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is no rule file, its rule is damaged, or it is of another version. A damaged certificate
-        raises where it is read.
+        If the file is no rule file, its rule is damaged, or it is of another version; if its certificate is
+        about another rule, because somebody edited the rule. A damaged certificate raises where it is read.
 
     Examples
     --------
@@ -84,15 +83,9 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
                 )
             if "bands" in content or "parts" in content:  # by to_json
                 return rule_alone(content)
-            rule = rule_of(content)
+            return rule_of(content)
     except ValueError as error:
         raise ValueError(f"{str(file)!r}: {error}") from None
-    if rule.file.is_of_another_rule:
-        warn_user(
-            f"{str(file)!r}: its certificate is about another rule, and is left out; calibrate "
-            "again"
-        )
-    return rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +98,10 @@ class RuleFile:
         The rule with its limits.
     content : mapping
         The content of the file.
-    is_of_another_rule : bool
-        Whether its certificate is about another rule, because somebody edited the file; it is left out.
     """
 
     rule: ThresholdRule | Rule
     content: Mapping[str, Any]
-    is_of_another_rule: bool
 
     @cached_property
     def classifier(self) -> Any:
@@ -119,12 +109,12 @@ class RuleFile:
         from tailboost.storage.rule_classifier import classifier_of
 
         with reading(KIND_OF_RULE_FILE):
-            return classifier_of(self.rule, self.content, certified=not self.is_of_another_rule)
+            return classifier_of(self.rule, self.content)
 
     @property
     def certificate(self) -> Any:
         """The certificate of the rule; None without one."""
-        if self.content["certificate"] is None or self.is_of_another_rule:
+        if self.content["certificate"] is None:
             return None
         return self.classifier.certificate_
 
@@ -136,6 +126,8 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     ------
     KeyError, TypeError, ValueError
         If the content is of another version, or damaged.
+    EditedRule
+        If its certificate is about another rule.
     """
     if "bands" in content or "parts" in content:
         raise ValueError(
@@ -157,14 +149,12 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     if (rule.groups is not None) != (by_group is not None):
         raise ValueError("its rule and its selection differ in whether groups are read")
     certificate = content["certificate"]
-    is_of_another_rule = False
     groups_named = {}
     if certificate is not None:
-        is_of_another_rule = certificate["rule"] != digest_of_rule(rule, [tuple(scores)])
-    if not is_of_another_rule:
+        if certificate["rule"] != digest_of_rule(rule, [tuple(scores)]):
+            raise EditedRule
         groups_named = {column: list(groups) for column, groups in content["groups_named"]}
-    file = RuleFile(rule, content, is_of_another_rule)
-    return replace(rule, file=file, groups_named=groups_named)
+    return replace(rule, file=RuleFile(rule, content), groups_named=groups_named)
 
 
 def rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:

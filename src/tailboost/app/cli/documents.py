@@ -22,7 +22,6 @@ from tailboost.app.cli.shared import (
     bad_input,
     is_rule_file,
     read_json,
-    warn,
     warnings_as_lines,
 )
 from tailboost.core.array_types import Table
@@ -130,12 +129,6 @@ class TableLedger(Ledger):
         """Write the file."""
         content = {"ledger": self.to_dict(), "certified": sorted(self.certified)}
         write_output(self.path, text_of(content))
-
-
-def warn_if_left_out(path: Path, content: dict[str, Any], certificate: Any) -> None:
-    """Warn if the rule of a file has no certificate although the file has one: somebody edited the rule."""
-    if content["certificate"] is not None and certificate is None:
-        warn(f"{path}: its certificate is about another rule, and is left out; calibrate again")
 
 
 @dataclass(frozen=True)

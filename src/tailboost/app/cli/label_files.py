@@ -16,7 +16,6 @@ from tailboost.app.cli.documents import (
     numbers_of,
     read_document,
     score_rows,
-    warn_if_left_out,
 )
 from tailboost.app.cli.models import NewRows, Reading
 from tailboost.app.cli.options import CsvFormat
@@ -128,7 +127,6 @@ class LabelFile(StoredDocument):
             return None
         with bad_input(f"{path}: "):
             rules = LabelRules.from_dict(content)
-            warn_if_left_out(path, content, rules.certificate_)
         return cls(path, rules.classifier, {"group": [LABEL]}, {}, rules=rules)
 
     @property

@@ -17,7 +17,6 @@ from tailboost.app.cli.documents import (
     is_record,
     read_document,
     score_rows,
-    warn_if_left_out,
 )
 from tailboost.app.cli.models import NewRows, Reading, StoredModel
 from tailboost.app.cli.parameters import configured
@@ -397,10 +396,8 @@ class StoredRule(StoredDocument):
                 "calibrate and monitor take it"
             )
         with shared.bad_input(f"{path}: "), reading(KIND_OF_RULE_FILE):
-            file = rule_of(content).file
-            classifier = file.classifier
+            classifier = rule_of(content).file.classifier
             selection = RuleSelection.from_dict(content["selection"])
-            warn_if_left_out(path, content, file.certificate)
         return cls(
             path,
             classifier,
