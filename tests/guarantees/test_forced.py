@@ -205,6 +205,8 @@ def test_ways_out_of_a_costly_limit_of_one_group_are_named_and_lower_the_error()
     assert low < saved < high < 1.5 * saved
     with speaking_to_the_shell():
         assert "--by-group site" in str(blind)
+    assert "by_group" not in forced.without_cures
+    assert "A rule that may read the group would err less" in forced.without_cures
     assert "may read the group" not in str(aware)
     within_noise = replace(forced, apart_noise=(forced.error - forced.apart) / 1.9)
     assert "may read the group" not in str(within_noise)

@@ -681,7 +681,7 @@ def _price(measured: _Measured) -> Section:
         return Section(title)
     notes = list(certificate.price_words)
     if certificate.forced_by is not None:
-        notes.append(str(certificate.forced_by))
+        notes.append(certificate.forced_by.without_cures)
     # "These rows" would be the further rows of the card.
     notes = [note.replace("these rows", measured.calibration_rows) for note in notes]
     return Section(title, notes, *certificate.other_prices)

@@ -110,6 +110,15 @@ class Forced:
     second: Forced | None = None
 
     def __str__(self) -> str:
+        return self._in_sentences(with_cures=True)
+
+    @property
+    def without_cures(self) -> str:
+        """The sentences for readers who make no rules: without arguments and options of calls."""
+        return self._in_sentences(with_cures=False)
+
+    def _in_sentences(self, *, with_cures: bool) -> str:
+        """Return the limit and its cost, and ways to lower errors, in sentences."""
         together = self.n_together > 1
         limits = "limits" if together else "limit"
         words = f"The {limits} on {self.name} ({self._rows_in_words})"
@@ -124,7 +133,7 @@ class Forced:
             words += " has the least room"
             if self.error is not None and self.without is not None:
                 words += ", and is not known to raise the error"
-        return " ".join([f"{words}.", *self._ways_out])
+        return " ".join([f"{words}.", *self._ways_out(with_cures=with_cures)])
 
     @property
     def _rows_in_words(self) -> str:
@@ -170,16 +179,15 @@ class Forced:
         """Return an error in the unit of the limits."""
         return value_words(error, in_percent=self.in_percent, digits=3)
 
-    @property
-    def _ways_out(self) -> list[str]:
-        """Sentences on lower errors: each is an estimate from these rows, and lower beyond noise."""
+    def _ways_out(self, *, with_cures: bool) -> list[str]:
+        """Return sentences on lower errors: each is an estimate from these rows, and lower beyond noise."""
         ways = []
         if self.second is not None and self.second.forces:
             ways.append(
                 f"Without the limit on {self.second.name} ({self.second._rows_in_words}) alone, it would be "
                 f"lower by {self.second._saved}."
             )
-        if self.forces and self.other_limits:
+        if self.forces and self.other_limits and with_cures:
             left_out = self.name if self.n_together == 1 else "them"
             ways.append(
                 f"To leave {left_out} out, on new rows: {limits_as_typed(self.other_limits)}."
@@ -192,9 +200,10 @@ class Forced:
             )
         if self.by_group is not None and self._saved_apart is not None:
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
+            cure = f" ({option})" if with_cures else ""
             ways.append(
-                f"A rule that may read the group ({option}) would err less, by "
-                f"{self._saved_apart}, and needs new rows."
+                f"A rule that may read the group{cure} would err less, by {self._saved_apart}, "
+                "and needs new rows."
             )
         return ways
 
