@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -114,6 +115,15 @@ def test_importing_the_package_loads_nothing_heavy():
     loaded = "import sys, tailboost; print({m.split('.')[0] for m in sys.modules})"
     modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert not {"numpy", "scipy", "sklearn", "pandas"} & set(ast.literal_eval(modules.stdout))
+
+
+def test_type_checkers_know_the_certificate_and_take_scores_for_any_loaded_rule():
+    """`load_rule` returns one of two classes, so a checker compares a call with both."""
+    for classifier in (tb.RobustMixtureClassifier, tb.WorstClassBoostClassifier):
+        assert get_type_hints(classifier.certificate_.fget)["return"] == tb.Certificate | None
+    assert get_type_hints(tb.LabelRules)["certificate_"] == tb.Certificate | None
+    assert get_type_hints(tb.ThresholdRule.predict)["score"] is Any
+    assert get_type_hints(tb.Rule.predict)["probabilities"] is Any
 
 
 def test_public_paths_are_plain_modules():

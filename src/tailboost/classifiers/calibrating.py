@@ -242,7 +242,7 @@ def calibrate(
 
     Returns
     -------
-    classifier
+    RobustMixtureClassifier, or the class of a boosting classifier
         With the same candidates. `certify` refuses all rows of this call. Its ``certificate_`` holds the
         targets. A later ``fit`` selects another rule, without a certificate. Other errors, also on the
         calibration rows, are estimates: `tailboost.certify` bounds them on further rows.

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Axes, Floats, Table
 from tailboost.core.limit_lines import limits_html
+from tailboost.guarantees.certificates import Certificate
 from tailboost.rows.judged import group_uses, is_about, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.selection.rate_table import RateTable
@@ -37,15 +38,15 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     groups_: Any = ()
 
     @property
-    def certificate_(self) -> Any:
+    def certificate_(self) -> Certificate | None:
         """The certificate of `tailboost.calibrate` for this rule; None without one."""
-        certificate = vars(self).get("certificate_")
+        certificate: Certificate | None = vars(self).get("certificate_")
         if certificate is not None and is_about(certificate, self):
             return certificate
         return None
 
     @certificate_.setter
-    def certificate_(self, certificate: Any) -> None:
+    def certificate_(self, certificate: Certificate | None) -> None:
         self.__dict__["certificate_"] = certificate
 
     def plot_limits(self, ax: Axes = None, **kwargs: Any) -> Any:

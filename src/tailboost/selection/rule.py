@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Groups, Ints
+from tailboost.core.array_types import Floats, Groups, Ints, Table
 from tailboost.core.checks import (
     as_pandas,
     check_format,
@@ -206,7 +206,7 @@ class Rule(StoredRule):
 
     def predict(
         self,
-        probabilities: Mapping[str, Any],
+        probabilities: Table,
         groups: Groups = None,
         *,
         deferred: Any = HUMAN_REVIEW,
