@@ -464,6 +464,12 @@ class Fingerprint:
             bool(state["complete"]),
         )
 
+    def overlaps(self, other: Fingerprint) -> bool:
+        """Return whether rows of another fingerprint are copies of these rows, see `has_copies`."""
+        # `short_hashes` returns the kept hashes again.
+        hashes = other.kept.astype(np.uint64) << np.uint64(32)
+        return self.has_copies(*self.count(hashes), other)
+
     @property
     def n_distinct(self) -> float:
         """The number of different rows in the table; of a sample an estimate."""
