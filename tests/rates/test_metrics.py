@@ -22,7 +22,7 @@ from sklearn.model_selection import (
 )
 
 import tailboost as tb
-from tailboost import metrics
+from tailboost import metrics, rates
 
 
 def cvar_by_lp(losses, alpha, p):
@@ -415,3 +415,44 @@ def test_bad_alpha(alpha):
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("labels", [("ill", "well"), (0, 1), (False, True), (0.5, 1.5)])
+def test_the_answer_human_review_is_a_deferred_row(labels):
+    """As with a mask and any label in these rows, and as by counting."""
+    rng = np.random.default_rng(0)
+    truth, guess = np.array(labels)[rng.integers(0, 2, (2, 200))]
+    group = rng.choice(["a", "b"], 200)
+    is_deferred = rng.random(200) < 0.3
+    actions = np.where(is_deferred, "human review", guess.astype(object))
+    ill = truth == labels[0]
+    wrong = (guess != truth) & ~is_deferred
+    miss_rate = pytest.approx((ill & wrong).sum() / ill.sum())
+    in_a = pytest.approx(wrong[group == "a"].mean())
+    for answers in (actions, actions.tolist(), guess):
+        for mask in (None, is_deferred):
+            if answers is guess and mask is None:
+                continue
+            given = {"deferred": mask}
+            assert rates.measure(rates.miss(labels[0]), truth, answers, **given)[None] == miss_rate
+            assert rates.measure(rates.deferred(), truth, answers, **given)[None] == pytest.approx(
+                is_deferred.mean()
+            )
+            assert metrics.class_errors(truth, answers, **given)[labels[0]] == miss_rate
+            assert metrics.group_errors(truth, answers, group, **given)["a"] == in_a
+
+
+def test_a_label_human_review_is_no_deferral():
+    truth = ["human review", "ok", "ok", "ok"]
+    answers = ["human review", "human review", "ok", "ok"]
+    assert metrics.class_errors(truth, answers) == {"human review": 0, "ok": pytest.approx(1 / 3)}
+    assert rates.measure(rates.error(), truth, answers)[None] == pytest.approx(1 / 4)
+    assert rates.measure(rates.error(), truth[1:], answers[1:])[None] == 0
+    assert rates.measure(rates.error(), truth[1:], answers[1:], labels=["human review", "ok"])[
+        None
+    ] == pytest.approx(1 / 3)
+
+
+def test_a_mark_in_the_place_of_a_mask_is_told_how_to_make_one():
+    with pytest.raises(ValueError, match="such as answers == 'human review'"):
+        rates.measure(rates.miss("a"), ["a", "b"], ["a", "human review"], deferred="human review")

@@ -530,8 +530,8 @@ def check_deferred(value: Column, n: int) -> NDArray[np.bool_]:
     is_column = mask.shape == (n,)
     if not is_column or mask.dtype.kind not in "bi" or not np.isin(mask, (0, 1)).all():
         raise ValueError(
-            f"deferred must be a mask of shape ({n},), True or False for each row, got the shape "
-            f"{mask.shape} and the type {mask.dtype}"
+            f"deferred must be a mask of shape ({n},), True or False for each row, such as "
+            f"answers == 'human review'; got the shape {mask.shape} and the type {mask.dtype}"
         )
     return mask.astype(bool)
 

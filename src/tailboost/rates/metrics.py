@@ -29,6 +29,7 @@ from tailboost.core.checks import (
     positions,
     relative_weights,
 )
+from tailboost.rates.strata import answers_and_deferred
 from tailboost.rows.judged import answer_shares
 from tailboost.rows.subgroups import checked_columns
 
@@ -227,7 +228,7 @@ def class_errors(
         True labels.
     y_pred : array-like of shape (n,) or (n, K)
         Predicted labels. Or the label distribution of a randomised rule, as in `cvar_zero_one_loss`: the loss
-        of a row is then 1 − p[true label].
+        of a row is then 1 − p[true label]. The label "human review" is a deferred row.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights, not all zero; weight 2 is the row twice, weight 0 no row.
     labels : array-like of shape (K,), default=None
@@ -511,6 +512,7 @@ def _zero_one(
         if deferred is not None:
             raise ValueError("deferred: a label distribution has no deferred rows")
         return expected_zero_one_losses(truth, y_pred, labels=labels)
+    y_pred, deferred = answers_and_deferred(truth, y_pred, labels, deferred)
     predicted = label_column(y_pred, "y_pred")
     check_length(predicted, "y_pred", len(truth), "y_true")
     check_same_kind(predicted, "y_pred", truth, "y_true")

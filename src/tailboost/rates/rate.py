@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Bits, Column, Floats, Groups, Ints, Mask, Stated, Table
+from tailboost.core.checks import check_indexes
 from tailboost.core.rate_words import stated_words
 from tailboost.core.spelling import meant, with_known_arguments
 from tailboost.rates.comparisons import (
@@ -22,7 +23,14 @@ from tailboost.rates.comparisons import (
     Comparison,
     smallest_and_largest,
 )
-from tailboost.rates.strata import Answered, Sample, Strata, names_in, plain
+from tailboost.rates.strata import (
+    Answered,
+    Sample,
+    Strata,
+    answers_and_deferred,
+    names_in,
+    plain,
+)
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -1405,11 +1413,11 @@ def measure(
     rate : Rate
         The rate.
     y_true, answers : array-like of shape (n,)
-        True labels and answers.
+        True labels and answers. The answer "human review" is a deferred row.
     groups : array-like of shape (n,), dict or data frame, optional
         Groups of the rows.
     deferred : array-like of bool, shape (n,), optional
-        True for deferred rows.
+        True for deferred rows, whose answers do not count.
     costs : array-like of shape (n, K) or data frame, optional
         Cost of each answer for each row, for ``cost()`` without a matrix. The columns of an array are in the
         order of the labels. The columns of a data frame are named by the labels.
@@ -1435,7 +1443,11 @@ def measure(
     {1: 1.0, 2: 0.0}
     """
     if not isinstance(rate, Rate):
-        raise TypeError(f"rate must be one rate, such as rates.miss(1), got {rate!r}")
+        raise TypeError(
+            f"rate must be one rate, such as rates.miss(1), got {rate!r}; rates.parse makes one of text"
+        )
+    check_indexes(y_true=y_true, answers=answers)
+    answers, deferred = answers_and_deferred(y_true, answers, labels, deferred)
     rows = Answered.from_arrays(
         y_true,
         answers,

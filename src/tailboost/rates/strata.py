@@ -626,6 +626,38 @@ class Answered:
         return replace(self, strata=strata, stratum=stratum)
 
 
+def answers_and_deferred(
+    truth: Any, answers: Any, labels: Any, deferred: Column
+) -> tuple[Any, Any]:
+    """Return answers without "human review", and the mask of deferred rows; None if no row is deferred.
+
+    Answers of a rule have "human review" in the rows that it defers, whose answer no rate reads: they get the
+    true label. A label of this name is no deferral.
+
+    Parameters
+    ----------
+    truth : array-like of shape (n,)
+        True labels.
+    answers : array-like of shape (n,) or (n, K)
+        Answers, or the probability of each answer of a randomised rule.
+    labels : array-like of shape (K,) or None
+        All labels, if they are stated.
+    deferred : array-like of bool, shape (n,), or None
+        Further deferred rows.
+    """
+    column = np.asarray(answers, dtype=object)
+    label = np.asarray(truth, dtype=object)
+    known = label if labels is None else np.asarray(labels, dtype=object)
+    if column.shape != label.shape or HUMAN_REVIEW in known.tolist():
+        return answers, deferred
+    is_review = np.asarray(column == HUMAN_REVIEW)
+    if not is_review.any():
+        return answers, deferred
+    if deferred is not None:
+        is_review |= check_deferred(deferred, len(is_review))
+    return np.where(is_review, label, column), is_review
+
+
 def _with_deferred(answers: Any, deferred: Column, n_classes: int) -> Ints:
     """Return the numbers of the answers, shape (n,), with K for deferred rows.
 

@@ -24,6 +24,7 @@ from tailboost.app.plotting.style import (
 from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Answered, checked_limits
+from tailboost.rates.strata import answers_and_deferred
 from tailboost.selection.rate_table import RateTable
 
 LIMIT_HEIGHT = 0.66  # height of one limit in inches: two lines of text and a bar
@@ -156,7 +157,7 @@ class LimitsDisplay(Display):
         Parameters
         ----------
         y_true, y_pred : array-like of shape (n,)
-            Labels and answers.
+            Labels and answers. The answer "human review" is a deferred row.
         limits : list of Limit or str
             From `tailboost.rates`.
         groups, deferred : optional
@@ -171,8 +172,9 @@ class LimitsDisplay(Display):
         """
         if name is None:
             name = f"rates on these {len(np.asarray(y_true)):,} rows"
+        answers, deferred = answers_and_deferred(y_true, y_pred, None, deferred)
         answered = Answered.from_arrays(
-            np.asarray(y_true), np.asarray(y_pred), groups=groups, deferred=deferred
+            np.asarray(y_true), np.asarray(answers), groups=groups, deferred=deferred
         )
         return cls._measured(answered, limits, name).plot(ax, **kwargs)
 
