@@ -227,7 +227,9 @@ def test_boosters_have_the_same_attributes_and_curve(kind, problem):
     limited, value = curve.values
     assert (np.diff(limited) > 0).all()
     assert (np.diff(value) < 0).all()
-    curve.predicted(X[::2], y[::2], **{name: of[::2] for name, of in given.items()})
+    half = X[::2], y[::2]
+    groups_of_half = {name: of[::2] for name, of in given.items()}
+    curve.predicted(*half, **groups_of_half)
     with pytest.raises(tb.LeakageError):
-        tb.certify(curve.at(float(curve[-1].limited)), X[::2], y[::2])
+        tb.certify(curve.at(float(curve[-1].limited)), *half, **groups_of_half)
     assert type(found.tradeoff(rates.miss(0), rates.error())) is Curve
