@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import sklearn
+from sklearn.metrics import accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import AdaBoostClassifier, DROBoostClassifier, VadaBoostClassifier
@@ -79,12 +80,19 @@ CONTRADICTED = {
 REGRESSION = {"test_regression_toy", "test_diabetes"}  # and names with "regress"
 
 
+def staged_score(clf, X, y, sample_weight=None):
+    """Yield the accuracy after each round, for which our classes have no method."""
+    for answers in clf.staged_predict(X):
+        yield accuracy_score(y, answers, sample_weight=sample_weight)
+
+
 @pytest.fixture(params=OURS, ids=lambda cls: cls.__name__)
 def ours(request, monkeypatch):
     """Replace their class by ours in their module."""
     stump = DecisionTreeClassifier(max_depth=1)
     make = partial(lambda cls, estimator=stump, **params: cls(estimator, **params), request.param)
     monkeypatch.setattr(theirs, "AdaBoostClassifier", make)
+    monkeypatch.setattr(request.param, "staged_score", staged_score, raising=False)
     # Their list mixes text and numbers, which we refuse. As an array, its labels are text.
     monkeypatch.setattr(theirs, "y_class", np.asarray(theirs.y_class))
     return make

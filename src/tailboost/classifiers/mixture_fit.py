@@ -153,15 +153,19 @@ def models_of_probabilities(mix: Any, probabilities: Mapping[str, Any], classes:
     return Models.from_given(list(probabilities), mix.classes_)
 
 
+def is_pair(item: Any) -> bool:
+    """Return whether an item of the parameter ``estimators`` is a pair of a name and anything."""
+    return isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
+
+
 def check_pairs(estimators: Any) -> None:
     """Raise TypeError if ``estimators`` is a list of anything but (name, classifier) pairs."""
     if not isinstance(estimators, list):
         return
-    for pair in estimators:
-        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
-        if not is_pair or not isinstance(pair[0], str):
+    for item in estimators:
+        if not is_pair(item):
             raise TypeError(
-                f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it"
+                f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
             )
 
 
@@ -309,7 +313,6 @@ def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
     """
     if not mix.estimators:
         raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
-    check_pairs(mix.estimators)
     estimators = []
     for name, model in mix.estimators:
         if isinstance(model, str):

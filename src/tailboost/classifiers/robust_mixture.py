@@ -25,6 +25,7 @@ from tailboost.classifiers.judged import JudgedModels
 from tailboost.classifiers.mixture_fit import (
     check_pairs,
     first_selection,
+    is_pair,
     learn,
     models_of_probabilities,
     problem_for_probabilities,
@@ -337,10 +338,9 @@ class RobustMixtureClassifier(
         """
         if "estimators" in params:
             params["estimators"] = _as_pairs(params["estimators"])
-            check_pairs(params["estimators"])
-        names = set(self.get_params())
-        if isinstance(params.get("estimators"), list):  # anything else is refused by `fit`
-            names |= {name for name, _ in params["estimators"]}
+        estimators = params.get("estimators", self.estimators)
+        items = estimators if isinstance(estimators, list) else []
+        names = {*self.get_params(), *(item[0] for item in items if is_pair(item))}
         for name in params:
             if name.partition("__")[0] not in names:
                 raise ValueError(
@@ -348,7 +348,10 @@ class RobustMixtureClassifier(
                     f"{did_you_mean(name, names)}parameters are "
                     f"{', '.join(self.get_params(deep=False))}"
                 )
-        self._set_params("estimators", **params)
+        if all(map(is_pair, items)):
+            self._set_params("estimators", **params)
+        else:  # as scikit-learn asks, only `fit` refuses values
+            super().set_params(**params)
         return self
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -364,6 +367,7 @@ class RobustMixtureClassifier(
     def _validate_params(self) -> None:
         with naming_nearest(self):
             super()._validate_params()
+        check_pairs(self.estimators)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
