@@ -61,7 +61,8 @@ def test_limits_of_the_table_parse(name):
 
 def test_links_stay_among_the_pages():
     """Sphinx knows the pages of docs/ alone."""
-    pages = [path for path in DOCS.rglob("*.md") if "_build" not in path.parts]
+    built = {"_build", "records", "measurements"}  # by `make docs`
+    pages = [path for path in DOCS.rglob("*.md") if built.isdisjoint(path.parts)]
     links = {
         (path.relative_to(DOCS).as_posix(), link)
         for path in pages

@@ -1,6 +1,7 @@
 """The README's code runs as printed; every linked file exists."""
 
 import json
+import os
 import re
 import runpy
 import shlex
@@ -10,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+RECORDS = runpy.run_path(str(ROOT / "docs" / "_records.py"))
 CHECK_LINKS = runpy.run_path(str(ROOT / "tools" / "check_links.py"))
 PAGES = [
     *ROOT.glob("*.md"),
@@ -89,6 +91,18 @@ def test_links_lead_to_files_and_headings(page):
         file = page.parent / target if target else page
         assert file.exists(), target
         assert not place or place in places(file), f"{target}#{place}"
+
+
+def test_pages_lead_to_the_records_that_they_name(tmp_path):
+    RECORDS["write"](tmp_path)
+    assert {path.name for path in (ROOT / "results").glob("*.png")} < set(os.listdir(tmp_path / "records"))
+    targets = []
+    for page in (*ROOT.glob("docs/*.md"), *ROOT.glob("docs/guide/*.md")):
+        text = RECORDS["linked"](page.read_text(encoding="utf-8"))
+        targets += re.findall(r"`\]\(/([^)#]*)\)", text)
+        assert not re.search(r"(?<!\[)`(results|benchmarks)/[\w-]+\.md`", text)
+    assert {"records/errata.md", "records/index.md", "measurements/index.md"} < set(targets)
+    assert [target for target in targets if not (tmp_path / target).exists()] == []
 
 
 def test_links_of_a_site(tmp_path, capsys):

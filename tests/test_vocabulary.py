@@ -14,7 +14,8 @@ import tailboost as tb
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
-PAGES += sorted((ROOT / "docs").rglob("*.md"))
+BUILT = {"_build", "records", "measurements"}  # folders by `make docs`
+PAGES += sorted(path for path in (ROOT / "docs").rglob("*.md") if BUILT.isdisjoint(path.parts))
 
 #: Replaced terms, as regular expressions for whole words, with the current term. See docs/glossary.md.
 REPLACED = {
