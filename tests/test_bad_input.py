@@ -682,3 +682,46 @@ def test_a_text_among_numbers_has_its_row():
         clf.predict(table)
     table.loc[7, "score"] = None
     clf.predict(table)
+
+
+FAULTY_CELLS = {
+    "no number": (np.nan, "NaN in column 'score', row {}"),
+    "infinite": (np.inf, "column 'score', row {}"),
+    "no score": (np.nan, "1 row has no score (row {})"),
+    "no probability": (7.0, "no probabilities between 0 and 1 (row {})"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTY_CELLS)
+@pytest.mark.parametrize("row", [3, 1234, 1999])
+def test_a_row_of_one_batch_has_its_number_in_the_given_table(fault, row):
+    """Whether the row would select or certify."""
+    value, words = FAULTY_CELLS[fault]
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.random((2000, 2)), columns=["age", "score"])
+    y = (rng.random(2000) < table["score"]).astype(int)
+    model = LogisticRegression().fit(table, y)
+    if fault in ("no score", "no probability"):
+        model, table = tb.Scores("score", 1), table[["score"]].copy()
+    table.loc[row, "score"] = value
+    with pytest.raises(ValueError, match=re.escape(words.format(row))):
+        tb.calibrate(model, table, y, limits=["miss(1) <= 60%"])
+
+
+@pytest.mark.parametrize("fault", FAULTY_CELLS)
+def test_a_row_of_a_table_that_is_read_in_batches_has_its_number_in_the_table(fault, monkeypatch):
+    value, words = FAULTY_CELLS[fault]
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.random((3000, 2)), columns=["age", "score"])
+    y = (rng.random(3000) < table["score"]).astype(int)
+    model = LogisticRegression().fit(table, y)
+    if fault in ("no score", "no probability"):
+        model, table = tb.Scores("score", 1), table[["score"]].copy()
+    rule = tb.tune(model, table[:1000], y[:1000], limits=["miss(1) <= 60%"])
+    monkeypatch.setattr("tailboost.core.checks.ROWS_OF_BATCH", 700)
+    table.loc[2222, "score"] = value
+    for call in (rule.predict, rule.predict_proba):
+        with pytest.raises(ValueError, match=re.escape(words.format(2222))):
+            call(table)
+    with pytest.raises(ValueError, match=re.escape(words.format(1222))):
+        tb.certify(rule, table[1000:], y[1000:])

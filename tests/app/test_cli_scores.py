@@ -1849,3 +1849,23 @@ def test_the_shell_names_the_rows_that_selected_and_a_cure_that_works(tmp_path):
     done("tune", other, *scores, *limits, "--out", rule)
     certified = done("calibrate", rule, rows, "--selection", other, "--model", tmp_path / "certified.json")
     assert re.search(r"^  fr +20 ", certified, re.M)
+
+
+def test_rows_of_an_untested_refusal_are_not_said_to_be_used_up(tmp_path):
+    """An earlier attempt was tested; this one only counts rows, so its rows can be used again."""
+    files = [tmp_path / name for name in ("first.csv", "second.csv")]
+    for path, seed in zip(files, (1, 2), strict=True):
+        rows = table(1500, seed)
+        french = rows[rows["label"] == "toxic"][:20].assign(lang="fr")
+        pd.concat([rows[20:], french]).to_csv(path, index=False)
+    scores = ["--score", "p_toxic", "--target", "label", "--positive", "toxic", "--group", "lang"]
+    limits = ["--limit", "precision(toxic) >= 99%"]
+    first = call("calibrate", files[0], *scores, *limits, "--out", tmp_path / "rule.json")
+    assert first.exit_code == 1
+    assert "These rows cannot be used again" in first.stderr
+    limits = ["--limit", "miss(toxic, by=lang) <= 5%"]
+    previous = ["--previous", tmp_path / "first.csv.attempts.json"]
+    second = call("calibrate", files[1], *scores, *limits, "--out", tmp_path / "rule.json", *previous)
+    assert second.exit_code == 1
+    assert "no attempt is spent: they can be used again." in second.stderr
+    assert "cannot be used again" not in second.stderr

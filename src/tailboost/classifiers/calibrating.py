@@ -41,6 +41,7 @@ from tailboost.core.checks import (
     labels_and_places,
     n_rows_of,
     numbered,
+    numbering_rows,
     sorted_names,
     take,
     with_categories,
@@ -388,7 +389,7 @@ def _certified_or_advised(
     try:
         return certified_on_rest(classifier, certifying, max_error, **options)
     except NotCertifiedError as error:
-        if not error.advice:  # no attempt was made
+        if not error.tested:  # no attempt was made
             n_selecting = classifier.selection_.engine.outputs.rows.n_given
             advice = f"{to_select_again(n_selecting, n_rows_of(certifying.X), share)}."
             raise error.advised(advice) from None
@@ -528,14 +529,17 @@ def certified_on_rest(
     records = classifier.records_
     without_selection = copy.copy(classifier)
     without_selection.records_ = replace(records, selected=(), tables=())
-    calibrated = calibrate_selected(
-        without_selection,
-        rows,
-        max_error,
-        limits=classifier.limits or None,
-        reference=own_answers(classifier),
-        **options,
-    )
+    assert rows.numbers is not None  # set by `selected_on_part`
+    n_given = len(rows.numbers) + classifier.selection_.engine.outputs.rows.n_given
+    with numbering_rows(rows.numbers, n_given):
+        calibrated = calibrate_selected(
+            without_selection,
+            rows,
+            max_error,
+            limits=classifier.limits or None,
+            reference=own_answers(classifier),
+            **options,
+        )
     calibrated.records_ = records.joined(calibrated.records_)
     certificate = calibrated.certificate_
     n_selected = classifier.selection_.engine.outputs.rows.n_given
@@ -744,7 +748,12 @@ class Batch:
 
     def tuned(self, selects: Mask, **params: Any) -> RobustMixtureClassifier:
         """Return the result of `tune` on the selecting rows, without warnings about them."""
-        with warnings.catch_warnings(), selecting_from(len(selects)), before_any_attempt(""):
+        with (
+            warnings.catch_warnings(),
+            selecting_from(len(selects)),
+            before_any_attempt(""),
+            numbering_rows(np.flatnonzero(selects), len(selects)),
+        ):
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
             return tune(
@@ -772,7 +781,8 @@ class Batch:
             hashes = row_hashes(self.model, arguments.X_unlabeled)
             is_in_batch = hashes.copied_from(row_hashes(self.model, arguments.X))
             certifying |= {name: take(table, ~is_in_batch) for name, table in unlabeled.items()}
-        return replace(arguments, batch=arguments, **certifying)
+        numbers = np.flatnonzero(~selects)
+        return replace(arguments, batch=arguments, numbers=numbers, **certifying)
 
 
 def _refuse_one_sided(

@@ -256,7 +256,7 @@ class LabelRules:
         try:
             calibrated = calibrate_selected(model, Given(**pairs), limits=stated, **options)
         except NotCertifiedError as error:
-            if not error.advice:  # no attempt was made
+            if not error.tested:  # no attempt was made
                 raise
             advice = (
                 f"This was attempt {len(error.attempts)}, recorded in the ledger of the rules. "

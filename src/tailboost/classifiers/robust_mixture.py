@@ -62,6 +62,7 @@ from tailboost.core.checks import (
     check_indexes,
     label_vector,
     n_rows_of,
+    numbering_rows,
     refuse_missing,
     refuse_swapped,
     unpack,
@@ -592,7 +593,11 @@ class RobustMixtureClassifier(
             Columns in the order of ``classes_``; rows sum to 1.
         """
         models, X = models_and_table(self, X)
-        return np.concatenate([models.pool(models.transform(rows)) for _, rows in batched(X)])
+        parts = []
+        for row_numbers, rows in batched(X):
+            with numbering_rows(row_numbers, n_rows_of(X)):
+                parts.append(models.pool(models.transform(rows)))
+        return np.concatenate(parts)
 
     def predict_distribution(self, X: Table, *, groups: Groups = None) -> Floats:
         """Return the label distribution of the randomised rule.

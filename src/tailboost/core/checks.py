@@ -9,7 +9,8 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from numbers import Integral, Real
 from types import ModuleType
 from typing import Any, TypeGuard
@@ -222,6 +223,51 @@ def batches(X: Table) -> list[Ints]:
     n_in_batch = max(1, min(ROWS_OF_BATCH, most_rows))
     starts = range(0, max(n, 1), n_in_batch)  # a table without rows is one batch
     return [np.arange(start, min(start + n_in_batch, n)) for start in starts]
+
+
+# The numbers of the rows of a part of a table, in the whole table, for messages.
+_row_numbers: ContextVar[Ints | None] = ContextVar("row_numbers", default=None)
+
+
+@contextmanager
+def numbering_rows(numbers: Ints, n_rows: int) -> Iterator[None]:
+    """Let messages of the block name rows of a part of a table by their numbers in the whole table.
+
+    Parameters
+    ----------
+    numbers : ndarray of int, shape (k,)
+        The numbers of the rows of the part.
+    n_rows : int
+        Number of rows of the whole table, which may be a part itself.
+    """
+    outer = _row_numbers.get()
+    if outer is not None and len(outer) == n_rows:
+        numbers = outer[numbers]
+    with _numbered(numbers):
+        yield
+
+
+@contextmanager
+def _numbered(numbers: Ints | None) -> Iterator[None]:
+    token = _row_numbers.set(numbers)
+    try:
+        yield
+    finally:
+        _row_numbers.reset(token)
+
+
+def numbering_later() -> Callable[[], AbstractContextManager[None]]:
+    """Return a function whose blocks number rows as the caller's block, also after its end."""
+    numbers = _row_numbers.get()
+    return lambda: _numbered(numbers)
+
+
+def number_in_table(row: int, n_rows: int) -> int:
+    """Return the number of a row of n_rows in the whole table, of which they are a part."""
+    numbers = _row_numbers.get()
+    if numbers is None or len(numbers) != n_rows:
+        return row
+    return int(numbers[row])
 
 
 def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
@@ -963,9 +1009,8 @@ def _first_cell(X: Table, is_faulty: Callable[[object], bool], cure: str) -> str
                 fault = "NaN"
                 if is_infinite(value):
                     fault = "infinity or a value too large for float32"
-                return (
-                    f"X contains {fault} in column {name}, row {row} (counted from 0): {cure}"
-                )
+                number = number_in_table(row, len(values))
+                return f"X contains {fault} in column {name}, row {number} (counted from 0): {cure}"
     return ""
 
 
@@ -1437,8 +1482,8 @@ def check_probabilities(
     if not is_valid.all():
         row = int(np.flatnonzero(~is_valid)[0])
         raise ValueError(
-            f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
-            f"{array[row].tolist()}"
+            f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row "
+            f"{number_in_table(row, len(array))} is {array[row].tolist()}"
         )
     return probabilities
 

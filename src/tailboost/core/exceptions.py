@@ -106,6 +106,8 @@ class NotCertifiedError(ValueError):
         This and all earlier attempts with their rows, for ``calibrate(previous=…)``.
     advice : str
         The next step in Python, after the message.
+    tested : bool
+        Whether limits were tested: then the rows are used up. Otherwise no attempt is spent.
     """
 
     def __init__(
@@ -114,16 +116,21 @@ class NotCertifiedError(ValueError):
         shortfalls: Sequence[Any] = (),
         attempts: tuple[Any, ...] = (),
         advice: str = "",
+        *,
+        tested: bool = False,
     ) -> None:
         super().__init__("\n".join(filter(None, [message, advice])))
         self.reason = message
         self.shortfalls = tuple(shortfalls)
         self.attempts = attempts
         self.advice = advice
+        self.tested = tested
 
     def advised(self, advice: str) -> NotCertifiedError:
         """Return the same error with another advice."""
-        return NotCertifiedError(self.reason, self.shortfalls, self.attempts, advice)
+        return NotCertifiedError(
+            self.reason, self.shortfalls, self.attempts, advice, tested=self.tested
+        )
 
     @property
     def forced_by(self) -> Any:

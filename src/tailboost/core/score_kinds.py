@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Floats
-from tailboost.core.checks import is_missing
+from tailboost.core.checks import is_missing, number_in_table
 from tailboost.core.spelling import as_typed, how_many
 from tailboost.core.written_numbers import is_percent, percent_cure
 
@@ -287,9 +287,10 @@ def with_shortest_decimals(table: Any) -> Any:
 
 
 def _rows(marked: NDArray[np.bool_]) -> list[int]:
-    """Return the numbers of the rows with a mark in any column."""
+    """Return the numbers of the rows with a mark in any column, in the whole table."""
     columns = tuple(range(1, marked.ndim))  # none of a vector
-    return np.flatnonzero(marked.any(axis=columns)).tolist()
+    rows = np.flatnonzero(marked.any(axis=columns)).tolist()
+    return [number_in_table(row, len(marked)) for row in rows]
 
 
 def _shown(rows: list[int]) -> str:

@@ -1229,6 +1229,7 @@ def refusal(
         f"{percent(calibration.confidence)} confidence.{failed}{reason}",
         shortfalls=shortfalls,
         attempts=attempts,
+        tested=True,
         advice=f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "
         f"others. {advice}",
     )  # fmt: skip

@@ -35,6 +35,7 @@ from tailboost.core.checks import (
     n_rows_of,
     naming_columns,
     numbered,
+    numbering_rows,
     positions,
     refuse_quantity,
     take,
@@ -289,9 +290,10 @@ class FreshRows:
         actions = []
         for opened, groups in self.tables:
             for numbers, rows in batched(opened.X):
-                actions.append(
-                    actions_of(model, rows, take(groups, numbers), "predict", strata)
-                )
+                with numbering_rows(numbers, n_rows_of(opened.X)):
+                    actions.append(
+                        actions_of(model, rows, take(groups, numbers), "predict", strata)
+                    )
         return self.with_actions(np.concatenate(actions), defers=defers)
 
     def with_actions(self, actions: Ints, *, defers: bool = False) -> FreshRows:

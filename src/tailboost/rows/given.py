@@ -9,7 +9,7 @@ from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tailboost.core.array_types import Column, Groups, Labels, Table
+from tailboost.core.array_types import Column, Groups, Ints, Labels, Table
 from tailboost.core.checks import (
     check_indexes,
     columns_by_name,
@@ -48,6 +48,7 @@ class Given:
     cost_range: Any = None
     deferred: Column = None  # with an array of answers
     batch: Given | None = None  # all rows of a call, if these are its part that certifies
+    numbers: Ints | None = None  # of the rows with labels in the batch
 
     def __post_init__(self) -> None:
         """Read the names of columns of groups; refuse texts in the place of tables."""

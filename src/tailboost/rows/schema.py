@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Floats, Ints, Table
-from tailboost.core.checks import is_missing, is_nested
+from tailboost.core.checks import is_missing, is_nested, number_in_table
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import (
@@ -376,7 +376,8 @@ def _change(column: Column, is_unknown: NDArray[np.bool_], fault: str) -> str:
         example = example.item()
     return (
         f"column {column.name!r}: {is_unknown.sum():,} of {column.count():,} values {fault}, "
-        f"such as {cut_to(repr(example), 42)} in row {row} (counted from 0)"
+        f"such as {cut_to(repr(example), 42)} in row {number_in_table(row, len(column))} "
+        "(counted from 0)"
     )
 
 
@@ -419,9 +420,8 @@ def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
     """Raise ValueError if a column has infinite values; ``name`` is the column."""
     infinite = np.flatnonzero(np.isinf(numbers))
     if infinite.size:
-        raise ValueError(
-            f"column {name!r} has infinite values (row {infinite[0]}, counted from 0)"
-        )
+        number = number_in_table(int(infinite[0]), len(numbers))
+        raise ValueError(f"column {name!r} has infinite values (row {number}, counted from 0)")
 
 
 def _read_texts(column: Column, fitted: ColumnSchema) -> tuple[Any, str]:

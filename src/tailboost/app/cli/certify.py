@@ -600,14 +600,14 @@ def _reporting_failure(
         code = shared.fail(f"no {_kind_of_file(out)} is written: {first_line}", 1)
         for line in lines:
             shared.tell_aside(line)
-        if error.attempts and is_of_table:
+        if error.tested and is_of_table:
             shared.tell_aside(
                 "These rows cannot be used again, also not with other limits. Attempts recorded "
                 f"in {recorded_in}: {len(ledger.attempts)}. calibrate reads this file for a table "
                 "of the same name and --out in the same folder; for another table, name it by "
                 "--previous"
             )
-        elif error.attempts:
+        elif error.tested:
             shared.tell_aside(
                 f"These rows cannot be used again. Attempts recorded in {recorded_in}: "
                 f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: "
