@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from shell import call
 
+from tailboost import load_rule
+
 KILLED = """
 import os, signal, sys
 import tailboost.guarantees.calibration as calibration
@@ -143,6 +145,9 @@ def test_json_of_written_files_is_that_of_inspect(folder, rule, tmp_path):
             assert json.loads(result.stdout) == json.loads(call("inspect", path, "--json").stdout)
             assert (f": {path}" in result.stderr) == (not more)
     (bound,) = json.loads(call("inspect", out, "--json").stdout)["certificate"]["bounds"]
+    day = load_rule(out).certificate_.date
+    assert f"certified {day}" in " ".join(call("inspect", out).stdout.split())
+    assert f"certified {day} at attempt" in call("card", out, folder / "fresh.csv").stdout
     assert (bound["target"], bound["certified"]) == (0.3, True)
     assert bound["upper"] <= 0.3
     table = "calibrate", folder / "fresh.csv", *scores, "--out", tmp_path / "s.json"

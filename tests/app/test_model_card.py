@@ -323,7 +323,8 @@ def test_the_head_has_date_attempt_versions_and_digest():
     X = p[:, None]
     rule = tb.calibrate(tb.Scores(0, 1), X[:2000], y[:2000], limits="miss(1) <= 40%")
     head = tb.ModelCard.of(rule, X[2000:], y[2000:]).to_markdown().split("\n\n")[2]
-    assert f"{datetime.now(UTC):%Y-%m-%d} · certified at attempt 1 · python " in head
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    assert f"{today} · certified {today} at attempt 1 · python " in head
     assert f"tailboost {tb.__version__}" in head
     assert " · rule " in head
 
@@ -499,7 +500,7 @@ def test_the_card_of_a_rule_names_its_own_attempt():
     rule = tb.calibrate(tb.Scores(0, 1), X[:2000], y[:2000], limits="miss(1) <= 40%")
     tb.calibrate(rule, X[2000:4000], y[2000:4000], limits="miss(1) <= 40%")
     head = tb.ModelCard.of(rule, X[4000:], y[4000:]).to_markdown().split("\n\n")[2]
-    assert " · certified at attempt 1 · 2 attempts recorded · " in head
+    assert f" · certified {rule.certificate_.date} at attempt 1 · 2 attempts recorded · " in head
 
 
 @pytest.mark.filterwarnings("ignore")

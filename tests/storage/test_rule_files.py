@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import warnings
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -75,6 +76,26 @@ def test_an_edited_rule_is_an_error_and_read_without_its_certificate(rule_file, 
     assert rule.classifier.certificate_ is None
     edited.write_text(path.read_text().replace("\n ", "\n   "))  # another layout is no other rule
     assert tb.load_rule(edited).certificate_.certified
+
+
+def test_a_file_has_the_day_of_its_certificate_and_an_earlier_file_none(rule_file, tmp_path):
+    path, _ = rule_file
+    today = datetime.now(UTC)
+    day = tb.load_rule(path).certificate_.date
+    assert day in {f"{today - timedelta(days=1):%Y-%m-%d}", f"{today:%Y-%m-%d}"}
+    assert f"Date: {day} (UTC)." in tb.load_rule(path).certificate_.assumptions
+    content = json.loads(path.read_text())
+    other = tmp_path / "other.json"
+    content["certificate"]["date"] = "2025-02-30"
+    other.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="this is no certificate"):
+        _ = tb.load_rule(other).certificate_
+    del content["certificate"]["date"]
+    other.write_text(json.dumps(content))
+    certificate = tb.load_rule(other).certificate_
+    assert certificate.date is None
+    assert certificate.certified
+    assert "Date" not in certificate.assumptions
 
 
 @pytest.mark.parametrize("part", ["confidence", "bounds", "n_rows"])

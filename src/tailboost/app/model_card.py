@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -23,7 +22,7 @@ from tailboost.core.limit_lines import DEFERRED_OF_ALL, LimitLine, filled_column
 from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import a_type_of, how_many, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
-from tailboost.guarantees.certificates import Certificate, bounds_table, certify
+from tailboost.guarantees.certificates import Certificate, bounds_table, certify, today
 from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.rate_bounds import CertifiedBound
 from tailboost.guarantees.recheck import (
@@ -192,7 +191,7 @@ class ModelCard:
         ]
         if versions is None:
             versions = installed_versions()
-        origin = _origin(judged(final), notes, versions, digests or {})
+        origin = _origin(judged(final), versions, digests or {})
         limits = tuple(_limits_of(measured.limits_certificate))
         return cls(title, _summary(measured, monitor), origin, sections, limits)
 
@@ -477,18 +476,16 @@ def _further_rate(tested: RecheckedBound) -> str:
     return f"{rate}: {tested.side}, no contradiction"
 
 
-def _origin(
-    view: Any, notes: Mapping[str, Any], versions: Mapping[str, str], digests: Mapping[str, str]
-) -> str:
+def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
     """Return the dates of card and certificate, the attempt, versions, and digests of model, rule and rows.
 
     ``view`` is the classifier as `judged` reads it.
     """
-    parts = [f"{datetime.now(UTC):%Y-%m-%d}"]
+    parts = [today()]
     if view.certificate is not None and view.has_records:
         n_recorded = len(view.records.ledger.attempts)
         attempt = len(view.certificate.attempts) or n_recorded
-        on_date = f" {notes['reweighted'][:10]}" if "reweighted" in notes else ""
+        on_date = f" {view.certificate.date}" if view.certificate.date else ""
         if attempt:
             parts.append(f"certified{on_date} at attempt {attempt}")
         if n_recorded > attempt:

@@ -43,6 +43,7 @@ from tailboost.guarantees.certificates import (
     check_unlabeled,
     limit_on_errors,
     price_name,
+    today,
 )
 from tailboost.guarantees.chances import Chances
 from tailboost.guarantees.forced import (
@@ -890,6 +891,7 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         remarks=tuple(remarks),
         one_answer=tuple(one_answer),
         forced_by=forced_by,
+        date=today(),
     )
     return classifier
 

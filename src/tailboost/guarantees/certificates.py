@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, date, datetime
 from functools import cache
 from html import escape
 from itertools import chain
@@ -229,6 +230,8 @@ class Certificate:
         Whether only the caller knows of no model trained on the rows: the training rows are not known.
     equal_rows : {"copies", "natural"}
         How equal rows were treated, and are by default in later calls with the certified rule.
+    date : str or None
+        The day of the call that certified (UTC), such as "2026-11-28"; None in files of earlier versions.
     """
 
     bounds: tuple[CertifiedBound, ...]
@@ -245,6 +248,7 @@ class Certificate:
     one_answer: tuple[str, ...] = ()
     as_stated: bool = False
     equal_rows: EqualRows = "copies"
+    date: str | None = field(default=None, repr=False, compare=False)
     # What these rows say of the earlier certificate of a calibrated rule, and whether that one stands.
     earlier: str = field(default="", repr=False, compare=False)
     earlier_stands: bool = field(default=False, repr=False, compare=False)
@@ -490,6 +494,7 @@ class Certificate:
             "rule": self.rule,
             "as_stated": self.as_stated,
             "equal_rows": self.equal_rows,
+            "date": self.date,
             "forced_by": None if self.forced_by is None else self.forced_by.to_dict(),
         }
 
@@ -516,6 +521,7 @@ class Certificate:
                 forced_by=forced and Forced.from_dict(forced),
                 as_stated=bool(document["as_stated"]),
                 equal_rows=checked_equal_rows(document["equal_rows"]),
+                date=_checked_date(document.get("date")),
             )
 
     @property
@@ -583,7 +589,7 @@ class Certificate:
 
     @property
     def assumptions(self) -> str:
-        """The basis of a certificate: attempts, copies, frozen models, methods, price of each rate."""
+        """The basis of a certificate: date, attempts, copies, frozen models, methods, price of each rate."""
         names_by_method: dict[str, list[str]] = {}
         for bound in self._printed:
             names_by_method.setdefault(bound.method, []).append(bound.name)
@@ -596,6 +602,8 @@ class Certificate:
         notes = list(self.notes)
         if methods:
             notes.append(f"Method: {'; '.join(methods)}.")
+        if self.date:
+            notes.append(f"Date: {self.date} (UTC).")
         text = "\n".join(f"* {note}" for note in notes)
         if self.price:
             return f"{text_table(*self.prices)}\n\n{text}"
@@ -1256,7 +1264,20 @@ def certificate_of(
         one_answer=tuple(fresh.one_answer(limits)) if limits else (),
         as_stated=fresh.as_stated,
         equal_rows=fresh.equal_rows,
+        date=today(),
     )
+
+
+def today() -> str:
+    """Return the date (UTC), such as "2026-11-28"."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def _checked_date(text: str | None) -> str | None:
+    """Return the date of a stored certificate; raise ValueError or TypeError for another text."""
+    if text is None:
+        return None
+    return date.fromisoformat(text).isoformat()
 
 
 def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBound:

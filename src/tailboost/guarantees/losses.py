@@ -18,7 +18,7 @@ from tailboost.core.checks import (
     numbered,
 )
 from tailboost.core.spelling import with_known_arguments
-from tailboost.guarantees.certificates import Certificate, worst_of
+from tailboost.guarantees.certificates import Certificate, today, worst_of
 from tailboost.guarantees.fresh_rows import one_vote
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, mean_bound
 from tailboost.rates import Sample
@@ -149,7 +149,11 @@ def certify_losses(
             "type bool have tighter bounds."
         )
     return Certificate(
-        tuple(bounds), confidence=confidence, n_rows=len(values), notes=tuple(notes)
+        tuple(bounds),
+        confidence=confidence,
+        n_rows=len(values),
+        notes=tuple(notes),
+        date=today(),
     )
 
 

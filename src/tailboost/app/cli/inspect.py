@@ -331,6 +331,7 @@ def _description_lines(about: dict[str, Any], stored: StoredModel) -> dict[str, 
         "no features": ", ".join(no_features),
         "rule": about["rule"] or "",
         "calibrated": "\n".join(_attempt_lines(about["attempts"])),
+        "certified": (about["certificate"] or {}).get("date") or "",
         "versions": ", ".join(map(" ".join, about["versions"].items())),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -331,9 +330,8 @@ class StoredModel:
         if isinstance(self.model, Pipeline):
             *preparation, (name, _) = self.model.steps
             model = Pipeline([*preparation, (name, classifier)])
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         with bad_input("--model: "):
-            save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
+            save_model(model, path, notes={**self.notes, **notes})
 
     def read_rows(self, data: Path, csv: CsvFormat, reading: Reading) -> NewRows:
         """Read a new file as the training table was read, with the features for the classifier.
