@@ -301,7 +301,7 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
     ).rule_
     assert "takes the action with the least expected cost under P, with groups estimated" in str(inferring)
     assert len(str(inferring).splitlines()) <= 12
-    assert "estimates the group from the other columns; infer_groups=False forbids it." in str(inferring)
+    assert "estimates the group from the features; infer_groups=False forbids it." in str(inferring)
     json.dumps(inferring.to_dict())
     for ask in (inferring.to_sql, lambda: inferring.predict(P)):
         with pytest.raises(

@@ -53,7 +53,7 @@ MUCH_DEFERRED = 2.0
 DEFERRAL_COUNTED = "Deferred rows count as neither missed nor wrong: a human decides them."
 
 # Ends the remark that the rule estimates groups.
-FROM_OTHER_COLUMNS = "from the other columns"
+FROM_FEATURES = "from the features"
 
 # Printed name of a group or class with an empty text as its name.
 EMPTY_NAME = "(empty)"
@@ -167,12 +167,12 @@ class GroupUse:
 
 def estimates_words(groups: str) -> str:
     """Return a clause: the rule estimates the groups of a column."""
-    return f"The rule estimates {groups} {FROM_OTHER_COLUMNS}."
+    return f"The rule estimates {groups} {FROM_FEATURES}."
 
 
 def with_cure(remark: str) -> str:
     """Return a remark; a remark of `estimates_words` gets the argument against the estimate."""
-    if not remark.endswith(f"{FROM_OTHER_COLUMNS}."):
+    if not remark.endswith(f"{FROM_FEATURES}."):
         return remark
     return remark[:-1] + _cure()
 
