@@ -347,3 +347,20 @@ def test_names_of_groups_do_not_change_the_vote_of_a_cluster(names):
         losses = tb.certify_losses(answers != y, **given)
         found.append(sorted((b.n, b.lower, b.upper) for b in (*certificate.bounds, *losses.bounds)))
     assert found[0] == found[1]
+
+
+def test_a_certificate_names_the_persons_that_count_before_their_rows():
+    """400 persons with three rows each; a certificate without persons names the rows alone."""
+    rows = np.repeat(X, 3, axis=0) + RNG.normal(scale=0.1, size=(3 * PERSONS, 2))
+    y, person = np.repeat(LABEL, 3), np.repeat(np.arange(PERSONS), 3)
+    by_person = tb.certify(Ruler(), rows, y, limits=["error <= 90%"], clusters=person)
+    assert by_person.title.startswith("Certified with 95 % confidence from 400 clusters (1,200 fresh rows): ")
+    assert "Assumes independent clusters, fresh as stated" in str(by_person)
+    for clusters in (None, np.arange(3 * PERSONS)):
+        by_row = tb.certify(Ruler(), rows, y, limits=["error <= 90%"], clusters=clusters)
+        assert by_row.title.startswith("Certified with 95 % confidence from 1,200 fresh rows: ")
+        assert "Assumes independent rows" in str(by_row)
+    stored = tb.Certificate.from_dict(by_person.to_dict())
+    assert stored.title == by_person.title
+    older = {name: entry for name, entry in by_person.to_dict().items() if name != "n_clusters"}
+    assert "from 1,200 fresh rows" in tb.Certificate.from_dict(older).title

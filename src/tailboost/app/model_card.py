@@ -385,7 +385,7 @@ def _certified_limits(measured: _Measured, certificate: Certificate) -> str:
         start = "All"
     sentence = (
         f"{start} stated limits are certified with {percent(certificate.confidence)} confidence, "
-        f"from {certificate.n_rows:,} fresh rows ({_certifying_rows(measured, certificate)})"
+        f"from {certificate.rows_in_words()} ({_certifying_rows(measured, certificate)})"
     )
     if certificate.certified is None:  # a class or group without rows
         sentence += ", for the classes and groups among these rows"

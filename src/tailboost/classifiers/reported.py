@@ -217,7 +217,7 @@ def rule_screen(rule: Any) -> str:
     one_answer = rule.summary_.one_answer
     if rule.certificate_ is not None:
         rows = "rows, fresh as stated" if rule.certificate_.as_stated else "fresh rows"
-        source = f"certified from {rule.certificate_.n_rows:,} {rows}"
+        source = f"certified from {rule.certificate_.rows_in_words(rows)}"
         one_answer = rule.certificate_.one_answer
     lines = [
         *(("group", sentence) for sentence in one_answer),

@@ -888,6 +888,7 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         used=attempts[-1].rows,
         as_stated=fresh.as_stated,
         equal_rows=fresh.equal_rows,
+        n_clusters=fresh.n_clusters,
         remarks=tuple(remarks),
         one_answer=tuple(one_answer),
         forced_by=forced_by,

@@ -232,6 +232,8 @@ class Certificate:
         How equal rows were treated, and are by default in later calls with the certified rule.
     date : str or None
         The day of the call that certified (UTC), such as "2026-11-28"; None in files of earlier versions.
+    n_clusters : int or None
+        Number of clusters of the fresh rows, each with one vote; None if each row has a vote.
     """
 
     bounds: tuple[CertifiedBound, ...]
@@ -249,6 +251,7 @@ class Certificate:
     as_stated: bool = False
     equal_rows: EqualRows = "copies"
     date: str | None = field(default=None, repr=False, compare=False)
+    n_clusters: int | None = field(default=None, repr=False)
     # What these rows say of the earlier certificate of a calibrated rule, and whether that one stands.
     earlier: str = field(default="", repr=False, compare=False)
     earlier_stands: bool = field(default=False, repr=False, compare=False)
@@ -485,6 +488,7 @@ class Certificate:
         return {
             "confidence": self.confidence,
             "n_rows": self.n_rows,
+            "n_clusters": self.n_clusters,
             "certified": self.certified,
             "bounds": [bound.to_dict() for bound in self.bounds],
             "notes": list(self.notes),
@@ -522,7 +526,20 @@ class Certificate:
                 as_stated=bool(document["as_stated"]),
                 equal_rows=checked_equal_rows(document["equal_rows"]),
                 date=_checked_date(document.get("date")),
+                n_clusters=_count_or_none(document.get("n_clusters")),
             )
+
+    @property
+    def counts_clusters(self) -> bool:
+        """Whether rows are in clusters with one vote each, some of several rows."""
+        return self.n_clusters not in (None, self.n_rows)
+
+    def rows_in_words(self, rows: str = "fresh rows") -> str:
+        """Return the number of ``rows`` in words, after that of their clusters."""
+        numbered = f"{self.n_rows:,} {rows}"
+        if self.counts_clusters:
+            return f"{self.n_clusters:,} clusters ({numbered})"
+        return numbered
 
     @property
     def title(self) -> str:
@@ -534,7 +551,7 @@ class Certificate:
                 f"With {confidence} confidence all these bounds hold together for new rows "
                 f"from the population of these {self.n_rows:,} rows."
             )
-        rows = f"with {confidence} confidence from {self.n_rows:,} fresh rows"
+        rows = f"with {confidence} confidence from {self.rows_in_words()}"
         about_subgroups = ""
         if any(bound.of_seen for bound in limited):
             about_subgroups = ", for the subgroups among these rows"
@@ -583,9 +600,10 @@ class Certificate:
     @property
     def assumed(self) -> str:
         """The assumption in short, also if the caller alone states so."""
+        units = "clusters" if self.counts_clusters else "rows"
         if self.as_stated:
-            return "Assumes independent rows, fresh as stated"
-        return "Assumes independent rows that nothing was trained or selected on"
+            return f"Assumes independent {units}, fresh as stated"
+        return f"Assumes independent {units} that nothing was trained or selected on"
 
     @property
     def assumptions(self) -> str:
@@ -783,7 +801,9 @@ class Certificate:
         -------
         LimitsDisplay
         """
-        caption = f"{percent(self.confidence)} confidence for all bounds, from {self.n_rows:,} fresh rows"
+        caption = (
+            f"{percent(self.confidence)} confidence for all bounds, from {self.rows_in_words()}"
+        )
         limits_display = display("LimitsDisplay")  # imports matplotlib
         return limits_display(self.limit_lines(), name=caption).plot(ax=ax, **kwargs)
 
@@ -1265,12 +1285,20 @@ def certificate_of(
         as_stated=fresh.as_stated,
         equal_rows=fresh.equal_rows,
         date=today(),
+        n_clusters=fresh.n_clusters,
     )
 
 
 def today() -> str:
     """Return the date (UTC), such as "2026-11-28"."""
     return datetime.now(UTC).date().isoformat()
+
+
+def _count_or_none(value: Any) -> int | None:
+    """Return a number of a document; None if there is none, as in files of earlier versions."""
+    if value is None:
+        return None
+    return int(value)
 
 
 def _checked_date(text: str | None) -> str | None:

@@ -166,6 +166,13 @@ class FreshRows:
         return len(self.answered.stratum)
 
     @property
+    def n_clusters(self) -> int | None:
+        """Number of clusters; None if each row has a vote."""
+        if self.clusters is None:
+            return None
+        return len(np.unique(self.clusters))
+
+    @property
     def hashes(self) -> Hashes | None:
         """Hashes of the whole rows, shape (n,); None if only answers were given."""
         if self.rows is None:
@@ -455,7 +462,7 @@ class FreshRows:
         """The assumption about the rows, with the numbers of deferred rows and of rows without labels."""
         assumption = ASSUMED
         if self.clusters is not None:
-            assumption = BY_CLUSTERS.format(len(np.unique(self.clusters)))
+            assumption = BY_CLUSTERS.format(self.n_clusters)
         if self.answered.strata.defers:
             assumption += f" {deferral_words(self.n_deferred, len(self))}"
         if self.n_unlabeled == len(self):

@@ -881,9 +881,8 @@ def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str
     """Return remarks on a rule: on groups, clusters, inferred groups and deferral."""
     remarks = group_remarks(bounds, fresh)
     if fresh.clusters is not None:
-        n_clusters = len(np.unique(fresh.clusters))
         remarks.append(
-            f"Limits are about a random row of each of the {n_clusters:,} clusters, not about all "
+            f"Limits are about a random row of each of the {fresh.n_clusters:,} clusters, not about all "
             "rows: in a class or group one row of a cluster counts."
         )
     columns = [use.column for use in group_uses(fresh.model) if use.inferred]
