@@ -187,8 +187,9 @@ def calibrate(
         model has no ledger, so ``previous`` must name earlier attempts. Attempts with classifiers of
         tailboost, in a list or inside the result of `tailboost.tune`, are recorded in the ledger of each.
     X_cal, y_cal : array-like of shape (n, d), (n,)
-        Fresh rows and their labels: independent draws, unused in the fit. With ``y_cal=None`` the rows have
-        no labels, and the limits must need none.
+        Fresh rows and their labels: independent draws, unused in the fit. A model of another library does not
+        keep its training rows, so they are not recognised here without ``training_rows``. With ``y_cal=None``
+        the rows have no labels, and the limits must need none.
     max_error : float or dict, optional
         Short for a limit on the errors of every group, or without groups of every class; or by name, as in
         `tailboost.certify`. A boosting classifier takes no other limits, those on groups if it was fitted

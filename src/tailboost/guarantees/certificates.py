@@ -1302,7 +1302,7 @@ def _count_or_none(value: Any) -> int | None:
 
 
 def _checked_date(text: str | None) -> str | None:
-    """Return the date of a stored certificate; raise ValueError or TypeError for another text."""
+    """Return the date of a stored certificate, or None; raise ValueError or TypeError for another text."""
     if text is None:
         return None
     return date.fromisoformat(text).isoformat()
