@@ -31,7 +31,6 @@ from tailboost.app.cli.fit import name_labels
 from tailboost.app.cli.parameters import literal
 from tailboost.app.cli.shared import BadInput, bad_input, shortened
 from tailboost.app.registry import METHODS
-from tailboost.rows.judged import label_shares
 from tailboost.storage.models import load_model, save_model
 
 
@@ -96,14 +95,10 @@ class TestFitAndPredict:
         result = call("predict", model, csv, "--out", preds)
         assert result.exit_code == 0, result.output
         answers = pd.read_csv(preds)
-        words = [f"{word}_{label}" for word in ("probability", "distribution") for label in ("bad", "good")]
-        assert list(answers) == ["row", "prediction", *words]
+        assert list(answers) == ["row", "prediction", "probability_bad", "probability_good"]  # no draw
         assert answers["row"].tolist() == list(range(len(table)))
         features = pd.read_csv(csv)
         np.testing.assert_array_equal(answers["prediction"], fitted.predict(features))
-        np.testing.assert_allclose(
-            answers[["distribution_bad", "distribution_good"]], label_shares(fitted, features), atol=1e-9
-        )
         P = fitted.predict_proba(features)
         np.testing.assert_allclose(answers[["probability_bad", "probability_good"]], P, atol=1e-9)
         assert (answers["prediction"] == table["outcome"]).mean() > 0.6

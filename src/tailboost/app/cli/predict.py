@@ -56,7 +56,7 @@ def predict(
 
     The output has the row number (from 0), the prediction, and a probability per class, with the signs of
     --sep and --decimal.
-    A mixture also has its label distribution: how often its randomised rule predicts each label, empty for a
+    A randomised rule also has its label distribution: how often it predicts each label, empty for a
     deferred row. The prediction of a deferred row is "human review", and the column "deferred" marks it.
     Columns are read as at the fit. A warning counts new categories, and values of another type, which become
     missing. New columns are ignored. With a rule file of `tailboost tune`,
@@ -204,7 +204,7 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
         columns["prediction"] = answers_or_review(columns["prediction"], columns["deferred"])
     if hasattr(classifier, "predict_proba"):
         by_label = {"probability": classifier.predict_proba(features)}
-        if hasattr(classifier, "reweight"):
+        if judged(classifier).draws:
             distribution = classifier.predict_distribution(features, **groups)
             if "deferred" in columns:
                 distribution[columns["deferred"]] = np.nan  # the rule gives no label there
