@@ -1872,3 +1872,22 @@ def test_rows_of_an_untested_refusal_are_not_said_to_be_used_up(tmp_path):
     assert second.exit_code == 1
     assert "no attempt is spent: they can be used again." in second.stderr
     assert "cannot be used again" not in second.stderr
+
+
+def test_selection_beside_a_score_and_a_name_with_a_blank_have_a_cure(files, tmp_path):
+    scores = files / "scores.csv"
+    given = ["--target", "label", "--positive", "toxic", "--limit", "miss(toxic) <= 40%"]
+    out = tmp_path / "rule.json"
+    said = " ".join(
+        refused(
+            "calibrate", scores, "--score", "p_toxic", *given, "--selection", scores, "--out", out
+        ).split()
+    )
+    assert "--selection is for a rule file. To let other rows select, give these options and" in said
+    # As it says: `tune` on the other rows, then `calibrate` of its rule on all fresh rows.
+    done("tune", scores, "--score", "p_toxic", *given, "--out", out)
+    certified = tmp_path / "certified.json"
+    said = done("calibrate", out, files / "fresh.csv", "--selection", scores, "--model", certified)
+    assert "from 3,000 fresh rows" in said
+    said = refused("calibrate", scores, "blank", "--score", "toxic", *given, "--out", out)
+    assert "a name with a blank stands in quotes" in said

@@ -212,3 +212,10 @@ def test_intervals_of_pandas_are_their_names():
     assert _checks.with_interval_names(decades).cat.categories.tolist() == ["(0.0, 9.5]", "(9.5, 100.0]"]
     assert _checks.with_interval_names(ages) is ages
     assert _checks.with_interval_names([None, *bands])[:2].tolist() == [None, names[0]]
+
+
+def test_dates_as_groups_have_a_cure_that_works():
+    days = pd.Series(pd.date_range("2025-06-01", periods=600))
+    with pytest.raises(ValueError, match=r"such as \.dt\.year$"):
+        _checks.label_column(days, "groups")
+    assert np.unique(_checks.label_column(days.dt.year, "groups")).tolist() == [2025, 2026, 2027]

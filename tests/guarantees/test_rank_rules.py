@@ -461,6 +461,7 @@ def test_a_single_limit_is_refused_in_words_about_a_single_limit():
     with pytest.raises(tb.NotCertifiedError, match="gives every row the same answer") as refused:
         tb.calibrate(clf, table[rest], y[rest])
     assert "Each target" not in str(refused.value)
+    assert "check that the scores belong to these rows and labels" in str(refused.value)
 
 
 # -- clusters with rows in several groups ------------------------------------------------------------------

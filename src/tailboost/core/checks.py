@@ -1183,7 +1183,8 @@ def label_column(values: ArrayLike, name: str) -> Labels:
                 f"{name} must hold labels of one kind, numbers or text; it has {names}"
             )
     if array.dtype.kind not in "biufU":
-        raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}")
+        cure = "; take a part of each date, such as .dt.year" if array.dtype.kind == "M" else ""
+        raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}{cure}")
     return array
 
 

@@ -16,7 +16,10 @@ from tailboost.rates.bounds import most_reached
 from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
 
 # Why a rule at ranks is refused although the ranks certify it.
-ONE_ANSWER = "the rule with the least loss within the limits gives every row the same answer"
+ONE_ANSWER = (
+    "the rule with the least loss within the limits gives every row the same answer; check that "
+    "the scores belong to these rows and labels, or state a limit that this answer breaks"
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -282,8 +282,16 @@ def calibrate(
     these alone need no DATA.
     """
     # With --score, the argument MODEL is the table of scores, which holds the fresh rows.
-    if score and (data is not None or selection is not None or target is None):
-        raise BadInput("--score: give one table, the --target column, and no model")
+    if score and selection is not None:
+        raise BadInput(
+            "--selection is for a rule file. To let other rows select, give these options and "
+            f"{str(selection)!r} to `tailboost tune`, then its rule with --selection to calibrate"
+        )
+    if score and (data is not None or target is None):
+        raise BadInput(
+            "--score: give one table, the --target column, and no model; a name with a blank "
+            "stands in quotes"
+        )
     request = _Request(
         out=out,
         data=model if score else data,
