@@ -304,3 +304,17 @@ def test_a_tested_refusal_of_one_batch_says_how_many_rows_select():
     limits = ["error(by=ward) <= 12%"]
     with pytest.raises(tb.NotCertifiedError, match=r"on 840 rows; 360 others selected it\."):
         tb.calibrate(tb.Scores("p", 1), table[["p"]], y, groups=table[["ward"]], limits=limits)
+
+
+def test_limits_by_group_of_a_rule_without_groups_have_a_cure_that_works():
+    """The groups of the fresh rows do not help: the rows that selected have none."""
+    table, y = wards(1)
+    limits = ["miss(1, by=ward) <= 90%"]
+    others, y_of_others = wards(2)
+    scores, groups = others[["p"]], others[["ward"]]
+    rule = tb.tune(tb.Scores("p", 1), scores, y_of_others, limits=["miss(1) <= 30%"])
+    with pytest.raises(ValueError, match="fit or tune again with groups="):
+        tb.calibrate(rule, table[["p"]], y, groups=table[["ward"]], limits=limits)
+    assert not rule.ledger_.attempts
+    again = tb.tune(tb.Scores("p", 1), scores, y_of_others, groups=groups, limits=["miss(1) <= 30%"])
+    assert tb.calibrate(again, table[["p"]], y, groups=table[["ward"]], limits=limits).certificate_.certified

@@ -71,7 +71,10 @@ def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
         made = "attempt was"
         if len(earlier) > 1:
             made = "attempts were"
-        raise ValueError(f"attempts={attempts}: {len(earlier)} {made} made before this one")
+        raise ValueError(
+            f"{as_typed('attempts=', '--attempts ')}{attempts}: {len(earlier)} {made} made before "
+            "this one. A new fit or selection on other rows starts again"
+        )
     if not may_follow(earlier, attempts):
         raise ValueError(
             f"no error probability is left after {len(earlier)} attempts. A new fit or "

@@ -541,7 +541,12 @@ def strata_of(
     values: tuple[Any, ...] = ()
     if problem.needs_groups or rule_column is not None:
         if rows.groups is None or names is None:
-            raise ValueError("groups are needed, and none were given")
+            again = as_typed(
+                "fit or tune again with groups=", "`tailboost fit` or `tune` again with --group"
+            )
+            raise ValueError(
+                f"limits on groups need them in the rows that select, and these have none: {again}"
+            )
         codes, used_columns = numbers_by_column(problem, rows.groups, names, rule_column)
         columns = tuple(names.titles[j] for j in used_columns)
         values = tuple(names.values[j] for j in used_columns)
