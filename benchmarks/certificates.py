@@ -33,11 +33,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.guarantees.calibration import missed
 from tailboost.guarantees.fresh_rows import ERRORS, answers_of
 from tailboost.guarantees.path import TighterRules
 from tailboost.guarantees.procedure import Reweighted
-from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
+from tailboost.guarantees.rate_bounds import RateFamily, Shortfall, limit_bounds
 from tailboost.guarantees.robustness import empirical_bernstein_bound
 from tailboost.rates import Sample
 from tailboost.rates.bounds import betting_upper, clopper_pearson_upper
@@ -401,8 +400,9 @@ def looks(repeats: int, most: int) -> dict[str, Any]:
             if passes(family, made[-1].spent * DELTA):
                 false += 1
                 break
-            levels = [share * DELTA for share in (made[-1].spent, spent_by_next(made, None))]
-            (short,) = missed([family], *levels, {})
+            next_level = spent_by_next(made, None) * DELTA
+            (bound,) = limit_bounds([family], next_level)
+            short = Shortfall.from_bound(family, 0, bound, next_level, None)
             n = min(short.more_rows or 100, 20_000)
     return {"false": false / repeats, "attempts on average": tried / repeats}
 

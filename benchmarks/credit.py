@@ -32,8 +32,8 @@ from sklearn.model_selection import (
 import tailboost as tb
 from tailboost.app.baselines import (
     adjusted_answers,
-    balanced_forest,
     tune_class_weights,
+    weighted,
     weighted_xgboost,
 )
 from tailboost.app.datasets import load_credit_default
@@ -95,9 +95,8 @@ def one_split(seed: int) -> dict[str, Any]:
     found["XGBoost, balanced"] = errors(
         weighted_xgboost(random_state=seed, n_jobs=1).fit(X, y).predict(X_new), y_new
     )
-    found["forest, balanced"] = errors(
-        balanced_forest(random_state=seed, n_jobs=1).fit(X, y).predict(X_new), y_new
-    )
+    balanced = weighted(RandomForestClassifier, random_state=seed, n_jobs=1)
+    found["forest, balanced"] = errors(balanced.fit(X, y).predict(X_new), y_new)
     start = time.process_time()
     tuned = TunedThresholdClassifierCV(xgboost(), scoring="balanced_accuracy", cv=5, random_state=seed)
     found["XGBoost, scikit-learn's tuned threshold"] = errors(tuned.fit(X, y).predict(X_new), y_new)

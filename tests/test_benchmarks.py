@@ -1,8 +1,10 @@
 """Short runs of the benchmarks."""
 
+import ast
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,13 @@ def test_a_benchmark_runs(script, tmp_path):
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
     assert out.stat().st_size > 100
+
+
+def test_all_imported_names_of_the_package_exist():
+    for script in FOLDER.glob("*.py"):
+        for node in ast.walk(ast.parse(script.read_text())):
+            module = getattr(node, "module", None) or ""
+            if module.partition(".")[0] == "tailboost":
+                package = import_module(module)
+                absent = [alias.name for alias in node.names if not hasattr(package, alias.name)]
+                assert not absent, f"{script.name}: {module} has no {absent}"
