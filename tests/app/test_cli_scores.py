@@ -379,7 +379,9 @@ def test_rows_without_a_score_get_the_default(files, tmp_path, out, by_group):
     assert answers[:3].filter(regex="margin|probability|distribution").isna().all(axis=None)
     if out.endswith(".model"):
         assert answers.deferred[:3].all()
-    assert "'ok', 'toxic', 'human review'" in refused("predict", rule, new, "--default", "maybe")
+    wrong = call("predict", rule, new, "--default", "maybe")
+    assert wrong.exit_code == 2
+    assert "'ok', 'toxic', 'human review'" in wrong.stderr
     quiet = call("predict", rule, scored, "--default", "human review")
     assert "no score" not in quiet.stderr
 

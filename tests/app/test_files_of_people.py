@@ -173,14 +173,20 @@ def test_one_start_tells_of_encoding_separator_decimal_sign_and_columns(tmp_path
         assert found in said
     tabs = tmp_path / "tabs.csv"
     table(1).to_csv(tabs, index=False, sep="\t")
-    said = refused("fit", tabs, "--target", "y", "--model", tmp_path / "m.model")
-    assert "if a tab separates values, state --sep tab" in said
+    said = refused("fit", tabs, "--target", "y", "--group", "no", "--model", tmp_path / "m.model")
+    alone = ": its only column is 'value\\tsite\\ty'; if a tab separates values, state --sep tab"
+    assert alone in said  # and nothing on columns that another separator hides
+    assert "no column" not in said
+    score = ("--score", "value", "--target", "y", *LIMIT, "--out", tmp_path / "r.json")
+    assert alone in refused("tune", tabs, *score)
     plain = tmp_path / "plain.csv"
     table(1).to_csv(plain, index=False)
     said = refused("fit", plain, "--target", "Y", "--group", "Site", "--model", tmp_path / "m.model")
-    assert "has no column 'Y' (target), 'Site' (group); did you mean 'y'? did you mean 'site'?" in said
+    assert "has no column 'Y' (--target), 'Site' (--group); did you mean 'y'? did you mean 'site'?" in said
     said = refused("fit", plain, "--target", "y", "--group", "place", "--model", tmp_path / "m.model")
-    assert "has no column 'place' (group); it has 'value', 'site', 'y'" in said
+    assert "has no column 'place' (--group); it has 'value', 'site', 'y'" in said
+    said = refused("fit", plain, "--target", "y", "--cluster", "sight", "--model", tmp_path / "m.model")
+    assert "has no column 'sight' (--drop or --cluster); did you mean 'site'?" in said
 
 
 def test_a_rule_file_notes_how_its_table_was_written(tmp_path):

@@ -217,6 +217,8 @@ def refuse_absent(
                 absent.setdefault(name, option)
     if not absent:
         return
+    if len(list(table)) == 1 and other_separator(list(table)):
+        raise BadInput(f"{str(data)!r}: {other_separator(list(table))}")
     fault = f"{str(data)!r} has no column {', '.join(map(repr, absent))}"
     advice = columns_instead(list(table), [*absent], "it has", table)
     if {*absent} <= {*read_by_rule}:

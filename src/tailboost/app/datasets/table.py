@@ -281,11 +281,20 @@ def _kept_as_text(names: list[str]) -> str:
 
 
 def _no_columns(absent: Mapping[str, str], frame: Any, source: str) -> str:
-    """Return the message about columns that a table lacks, each with its role, such as "group"."""
-    needed = ", ".join(f"{name!r} ({role})" for name, role in absent.items())
-    message = f"{source} has no column {needed}"
+    """Return the message about columns that a table lacks, each with its role, such as "group".
+
+    With another separator all columns are one, so the message is about the separator alone.
+    """
     names = frame.columns.tolist()
     advice = other_separator(names)
+    if advice and len(names) == 1:
+        return f"{source}: {advice}"
+    options = {"drop": "--drop or --cluster"}  # the shell drops the column of clusters, too
+    needed = ", ".join(
+        f"{name!r} ({as_typed(role, options.get(role, f'--{role}'))})"
+        for name, role in absent.items()
+    )
+    message = f"{source} has no column {needed}"
     if advice:
         return f"{message}: {advice}"
     for name, role in absent.items():
