@@ -77,6 +77,7 @@ from tailboost.guarantees.procedure import (
 )
 from tailboost.guarantees.ranks import Ranks
 from tailboost.guarantees.ranks_and_test import RanksAndTest
+from tailboost.guarantees.ranks_beside_deferral import RanksBesideDeferral
 from tailboost.guarantees.rate_bounds import (
     CONSTANT,
     CertifiedBound,
@@ -95,7 +96,6 @@ from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.thresholds import ThresholdSequences
-from tailboost.guarantees.width_of_deferral import WidthOfDeferral
 from tailboost.rates import (
     Limit,
     Rate,
@@ -130,7 +130,7 @@ PROCEDURES: tuple[type[Procedure], ...] = (
     Ranks,
     RanksAndTest,
     ThresholdSequences,
-    WidthOfDeferral,
+    RanksBesideDeferral,
     ScorePath,
     Path,
 )
@@ -1206,12 +1206,14 @@ def refusal(
             failed = _failed_words(calibration.limits, bounds_by_limit)
             chances = _chances_of_tests(procedure)
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration, chances)
-            fails = [any(b.certified is False for b in bounds) for bounds in bounds_by_limit]
             limits_to_serve = [
                 limit
-                for limit, failed_it in zip(calibration.limits, fails, strict=True)
-                if failed_it
+                for limit, bounds in zip(calibration.limits, bounds_by_limit, strict=True)
+                if any(bound.certified is False for bound in bounds)
             ]
+            if any(limit.rate.counts_deferral for limit in limits_to_serve):
+                # Rows are deferred because of the limits that are kept.
+                limits_to_serve = list(calibration.limits)
             would_help = _what_would_help(bounds_by_limit, calibration, result, chances)
 
     for cure in _group_cure(limits_to_serve, calibration.fresh.model):

@@ -120,8 +120,8 @@ class LogOdds:
         label. The number V is above all rows.
         """
         strata = self.data.strata
-        lower = self._thresholds(low)[self.places]
-        upper = self._thresholds(high)[self.places]
+        lower = self.thresholds(low)[self.places]
+        upper = self.thresholds(high)[self.places]
         second: Mask = strata.y == 1
         costs = np.zeros((len(second), strata.n_actions))
         if strata.defers:
@@ -138,7 +138,7 @@ class LogOdds:
         costs[upper <= -CERTAIN, 1] = 0.0
         return Candidate.from_costs(costs)
 
-    def _thresholds(self, numbers: Ints) -> Floats:
+    def thresholds(self, numbers: Ints) -> Floats:
         """Return thresholds in the middle between a value and the score before; ±`CERTAIN` at both ends."""
         inside = np.minimum(numbers, len(self.values) - 1)
         thresholds = (self.values[inside] + self.before[inside]) / 2.0

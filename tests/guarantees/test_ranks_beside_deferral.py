@@ -1,0 +1,369 @@
+"""Limits on errors beside deferral: thresholds within ranks, and exact tests of the deferred rows."""
+
+import copy
+import warnings
+from functools import cache
+from itertools import product
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost.guarantees import calibration
+from tailboost.guarantees.ranks_beside_deferral import RanksBesideDeferral
+
+LEVEL = 0.05  # of the only attempt
+OF_ERRORS = 0.8 * LEVEL
+OF_DEFERRAL = LEVEL - OF_ERRORS
+# Limits on misses, the same of false alarms (the labels and the score in reverse), and both.
+OF_MISSES = ["miss(1, by=g) <= 20%", "deferred() <= 25%"]
+OF_ALARMS = ["false_alarm(1, by=g) <= 20%", "deferred() <= 25%"]
+OF_BOTH = ["miss(1, by=g) <= 25%", "false_alarm(1, by=g) <= 30%", "deferred() <= 50%"]
+WITHOUT_DEFERRAL = ["miss(1, by=g) <= 25%", "false_alarm(1, by=g) <= 30%"]
+
+
+def drawn(seed, n, decimals=9, shares=(0.6, 0.4)):
+    rng = np.random.default_rng(seed)
+    g = rng.choice(len(shares), n, p=shares)
+    score = rng.beta(1.5, 2.0, n).round(decimals)
+    y = (rng.random(n) < score ** np.where(g == 0, 1.0, 0.8)).astype(int)
+    return pd.DataFrame({"s": score}), y, pd.DataFrame({"g": g})
+
+
+@cache
+def selected(limits, decimals=9, by_group=False, **params):
+    X, y, groups = drawn(1, 400, decimals)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return tb.tune(
+            tb.Scores("s", 1), X, y, groups=groups, limits=list(limits), by_group=by_group, **params
+        )
+
+
+def calibrated(limits, X, y, groups, **params):
+    rule = copy.deepcopy(selected(tuple(limits), **params))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return tb.calibrate(rule, X, y, groups=groups, attempts=1)
+
+
+def answers_of(rule, X, groups=None):
+    given = {"groups": groups} if rule.by_group else {}
+    return np.where(rule.defers(X, **given), 2, rule.predict(X, deferred=-1, **given))
+
+
+def passes(errors, n, most, level):
+    return n > 0 and binom.cdf(errors, n, most) <= level
+
+
+class Stopped(Exception):
+    """Raised in place of the tests."""
+
+
+def procedure_for(limits, X, y, groups, **params):
+    found = []
+
+    def run(procedure):
+        found.append(procedure)
+        raise Stopped
+
+    with mock.patch.object(RanksBesideDeferral, "run", run), pytest.raises(Stopped):
+        calibrated(limits, X, y, groups, **params)
+    return found[0]
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize("limits", [OF_MISSES, OF_BOTH])
+def test_the_order_of_the_cells_depends_on_no_fresh_row(limits, by_group):
+    X, y, groups = drawn(2, 900)
+    other_X, other_y, other_groups = drawn(3, 900)
+    rows = [(X, y, groups), (other_X, other_y, other_groups)]
+    orders = [procedure_for(limits, *given, by_group=by_group).times for given in rows]
+    np.testing.assert_equal(*orders)
+    first, second = orders[0]
+    # Inwards from both ends.
+    assert (np.diff(first, axis=1) > 0).all()
+    assert (np.diff(second, axis=1) < 0).all()
+
+
+@pytest.mark.parametrize("decimals", [9, 1])
+@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize(
+    ("limits", "largest"), [(OF_MISSES, {0: 0.2}), (OF_ALARMS, {1: 0.2}), (OF_BOTH, {0: 0.25, 1: 0.3})]
+)
+def test_the_certified_rule_passes_the_exact_tests_at_their_parts_of_the_level(
+    limits, largest, by_group, decimals
+):
+    """Also with scores of eleven values; the deferred rows of a group are those between two thresholds."""
+    n_thresholds = len(largest) * (2 if by_group else 1)
+    for seed in range(2):
+        X, y, groups = drawn(seed + 10, 1500, decimals)
+        rule = calibrated(limits, X, y, groups, decimals=decimals, by_group=by_group)
+        assert "within a rank of the scores" in " ".join(rule.certificate_.notes)
+        answers = answers_of(rule, X, groups)
+        deferred = (answers == 2).sum()
+        assert passes(deferred, len(y), {2: 0.5, 1: 0.25}[len(largest)], OF_DEFERRAL)
+        for g, (answer, most) in product((0, 1), largest.items()):
+            here = (groups["g"] == g).to_numpy()
+            counted = here & (y == 1 - answer)
+            errors = (answers[counted] == answer).sum()
+            assert errors == 0 or passes(errors, counted.sum(), most, OF_ERRORS / n_thresholds)
+            by_score = pd.Series(answers[here]).groupby(X["s"].to_numpy()[here]).agg(["min", "max"])
+            assert (by_score["min"] == by_score["max"]).all()
+            order = {0: 0, 2: 1, 1: 2}
+            assert by_score["min"].map(order).is_monotonic_increasing
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize("decimals", [9, 1])
+def test_rows_are_counted_with_the_answers_that_rules_give(decimals, by_group):
+    """Of rules with any number of answered cells, for a score and for a model's probabilities."""
+    X, y, groups = drawn(4, 700, decimals)
+    procedures = [procedure_for(OF_BOTH, X, y, groups, decimals=decimals, by_group=by_group)]
+    if decimals == 9:
+        model = LogisticRegression().fit(X[["s"]] ** 2, y)
+        wide = pd.DataFrame({"s": X["s"]})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            rule = tb.tune(model, wide[:300], y[:300], groups=groups[:300], limits=OF_BOTH, by_group=by_group)
+        found = []
+        with (
+            mock.patch.object(calibration, "first_that_applies", lambda *given: found.append(given) or 1 / 0),
+            pytest.raises(ZeroDivisionError),
+        ):
+            tb.calibrate(rule, wide[300:], y[300:], groups=groups[300:], attempts=1)
+        procedures.append(RanksBesideDeferral(*found[0]))
+    for procedure in procedures:
+        order = procedure.order
+        assert len(order) > 3
+        for n_answered in {0, 1, 3, len(order) // 2, len(order) - 1, len(order)}:
+            answered = procedure.fresh.by(procedure.rule(order, n_answered)).answered
+            n_strata = len(procedure.rows)
+            counts = np.zeros((n_strata, 3))
+            np.add.at(counts, (answered.stratum, answered.actions), 1)
+            expected = np.zeros((n_strata, 3))
+            for answer, place, cell, _ in order[:n_answered].tolist():
+                here = procedure.places == place
+                expected[here, answer] += procedure.rows[here, cell]
+            expected[:, 2] = procedure.rows.sum(axis=1) - expected.sum(axis=1)
+            np.testing.assert_array_equal(counts, expected)
+
+
+def test_without_a_limit_on_deferral_the_ranks_have_the_whole_level():
+    """With the fewest deferred rows as objective, each threshold is at its rank or meets the other one."""
+    X, y, groups = drawn(5, 3000)
+    rule = calibrated(WITHOUT_DEFERRAL, X, y, groups, by_group=True, objective="deferred()")
+    answers = answers_of(rule, X, groups)
+    for g in (0, 1):
+        here = (groups["g"] == g).to_numpy()
+        for answer, most in ((0, 0.25), (1, 0.3)):
+            scores = X["s"].to_numpy()[here & (y == 1 - answer)]
+            errors = (answers[here & (y == 1 - answer)] == answer).sum()
+            assert passes(errors, len(scores), most, LEVEL / 4)
+            # 400 cells have the thresholds, so the next cell has a few rows.
+            assert not (answers[here] == 2).any() or not passes(errors + 8, len(scores), most, LEVEL / 4)
+
+
+def test_the_rule_has_nearly_the_error_of_the_best_thresholds():
+    """All pairs of 200 thresholds on many rows, within limits: the price of 3,000 rows is small."""
+    X, y, groups = drawn(4, 3000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        rule = tb.calibrate(tb.Scores("s", 1), X, y, groups=groups, limits=OF_MISSES)
+    new, labels, new_groups = drawn(5, 100_000)
+    score, g = new["s"].to_numpy(), new_groups["g"].to_numpy()
+    errors = []
+    for low in np.linspace(0, 1, 201):
+        missed = [((score < low) & (labels == 1))[g == k].sum() / (labels[g == k] == 1).sum() for k in (0, 1)]
+        if max(missed) > 0.2:
+            break
+        high = np.quantile(score, min((score < low).mean() + 0.25, 1.0))
+        errors.append((((score < low) & (labels == 1)) | ((score >= high) & (labels == 0))).mean())
+    answers = answers_of(rule, new)
+    assert ((answers != labels) & (answers != 2)).mean() < min(errors) + 0.04
+
+
+# -- the proof, without the library ------------------------------------------------------------------------
+
+
+def breaks_and_passes(cells, errors, probabilities, rooms, n, most, allowed):
+    """Whether some region breaks "at most this share deferred", and passes. Cells of sides take turns.
+
+    Cells have numbers of rows and of errors, shape (sides, cells). A side stops before the first cell whose
+    errors are beyond its room.
+    """
+    answered, probability = 0, 0.0
+    left = list(rooms)
+    found = False
+    for k, side in product(range(cells.shape[1]), range(len(cells))):
+        if left[side] < 0:
+            continue
+        left[side] -= errors[side, k]
+        if left[side] < 0:
+            continue
+        answered += cells[side, k]
+        probability += probabilities[side, k]
+        found |= 1.0 - probability > most + 1e-12 and n - answered <= allowed
+    return found
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize("rooms", [(0, 0), (0, 1), (1, 1), (9, 9), (0, 9)])
+def test_stops_make_no_test_of_deferral_easier(n, rooms):
+    """All outcomes of n rows: two sides of two cells, in which a row is an error or not, and the rest.
+
+    The probability that some rule breaks the limit and passes is at most that of the exact test.
+    """
+    shares = np.array([[0.2, 0.1], [0.15, 0.2]])
+    of_errors = np.array([[0.5, 0.3], [0.9, 0.2]])
+    categories = [
+        (
+            side,
+            cell,
+            is_error,
+            shares[side, cell] * (of_errors[side, cell] if is_error else 1 - of_errors[side, cell]),
+        )
+        for side, cell, is_error in product(range(2), range(2), (True, False))
+    ]
+    categories.append((None, None, False, 1.0 - shares.sum()))
+    for most in (0.38, 0.5, 0.6, 0.7, 0.85):
+        for allowed in range(n):
+            probability = 0.0
+            for rows in product(range(len(categories)), repeat=n):
+                cells, errors = np.zeros((2, 2), int), np.zeros((2, 2), int)
+                weight = 1.0
+                for row in rows:
+                    side, cell, is_error, share = categories[row]
+                    weight *= share
+                    if side is not None:
+                        cells[side, cell] += 1
+                        errors[side, cell] += is_error
+                if breaks_and_passes(cells, errors, shares, rooms, n, most, allowed):
+                    probability += weight
+            assert probability <= binom.cdf(allowed, n, most) + 1e-12
+
+
+# -- the library at the boundary ---------------------------------------------------------------------------
+
+
+BOUNDARY = {
+    "many values": (9, (0.5, 0.5), OF_MISSES, False),
+    "few values": (1, (0.5, 0.5), OF_MISSES, False),
+    "a tiny group": (9, (0.93, 0.07), OF_MISSES, False),
+    "false alarms, few values": (1, (0.5, 0.5), OF_ALARMS, False),
+    "both errors": (9, (0.5, 0.5), WITHOUT_DEFERRAL, False),
+    "both errors, thresholds by group": (9, (0.5, 0.5), WITHOUT_DEFERRAL, True),
+    "thresholds by group, few values": (1, (0.6, 0.4), WITHOUT_DEFERRAL, True),
+    "misses, thresholds by group": (9, (0.6, 0.4), OF_MISSES, True),
+}
+
+
+def uninformative(seed, n, decimals, shares):
+    """The score says nothing of the label: a threshold beyond a fifth of the rows breaks the limit."""
+    X, _, groups = drawn(seed, n, decimals, shares)
+    return X, np.random.default_rng([seed, 1]).integers(0, 2, n), groups
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOUNDARY)
+def test_certificates_at_the_boundary_are_false_no_more_often_than_stated(name):
+    """Losses drive the thresholds and the deferral to their limits."""
+    decimals, shares, limits, by_group = BOUNDARY[name]
+    new, _, new_groups = drawn(99, 200_000, decimals, shares)
+    most = {0: 0.2} if limits is OF_MISSES else {1: 0.2} if limits is OF_ALARMS else {0: 0.25, 1: 0.3}
+    params = {"objective": "deferred()"} if limits is WITHOUT_DEFERRAL else {}
+    most_deferred = 1.0 if limits is WITHOUT_DEFERRAL else 0.25
+    false = certified = 0
+    n_draws = 300
+    for seed in range(n_draws):
+        X, y, groups = uninformative(seed, 700, decimals, shares)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                rule = tb.calibrate(
+                    tb.Scores("s", 1),
+                    X,
+                    y,
+                    groups=groups,
+                    limits=limits,
+                    attempts=1,
+                    by_group=by_group,
+                    **params,
+                )
+            except (tb.NotCertifiedError, tb.InfeasibleLimitsError):
+                continue
+        certified += 1
+        answers = answers_of(rule, new, new_groups)
+        broken = (answers == 2).mean() > most_deferred
+        for g, (answer, share) in product((0, 1), most.items()):
+            broken |= (answers[(new_groups["g"] == g).to_numpy()] == answer).mean() > share
+        false += broken
+    assert certified > n_draws / 2
+    assert binom.sf(false - 1, n_draws, LEVEL) > 0.001
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize("decimals", [9, 1])
+def test_the_deferral_of_certified_rules_is_false_no_more_often_than_its_part_of_the_level(
+    decimals, by_group
+):
+    """The objective widens deferral up to its limit, and the thresholds stop at their ranks before."""
+    new, _, new_groups = drawn(98, 200_000, decimals)
+    most = 0.4
+    limits = ["miss(1, by=g) <= 25%", "false_alarm(1, by=g) <= 30%", f"deferred() <= {most}"]
+    false = certified = 0
+    n_draws = 300
+    for seed in range(n_draws):
+        X, y, groups = drawn([seed, 7], 900, decimals)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                rule = tb.calibrate(
+                    tb.Scores("s", 1), X, y, groups=groups, limits=limits, attempts=1, by_group=by_group
+                )
+            except (tb.NotCertifiedError, tb.InfeasibleLimitsError):
+                continue
+        certified += 1
+        answers = answers_of(rule, new, new_groups)
+        false += (answers == 2).mean() > most
+    assert certified > n_draws / 2
+    assert binom.sf(false - 1, n_draws, OF_DEFERRAL) > 0.001
+
+
+def test_other_limits_have_other_procedures():
+    """A precision, a gap, misses in groups across the thresholds, and clusters."""
+    X, y, groups = drawn(6, 900)
+    groups["h"] = np.arange(len(y)) % 2
+    served = []
+
+    def recorded(*given):
+        served.append(RanksBesideDeferral(*given).applies)
+        raise Stopped
+
+    stated = [
+        (["precision(1, by=g) >= 60%", "deferred() <= 25%"], {}),
+        (["gap(miss(1, by=g)) <= 20%", "deferred() <= 25%"], {}),
+        (["miss(1, by=h) <= 40%", "deferred() <= 25%"], {"by_group": "g"}),
+        (["miss(1) <= 20%", "deferred(by=h) <= 30%"], {}),
+        (OF_BOTH, {"by_group": "g"}),
+        (OF_MISSES, {}),
+    ]
+    with mock.patch.object(calibration, "first_that_applies", recorded):
+        for limits, params in stated:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                rule = tb.tune(
+                    tb.Scores("s", 1), X[:400], y[:400], groups=groups[:400], limits=limits, **params
+                )
+            with pytest.raises(Stopped):
+                tb.calibrate(copy.deepcopy(rule), X[400:], y[400:], groups=groups[400:], attempts=1)
+        with pytest.raises(Stopped):
+            tb.calibrate(
+                copy.deepcopy(rule), X[400:], y[400:], groups=groups[400:], clusters=np.arange(500) // 2
+            )
+    assert served == [False, False, False, True, True, True, False]
