@@ -965,7 +965,7 @@ def test_numbers_are_whole_in_a_narrow_terminal(monkeypatch):
 
     from tailboost.app.cli import shared
 
-    heads = ["rate", "subgroup", "estimate", "95 % interval", "limit", "kept on these rows", "price"]
+    heads = ["rate", "subgroup", "estimate", "95 % interval", "limit", "kept on these rows", "shadow price"]
     name, numbers = (
         "false alarm rate of 'toxic' by language",
         ["0.0058", "0.0030 to 0.0101", "≤ 0.01", "0.0775"],

@@ -207,6 +207,8 @@ def test_a_limit_prints_the_price_at_which_costs_give_the_same_rule():
     [line] = [line for line in limited.rates_ if line.limit]
     assert 0 < line.price < 1
     assert f"{line.price:.3g}" in str(limited.rates_)
+    assert "shadow price" in str(limited.rates_).splitlines()[1]
+    assert str(limited.rates_).endswith("a looser bound, on these rows; a limit without effect has 0.")
     costs = np.column_stack([1.0 - np.eye(3), np.full(3, line.price)])
     priced = judged(objective=rates.cost(costs))
     assert reading.judged(priced).can_defer

@@ -48,6 +48,10 @@ REFITTED = (
     "intervals of subgroups allow for a refit: cross-fitted models (of the class or of the "
     "group) were counted, and models refitted on all rows answer"
 )
+SHADOW_PRICE = (
+    "a shadow price is about the decrease of the objective per unit of a looser bound, on these "
+    "rows; a limit without effect has 0"
+)
 # The most subgroups of which the worst has an interval: each end misses in 2.5 %, so two of them in 5 %.
 MOST_COMPARED = 2
 
@@ -515,8 +519,8 @@ class RateTable:
                 text_of[self._kept if self.selected else "kept"] = "verdict_text"
         if any(not np.isnan(line.deferred) for line in self.lines):
             text_of[DEFERRED_OF_ALL] = "deferred_text"
-        if any(line.price > 0 for line in self.lines):
-            text_of["price"] = "price_text"
+        if self._has_prices:
+            text_of["shadow price"] = "price_text"
         rows = [
             [getattr(line, attribute) for attribute in text_of.values()] for line in self._shown
         ]
@@ -534,6 +538,16 @@ class RateTable:
         if len({line.rule for line in self.lines}) > 1:
             text_of["error of"] = "rule_text"
         return text_of
+
+    @property
+    def _has_prices(self) -> bool:
+        """Whether a limit has an effect on the objective, and the prices are printed."""
+        return any(line.price > 0 for line in self.lines)
+
+    @property
+    def _notes(self) -> list[str]:
+        """The printed notes: `notes`, and what the shadow prices are."""
+        return [*self.notes, *([SHADOW_PRICE] if self._has_prices else [])]
 
     @property
     def _has_equal_weights(self) -> bool:
@@ -635,12 +649,14 @@ class RateTable:
 
     def __str__(self) -> str:
         first = [self.certificate, ""] if self.certificate else []
-        notes = [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
+        notes = [f"{note[:1].upper()}{note[1:]}." for note in self._notes]
         return "\n".join([*first, self.text, *notes])
 
     def _repr_html_(self) -> str:
         first = [self.certificate] if self.certificate else []
-        return html_table(*self.cells(), caption="; ".join([*first, self.caption, *self.notes]))
+        return html_table(
+            *self.cells(), caption="; ".join([*first, self.caption, *self._notes])
+        )
 
 
 def _named(lines: Iterable[RateLine]) -> str:
