@@ -318,3 +318,25 @@ def test_limits_by_group_of_a_rule_without_groups_have_a_cure_that_works():
     assert not rule.ledger_.attempts
     again = tb.tune(tb.Scores("p", 1), scores, y_of_others, groups=groups, limits=["miss(1) <= 30%"])
     assert tb.calibrate(again, table[["p"]], y, groups=table[["ward"]], limits=limits).certificate_.certified
+
+
+def test_a_group_with_too_few_rows_for_any_test_is_told_from_one_that_errs():
+    """Without an error (1 − .28)^n ≤ .0045, the level of a second attempt, needs n = 17 rows."""
+    rng = np.random.default_rng(3)
+    n = 5000
+    site = rng.choice(["A", "B", "C"], n, p=[0.6, 0.2, 0.2])
+    site[:40] = "D"
+    y = (rng.random(n) < 0.3).astype(int)
+    score = rng.normal(size=n) + y * np.where(site == "B", 1.9, 2.6)
+    order = rng.permutation(n)
+    table = pd.DataFrame({"p": 1 / (1 + np.exp(2 - 1.6 * score)), "site": site}).iloc[order]
+    limits = ["precision(1, by=site) >= 72%", "recall(1) >= 60%"]
+    with pytest.raises(tb.NotCertifiedError) as refused:
+        tb.calibrate(tb.Scores("p", 1), table[["p"]], y[order], groups=table[["site"]], limits=limits)
+    said = str(refused.value)
+    (short,) = refused.value.shortfalls
+    assert 0 < short.n < 17
+    assert 0.72**17 <= 0.1 * 0.9 * 0.05 < 0.72**16
+    assert f"any test of the next attempt: precision of 1 by site: D has {short.n} rows, at least 17" in said
+    without = ast.literal_eval(re.search(r"Limits without them: limits=(\[.*?\])\.", said)[1])
+    assert without == ["precision(1, by='site') >= {'A': 72%, 'B': 72%, 'C': 72%}", "recall(1) >= 60%"]

@@ -24,7 +24,7 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.long_work import part
 from tailboost.core.rate_words import bound_words, value_words
-from tailboost.core.spelling import as_typed, did_you_mean, joined, limits_as_typed
+from tailboost.core.spelling import as_typed, did_you_mean, how_many, joined, limits_as_typed
 from tailboost.guarantees.certifiable import (
     GROWTHS,
     LEAST_CHANCE,
@@ -1259,6 +1259,42 @@ def _failed_words(
     return f" Not certified: {'; '.join(missed)}."
 
 
+def _few_rows_words(
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]],
+    calibration: Calibration,
+    result: Refused,
+    named: Sequence[list[Limit]],
+) -> str:
+    """Return a line on the failed subgroups that have too few rows for the next attempt; "" without any.
+
+    Other failed subgroups may have enough rows: this is a fact and a cure of one cause, without a chance. The
+    limits without these subgroups are left out if they are among ``named``.
+    """
+    if not may_follow(calibration.attempts, calibration.declared):
+        return ""
+    few = {}
+    level = calibration.next_level
+    for limit, bounds in zip(calibration.limits, bounds_by_limit, strict=True):
+        if limit.compares:
+            continue
+        samples = {sample.name: sample for sample in result.answered.samples(limit.rate)}
+        for bound in bounds:
+            if bound.certified is not False or bound.target is None:
+                continue
+            needs = _needs_of_few_rows(limit, samples[bound.subgroup], bound.target, level)
+            if needs and bound.subgroup is not None:
+                few[bound.title] = f"{bound.title} has {how_many(bound.n, 'row')}, {needs}"
+    if not few:
+        return ""
+    without = ""
+    others = limits_without(few, calibration.limits, calibration.fresh)
+    if others and others not in named:
+        without = f" Limits without them: {limits_as_typed([limit.text for limit in others])}."
+    return (
+        f"\nToo few rows for any test of the next attempt: {'; '.join(few.values())}.{without}"
+    )
+
+
 def _chances_of_tests(procedure: Procedure) -> Chances | None:
     """Return the chances of several tests that must all pass on new rows; None if they are unknown."""
     if len(procedure.limits) < 2:
@@ -1433,17 +1469,18 @@ def _what_would_help(
         f"as many with {limits_as_typed([limit.text for limit in others])}"
         for others in other_limits
     ]
+    few_rows = _few_rows_words(bounds_by_limit, calibration, result, other_limits)
     if not ways:
         names = [bound.title for bound, _ in missed]
-        return f"\n{_why_no_help(calibration, names, all_tried=None not in answers)}"
+        return f"{few_rows}\n{_why_no_help(calibration, names, all_tried=None not in answers)}"
     attempt = "this attempt"
     as_attempt = ""
     if may_follow(calibration.attempts, calibration.declared):
         attempt = "the next attempt"
         as_attempt = f", as attempt {len(calibration.attempts) + 1}"
     return (
-        f"\nNew rows are estimated to pass with a probability of {LEAST_CHANCE:g} or more{as_attempt}: "
-        f"{'; or '.join(ways)}.{also_loosened} Estimates on these rows, at the error probability "
+        f"{few_rows}\nNew rows are estimated to pass with a probability of {LEAST_CHANCE:g} or "
+        f"more{as_attempt}: {'; or '.join(ways)}.{also_loosened} Estimates on these rows, at the error probability "
         f"of {attempt}."
     )
 
