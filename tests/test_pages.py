@@ -117,8 +117,9 @@ def test_blocks_run_in_order_and_print_what_stands_below_them(name, tmp_path, mo
             assert capsys.readouterr().out == printed or not printed
         else:
             by_shell += "".join(map(shell, block.strip().splitlines()))
-    if name in DOORS:  # text after a sentence is of the commands, too
-        by_shell += "".join(path.read_text(encoding="utf-8") for path in tmp_path.glob("*.html"))
+    if name in DOORS:  # text after a sentence is of the commands and of their files, too
+        written = [*tmp_path.glob("*.html"), *tmp_path.glob("*.csv")]
+        by_shell += "".join(path.read_text(encoding="utf-8") for path in written)
         texts = re.findall(r"```text\n(.*?)```", page(name), flags=re.DOTALL)
         assert [line for text in texts for line in text.splitlines() if line not in by_shell] == []
 
