@@ -529,7 +529,10 @@ def test_a_row_without_a_score_takes_the_default_in_every_form(groups, default):
     exec(rule.to_python(), names)
     arguments = table[["p"] if groups is None else ["p", "g"]].to_numpy().tolist()
     assert [names["decide"](*row, default=default) for row in arguments] == expected
-    assert names["decide"](None, *arguments[0][1:], default=default) == default
+    for lacking in (None, pd.NA, np.nan):
+        assert names["decide"](lacking, *arguments[0][1:], default=default) == default
+    with pytest.raises(TypeError, match="default= is the answer to rows without a score"):
+        rule.predict(table["p"], missing=default)
     for answer, cure in ((rule.predict, "default='human review'"), (names["decide"], "pass default=")):
         with pytest.raises(ValueError, match=f"no score.*{re.escape(cure)}"):
             answer(np.nan, *arguments[0][1:])
@@ -549,6 +552,12 @@ def test_a_row_without_a_score_takes_the_default_in_every_form(groups, default):
     if default is not None:
         sql = f"SELECT COALESCE({rule.to_sql(group=groups and 'g')}, '{default}') FROM t"
         assert [answer for (answer,) in database.execute(sql)] == expected
+
+
+def test_an_answer_in_the_place_of_a_missing_score_is_told_its_argument():
+    words = r"missing='human review' is no score; predict\(…, default='human review'\)"
+    with pytest.raises(ValueError, match=words):
+        tb.tune(tb.Scores("p", "toxic", missing="human review"), TABLE[A], Y[A])
 
 
 def test_a_default_keeps_what_a_group_blind_rule_says_of_groups():

@@ -79,6 +79,11 @@ class ScoreKind:
 
     def check_missing(self, missing: float | None) -> None:
         """Raise ValueError if the score of rows without one is not of this kind; None is no such score."""
+        if isinstance(missing, str):
+            raise ValueError(
+                f"missing={missing!r} is no score; predict(…, default={missing!r}) gives rows "
+                "without a score this answer, and rows that select or certify need one"
+            )
         if missing is not None and not self.contains(missing):
             raise ValueError(
                 f"missing={missing!r} is no number between {self.lower:g} and {self.upper:g}; "

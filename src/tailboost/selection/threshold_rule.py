@@ -285,6 +285,7 @@ class ThresholdRule(StoredRule):
         groups = self._groups(rows.groups)
         return group_numbers(groups, self.groups, len(rows.scores), "score", cure)
 
+    @with_known_arguments(missing="default= is the answer to rows without a score; ")
     def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> NDArray[Any]:
         """Return the action of each row: a label, or "human review".
 
@@ -690,7 +691,9 @@ class ThresholdRule(StoredRule):
             "        raise TypeError(f'the score {score!r} is a truth value: give a number')",
             "    if type(score).__module__ == 'numpy':  # a float32 is the decimal that it prints",
             "        score = float(str(score))",
-            "    score = float('nan') if score is None else float(score + 0)",
+            "    if score is None or str(score) == '<NA>':  # of pandas",
+            "        score = float('nan')",
+            "    score = float(score + 0)",
             "    if score != score:",
             *if_missing,
             f"    elif not {kind.source('score')}:",
