@@ -1480,8 +1480,8 @@ def _what_would_help(
         as_attempt = f", as attempt {len(calibration.attempts) + 1}"
     return (
         f"{few_rows}\nNew rows are estimated to pass with a probability of {LEAST_CHANCE:g} or "
-        f"more{as_attempt}: {'; or '.join(ways)}.{also_loosened} Estimates on these rows, at the error probability "
-        f"of {attempt}."
+        f"more{as_attempt}: {'; or '.join(ways)}.{also_loosened} Estimates on these rows, at the "
+        f"error probability of {attempt}."
     )
 
 
