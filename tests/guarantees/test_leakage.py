@@ -192,16 +192,15 @@ def test_a_step_that_makes_rows_equal_hides_no_training_row():
         tb.certify(binned, X, y)
     coarse = make_pipeline(KBinsDiscretizer(2, encode="ordinal"), forest(X, y)).fit(X, y)
     new = noise(300, 1)
-    with pytest.warns(tb.ResubstitutionWarning, match="equal to 100% of these rows. Chance explains as many"):
-        warned = tb.certify(coarse, *new)
-    assert any("Copies of common rows stay undetected" in note for note in warned.notes)
+    with pytest.raises(tb.LeakageError, match=r"equal to them\. .*equal_rows='natural'"):
+        tb.certify(coarse, *new)
     said = tb.certify(coarse, *new, equal_rows="natural")  # as stated by the caller
     assert said.bound("mean").upper > 0.5
     assert any(
         note.startswith("100 % of these rows equal a training row of the model") for note in said.notes
     )
     assert any("According to the caller" in note for note in said.notes)
-    with pytest.warns(tb.ResubstitutionWarning, match="Chance explains as many"):
+    with pytest.raises(tb.LeakageError):
         said.recheck(*noise(300, 2), equal_rows="copies")
     assert not said.recheck(*noise(300, 2)).contradicted
 
@@ -391,6 +390,6 @@ def test_the_statement_on_equal_rows_has_a_place_that_keeps_it():
         tb.LeakageError, match=r"Monitor\.against\(rule, equal_rows='natural'\) keeps"
     ) as refused:
         monitor.add(rule, tables[2], labels[2])
-    assert "equal a row of the certificate" in str(refused.value)
+    assert "rows equal calibration rows of the rule" in str(refused.value)
     monitor = tb.Monitor.against(rule, equal_rows="natural").add(rule, tables[2], labels[2])
     assert not monitor.alarms

@@ -91,3 +91,21 @@ def test_a_sample_of_many_rows_decides_as_all_of_them():
     assert too_many(*known.count(fresh))
     assert known.share_copied(fresh) == 0.0
     assert known.share_copied(np.r_[known_rows[:15_000], fresh[:5_000]]) > 0.5
+
+
+def test_chance_explains_at_most_one_row_in_five():
+    """Rows of a small table itself, and fresh rows of few values, are alike: both need a statement."""
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 2**63, 256, dtype=np.uint64)
+    known, fresh = (rng.choice(table, 2000) for _ in range(2))
+    training = Fingerprint.from_hashes(known)
+    for rows in (known, rng.permutation(known)[:1000], fresh):
+        of_rows = Fingerprint.from_hashes(rows)
+        assert not training.has_copies(*training.count(rows), of_rows)
+        assert training.refuses(*training.count(rows), of_rows)
+    rare = rng.integers(0, 2**63, 40_000, dtype=np.uint64)
+    known, fresh = (rng.choice(rare, 4000) for _ in range(2))
+    training = Fingerprint.from_hashes(known)
+    equal, compared = training.count(fresh)
+    assert 0.05 < equal / compared < 0.2
+    assert not training.refuses(equal, compared, Fingerprint.from_hashes(fresh))

@@ -45,6 +45,9 @@ STANDARD_ERRORS = 3.0
 # Tables with natural repeats: allowed excess over the fraction expected from repeats within the table, in
 # standard errors.
 NATURAL_ERRORS = 4.0
+# The largest fraction of equal rows that chance may explain for a certificate. Oversampled rows, and rows
+# of the training table itself, repeat within both tables too, mostly more often.
+MOST_BY_CHANCE = 0.2
 # n rows without a repeat: n times the largest probability of a repeat, with 95 % confidence.
 UNSEEN_REPEATS = 3.0
 # Probability up to which a number of equal rows is no chance: that of four standard deviations.
@@ -474,6 +477,14 @@ class Fingerprint:
     def n_distinct(self) -> float:
         """The number of different rows in the table; of a sample an estimate."""
         return len(self.kept) * (self.COMPLETE + 1) / max(1, self.limit + 1)
+
+    def refuses(self, known: int, sampled: int, rows: Fingerprint) -> bool:
+        """Return whether fresh rows certify nothing, if the caller has stated no reason for equal rows.
+
+        They have copies, see `has_copies`, or more rows are known than `MOST_BY_CHANCE`: chance seems to
+        explain copies that somebody made before a table was divided.
+        """
+        return known > MOST_BY_CHANCE * sampled or self.has_copies(known, sampled, rows)
 
     def has_copies(self, known: int, sampled: int, rows: Fingerprint) -> bool:
         """Return whether more fresh rows are known than one in twenty, and than chance explains.
@@ -1025,7 +1036,7 @@ class UsedRows:
 
         Whole equal tables are the same rows, in any order. Otherwise `chance_of_agreement` decides, for the
         contents alone and with their labels. Where few contents occur, it recognises nearly whole tables at
-        most. With ``equal_rows="copies"`` `Fingerprint.has_copies` decides as well.
+        most. With ``equal_rows="copies"`` `Fingerprint.refuses` decides as well.
 
         Rows are also compared by the scores or probabilities of each common model, and with their groups if
         both tables have these columns. Such parts of rows are often equal by chance, so `chance_of_agreement`
@@ -1058,11 +1069,11 @@ class UsedRows:
         return 0
 
     def holds_copies(self, earlier: Sequence[UsedRows], n_equal: int, n_compared: int) -> bool:
-        """Return whether of some compared rows more equal rows of earlier tables than chance explains."""
+        """Return whether too many rows equal rows of earlier tables, see `Fingerprint.refuses`."""
         if not too_many(n_equal, n_compared):  # most tables end here
             return False
         known = Fingerprint.union([Fingerprint.from_counts(each.contents) for each in earlier])
-        return known.has_copies(n_equal, n_compared, Fingerprint.from_counts(self.contents))
+        return known.refuses(n_equal, n_compared, Fingerprint.from_counts(self.contents))
 
     def equal_to(self, earlier: UsedRows) -> int:
         """Return about how many of these rows equal a row of an earlier table."""

@@ -514,7 +514,7 @@ def refuse_known(
     rows : Fingerprint
         The compared rows.
     equal_rows : {"copies", "natural"}
-        "copies": refused by `Fingerprint.has_copies`.
+        "copies": refused by `Fingerprint.refuses`.
         "natural": refused if rows equal known rows more often, by four standard errors, than the known rows
         equal one another.
     name : str, default="X"
@@ -531,13 +531,16 @@ def refuse_known(
         Counts the equal rows, if there are too few to refuse them and more than chance explains, or if chance
         explains many.
     """
-    if equal_rows == "copies" and known.has_copies(equal, compared, rows):
+    if equal_rows == "copies" and known.refuses(equal, compared, rows):
+        beyond_chance = ""
+        if known.has_copies(equal, compared, rows):
+            beyond_chance = ", which is more than chance explains"
         cure = ""
         if not known.unnatural(equal, compared):
             cure = f". If nobody copied a row, state {equal_by_nature()}"
         raise LeakageError(
-            f"{name}: {use} {equal / compared:.0%} of these rows, or on rows equal to them, "
-            "which is more than chance explains. Errors there are smaller than on new rows: give "
+            f"{name}: {use} {equal / compared:.0%} of these rows, or on rows equal to "
+            f"them{beyond_chance}. Errors there are smaller than on new rows: give "
             f"rows that were not used to train or select the classifier{cure}"
         )
     if equal_rows == "copies" and too_many(equal, compared):
