@@ -109,7 +109,7 @@ class TestCalibrate:
     def test_nothing_certified_is_said(self, folder, rules, tmp_path):
         command = ["calibrate", rules, folder / "fresh.csv", "--selection", folder / "select.csv"]
         result = call(*command, "--limit", "precision(1, by=label) >= .97", "--model", tmp_path / "out.json")
-        assert result.exit_code == 1
+        assert result.exit_code == 4
         assert "no rule is written" in result.stderr
         assert not (tmp_path / "out.json").exists()
         assert len(read(rules).ledger_.attempts) == 1

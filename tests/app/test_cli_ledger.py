@@ -68,7 +68,7 @@ def test_a_rule_file_carries_its_attempts(folder, rule, tmp_path):
     rule.chmod(0o600)
     strict = "miss(yes) <= .1", "false_alarm(yes) <= .6"
     failed = call(*command(folder, rule, "c100.csv", out, *strict))
-    assert failed.exit_code == 1
+    assert failed.exit_code == 4
     assert attempts(rule) == 1
     assert rule.stat().st_mode & 0o777 == 0o600  # the permissions stay
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rule.json"]  # no file beside it
@@ -107,7 +107,7 @@ def test_the_shell_refuses_another_model_on_spent_rows(tmp_path):
         assert fit.exit_code == 0, fit.output
     given = tmp_path / "fresh.csv", "--max-error", "0.33", "--model", tmp_path / "out.model"
     for _ in range(2):
-        assert call("calibrate", tmp_path / "one.model", *given).exit_code == 1
+        assert call("calibrate", tmp_path / "one.model", *given).exit_code == 4
     refused = call("calibrate", tmp_path / "two.model", *given, "--previous", tmp_path / "one.model")
     assert refused.exit_code == 2
     assert "attempt 1 used 500" in refused.stderr
@@ -156,7 +156,7 @@ def test_json_of_written_files_is_that_of_inspect(folder, rule, tmp_path):
 
     strict = "miss(yes) <= .1", "false_alarm(yes) <= .6"
     for code, arguments in [
-        (1, command(folder, rule, "c100.csv", tmp_path / "no.json", *strict)),  # not certified
+        (4, command(folder, rule, "c100.csv", tmp_path / "no.json", *strict)),  # not certified
         (2, command(folder, rule, "absent.csv", tmp_path / "no.json")),
         (2, ("tune", *given, "--limit", "miss(no) <= 0", "--out", tmp_path / "no.json")),
         (2, ("tune", folder / "sel.csv", *scores, *scores, "--out", tmp_path / "no.json")),
@@ -219,7 +219,7 @@ def test_targets_on_errors_are_those_of_the_calibration(folder, rule, tmp_path):
 def test_the_state_of_a_monitor_outlives_attempts(folder, rule, tmp_path):
     monitor = "monitor", rule, folder / "fresh.csv", "--state", tmp_path / "state.json"
     assert call(*monitor, "--limit", "miss(yes) <= .4").exit_code == 0
-    assert call(*command(folder, rule, "c100.csv", tmp_path / "out.json", "miss(yes) <= .01")).exit_code == 1
+    assert call(*command(folder, rule, "c100.csv", tmp_path / "out.json", "miss(yes) <= .01")).exit_code == 4
     table(500, 9).to_csv(tmp_path / "later.csv", index=False)
     later = call("monitor", rule, tmp_path / "later.csv", "--state", tmp_path / "state.json")
     assert later.exit_code == 0, later.output
@@ -290,7 +290,7 @@ def test_a_refusal_that_read_no_label_leaves_no_attempt_in_the_file(tmp_path):
     assert call("tune", tmp_path / "sel.csv", *given).exit_code == 0
     of = ["calibrate", rule, tmp_path / "fresh.csv", "--selection", tmp_path / "sel.csv"]
     refused = call(*of, "--model", tmp_path / "out.json")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 4
     assert "no attempt is spent" in " ".join(refused.output.split())
     assert attempts(rule) == 0
     certified = call(*of, "--model", tmp_path / "out.json", "--limit", "miss(yes, by=g) <= .4")

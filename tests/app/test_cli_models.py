@@ -453,7 +453,7 @@ class TestCalibrate:
         out = tmp_path / "c.model"
         model = shutil.copy(model, tmp_path)
         result = call("calibrate", model, fresh, "--model", out, "--max-error", ".2", "--quiet")
-        assert result.exit_code == 1
+        assert result.exit_code == 4
         assert "no model is written: no rule with several answers has its targets certified" in result.stderr
         # The refusal is a result, which --quiet leaves.
         assert "estimate" in result.stderr
@@ -470,7 +470,7 @@ class TestCalibrate:
     ):
         model = Path(shutil.copy(model, tmp_path))
         result = call("calibrate", model, fresh, "--model", tmp_path / "c.model", "--max-error", ".05")
-        assert result.exit_code == 1
+        assert result.exit_code == 4
         assert "next to impossible for 200 fresh rows" in result.stderr
         assert "no attempt is spent" in result.stderr
         assert load_model(model)[-1].ledger_.attempts == ()

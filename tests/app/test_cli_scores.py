@@ -1201,14 +1201,14 @@ def test_calibrate_takes_a_table_of_scores_alone(files):
     )  # fmt: skip
     assert "--selection-share: the rule was selected on other rows, so all rows certify" in selected
     strict = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .994")
-    assert strict.exit_code == 1
+    assert strict.exit_code == 4
     assert "not certified  " in strict.stderr
     assert f"Attempts recorded in {record}: 1." in strict.stderr
     assert not (files / "c.json").exists()
     looser = *given[:-1], files / "d.json", "--target", "label", *limit
     assert "attempt 1 used 2,800" in refused(*looser)  # would be certified: see above
     again = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .994")
-    assert again.exit_code == 1  # the same call is no further attempt
+    assert again.exit_code == 4  # the same call is no further attempt
     assert len(json.loads(record.read_text())["ledger"]["attempts"]) == 1
     record.unlink()
     done(*looser)
@@ -1259,7 +1259,7 @@ class TestATableThatCertifiedARule:
 
     def test_a_failed_attempt_counts_for_new_rows(self, tmp_path):
         table(4000, 16).to_csv(tmp_path / "rows.csv", index=False)
-        assert call(*self.of(tmp_path, "precision(toxic) >= .994")).exit_code == 1
+        assert call(*self.of(tmp_path, "precision(toxic) >= .994")).exit_code == 4
         table(4000, 17).to_csv(tmp_path / "rows.csv", index=False)
         done(*self.of(tmp_path, "miss(toxic, by=lang) <= 40%"))
         assert [each["spent"] for each in self.attempts(tmp_path / "rule.json")] == pytest.approx([0.9, 0.09])
@@ -1452,7 +1452,7 @@ def test_calibrate_names_a_limit_that_is_missed(files, rule):
     table(60, 6).to_csv(files / "few.csv", index=False)
     given = ["calibrate", rule, files / "few.csv", "--model", files / "unsafe.json"]
     result = call(*given, "--selection", files / "scores.csv", "--limit", "miss(toxic) <= .05")
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == 4, result.output
     assert "no rule is written" in result.stderr
     assert not (files / "unsafe.json").exists()
 
@@ -1847,7 +1847,7 @@ def test_the_shell_names_the_rows_that_selected_and_a_cure_that_works(tmp_path):
     rows, other, rule = (tmp_path / name for name in ("rows.csv", "other.csv", "rule.json"))
     result = call("calibrate", rows, *scores, *limits, "--out", rule)
     said = " ".join(result.stderr.split())
-    assert result.exit_code == 1, said
+    assert result.exit_code == 4, said
     n = int(re.search(r"fr \(target 15 %\) has (\d+) of 20 rows", said)[1])
     assert 10 <= n < 19
     assert "(`tailboost tune OTHER.csv`, then `calibrate` its rule with --selection OTHER.csv)" in said
@@ -1866,12 +1866,12 @@ def test_rows_of_an_untested_refusal_are_not_said_to_be_used_up(tmp_path):
     scores = ["--score", "p_toxic", "--target", "label", "--positive", "toxic", "--group", "lang"]
     limits = ["--limit", "precision(toxic) >= 99%"]
     first = call("calibrate", files[0], *scores, *limits, "--out", tmp_path / "rule.json")
-    assert first.exit_code == 1
+    assert first.exit_code == 4
     assert "These rows cannot be used again" in first.stderr
     limits = ["--limit", "miss(toxic, by=lang) <= 5%"]
     previous = ["--previous", tmp_path / "first.csv.attempts.json"]
     second = call("calibrate", files[1], *scores, *limits, "--out", tmp_path / "rule.json", *previous)
-    assert second.exit_code == 1
+    assert second.exit_code == 4
     assert "no attempt is spent: they can be used again." in second.stderr
     assert "cannot be used again" not in second.stderr
 

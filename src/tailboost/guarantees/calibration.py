@@ -452,7 +452,7 @@ def _refuse_unselected(model: Any, limits: Any) -> None:
         advice = as_typed(
             "; calibrate([model], …) tunes it within limits on a part of the rows", ""
         )
-        raise ValueError(f"limits: a {name} takes no limits on rates; give max_error{advice}")
+        raise ValueError(f"limits: {name} takes no limits on rates; give max_error{advice}")
 
 
 def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:

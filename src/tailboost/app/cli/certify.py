@@ -49,7 +49,9 @@ from tailboost.rows.persons import refuse_persons
 CALIBRATE_ADVICE = (
     "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
 )
-EXIT_NOT_CERTIFIED = 4  # exit code of `certify --require`
+EXIT_NOT_CERTIFIED = (
+    4  # exit code of `certify --require`, and of a calibration without a certificate
+)
 
 # Options of `certify`.
 Require = Annotated[
@@ -275,7 +277,7 @@ def calibrate(
     The rule has the smallest overall error of all certified ones. No fit may have used the rows. Bounds on
     other rates need further rows (`tailboost certify`). The defaults of --max-error and --limit are the
     targets and limits of the fit. A model or score without a selected rule needs no other table: a random
-    part of the rows selects. If no rule is certified, no file is written and the exit code is 1. The attempt
+    part of the rows selects. If no rule is certified, no file is written and the exit code is 4. The attempt
     is recorded in the file MODEL before the test, and in the new file. A later attempt counts all recorded
     ones, and needs other rows. The attempts of a table of scores are in TABLE.attempts.json beside --out.
     Fresh rows of --unlabeled count in limits that need no label, such as 'gap(selected(1, by=sex)) <= .05';
@@ -596,7 +598,7 @@ def _kind_of_file(out: Path) -> str:
 def _reporting_failure(
     out: Path, recorded_in: Path, ledger: Any, *, is_of_table: bool = False
 ) -> Iterator[None]:
-    """End the command with exit code 1 if the calibration inside certifies nothing.
+    """End the command with exit code 4 if the calibration inside certifies nothing.
 
     A line for each target and the attempts so far are printed. ``out`` is the file that is not written,
     ``recorded_in`` the file with the attempts, of a table of scores if ``is_of_table``.
@@ -605,7 +607,9 @@ def _reporting_failure(
         yield
     except NotCertifiedError as error:
         first_line, *lines = error.reason.split("\n")
-        code = shared.fail(f"no {_kind_of_file(out)} is written: {first_line}", 1)
+        code = shared.fail(
+            f"no {_kind_of_file(out)} is written: {first_line}", EXIT_NOT_CERTIFIED
+        )
         for line in lines:
             shared.tell_aside(line)
         if error.tested and is_of_table:
