@@ -1651,7 +1651,7 @@ def test_calibrate_selects_a_rule_for_a_boosted_model_without_candidates(files):
     targeted = files / "targeted.model"
     done(*fit, targeted, "--method", "worstclassboost")
     line = refused("calibrate", targeted, *rows[2:])
-    assert "a WorstClassBoostClassifier takes no limits on rates; give max_error" in line
+    assert "WorstClassBoostClassifier takes no limits on rates; give max_error" in line
 
 
 def test_rows_without_score_are_named_as_in_the_file(tmp_path):
