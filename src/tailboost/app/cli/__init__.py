@@ -1,8 +1,8 @@
 """The command line: ``tailboost demo | compare | fit | predict | evaluate | inspect | decide | …``.
 
 Exit codes: 0 success; 2 bad input, with one line that names the file, column, row or option; 3 an alarm of
-``monitor``; 4 nothing certified by ``calibrate``, or a limit not certified by ``certify --require``; 130 stopped
-by Ctrl-C; 1 any other error.
+``monitor``; 4 nothing certified by ``calibrate``, or a limit not certified by ``certify --require``;
+130 stopped by Ctrl-C; 1 any other error.
 """
 
 from importlib.util import find_spec
