@@ -872,7 +872,9 @@ def default_share(
         has_ranks = all(
             restricted_answer(limit, deferring) is not None for limit in of_all_rows
         )
-        return FOR_RANKS if has_ranks and not has_clusters else FOR_TESTS
+        if has_ranks and not all(on_deferral) and not has_clusters:
+            return FOR_RANKS
+        return FOR_TESTS
     answers = for_each(lambda limit: counted_answer(limit.rate, strata), of_all_rows)
     has_ranks = None not in answers
     compares = any(limit.compares for limit in limits)
