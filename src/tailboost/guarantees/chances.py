@@ -11,7 +11,7 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.joint_power import PRIOR, Bands, Cells
-from tailboost.guarantees.limited_rates import LimitedFamily, power_of_shares
+from tailboost.guarantees.limited_rates import LimitedFamily, limited_names, power_of_shares
 from tailboost.guarantees.procedure import scored_fresh, scored_selection
 from tailboost.guarantees.thresholds import PRIOR_ROWS, TINY, LimitedRate, limited_rates
 from tailboost.rates import Limit, Strata
@@ -148,7 +148,7 @@ class Chances:
 
         pooled = []
         for number, limit in enumerate(limits):
-            names, *names_of_fresh = (_limited_names(limit, part) for part, _ in tables)
+            names, *names_of_fresh = (limited_names(limit, part) for part, _ in tables)
             families = [LimitedFamily.from_limit(limit, part) for part, _ in tables]
             if names_of_fresh != [names] or None in families:
                 return None
@@ -243,14 +243,7 @@ class Chances:
 def _limited_by_name(limit: Limit, strata: Strata, *rows: Any) -> dict[Any, LimitedRate]:
     """Return the limited rates by subgroup; ``rows`` are further arguments of `limited_rates`."""
     rates = limited_rates(limit, strata, *rows)
-    return dict(zip(_limited_names(limit, strata), rates, strict=True))
-
-
-def _limited_names(limit: Limit, strata: Strata) -> list[Any]:
-    """Return the limited subgroups of a limit on values."""
-    names, _, _ = limit.rate.by_subgroup(strata)
-    is_limited = ~np.isnan(limit.bounds(names))
-    return [name for name, limited in zip(names, is_limited, strict=True) if limited]
+    return dict(zip(limited_names(limit, strata), rates, strict=True))
 
 
 def _shares_on(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -132,6 +133,13 @@ class LimitedFamily:
     def strata(self) -> Mask:
         """Whether the rows of a stratum count in a rate, shape (m, S)."""
         return self.among.max(axis=2) > 0
+
+
+def limited_names(limit: Limit, strata: Strata) -> list[Any]:
+    """Return the names of the limited subgroups of a limit on values."""
+    names, _, _ = limit.rate.by_subgroup(strata)
+    is_limited = ~np.isnan(limit.bounds(names))
+    return [name for name, limited in zip(names, is_limited, strict=True) if limited]
 
 
 def all_pairs_pass(

@@ -12,8 +12,8 @@ all thresholds together. A human decides between the two thresholds. The procedu
    scores upwards they get the first label, from the highest downwards the second one. A threshold stops
    for good before the first cell beyond its rank.
 3. Each number of answered cells is a rule. One of those that pass the exact tests of all limits on
-   deferral is certified: the one of least loss on the selection data. J limited shares of deferred rows
-   are tested at the level α₂ / J each.
+   deferral is certified: the one of least expected loss on the selection data. J limited shares of deferred
+   rows are tested at the level α₂ / J each.
 
 With limits on deferral α₁ is .8 α and α₂ is .2 α, without α₁ is α.
 
@@ -32,7 +32,12 @@ makes P larger than p. It is 1 for each rule with P < p that passes. So some rul
 with a probability of at most U(0, 0) ≤ α₂ / J. ∎
 
 A cell before which one threshold has stopped may get the other answer later. Its rows are many by selection,
-so they count as deferred in the tests.
+so they count as deferred in the tests. It is the last cell of its thresholds, so no later step depends on it.
+
+The order may depend on the numbers of answered rows, which the proof takes as known. So a group first answers
+what its own limits on deferral need, and only then the surest cells of all groups come first. With one order
+of all cells by price, a group of 2 % of the rows that had to answer nearly all of them removed deferral from
+all other groups.
 """
 
 from __future__ import annotations
@@ -44,7 +49,8 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.guarantees.limited_rates import LimitedFamily
+from tailboost.guarantees.joint_power import FIRST, SECOND
+from tailboost.guarantees.limited_rates import limited_names
 from tailboost.guarantees.procedure import (
     Certified,
     Procedure,
@@ -52,17 +58,14 @@ from tailboost.guarantees.procedure import (
     losses_of,
     scored_fresh,
 )
+from tailboost.guarantees.recheck import percent
 from tailboost.guarantees.score_path import families_of
 from tailboost.guarantees.shares import ONE_ANSWER
 from tailboost.rates import Limit, Rate, Strata
 from tailboost.rates.bounds import most_reached
-from tailboost.selection.data import ThresholdFamily
 from tailboost.selection.log_odds import LogOdds
 
-# Numbers of the answers.
-FIRST = 0
-SECOND = 1
-DEFERRED = 2
+DEFERRED = 2  # beside FIRST and SECOND
 # Part of the level for the limits on errors. With .8, 202 of 240 calls are certified, with .9, .7 and .5 201,
 # 200 and 195 (six kinds of limits, four made tables, 1,500 and 5,000 rows).
 PART_OF_ERRORS = 0.8
@@ -71,7 +74,7 @@ FEWEST_DEFERRED = "the rule of fewest deferred rows within the ranks of the erro
 OUTSIDE = "no thresholds within the ranks of the errors keep the limits on deferral"
 AT_RANKS = "Each threshold is within a rank of the scores of these rows, which needs no test."
 BESIDE = (
-    f" The ranks have {PART_OF_ERRORS:.0%} of the level. With the rest, the share of deferred rows was "
+    f" The ranks have {percent(PART_OF_ERRORS)} of the level. With the rest, the share of deferred rows was "
     "tested. Thresholds were moved in an order fixed before these rows were used."
 )
 
@@ -145,7 +148,7 @@ class RanksBesideDeferral(Procedure):
             shares += [
                 CountedShare(family.limit.rate, name, answer, counted, largest)
                 for name, counted, largest in zip(
-                    names_of(family, strata),
+                    limited_names(family.limit, strata),
                     family.strata,
                     family.largest_shares.tolist(),
                     strict=True,
@@ -173,7 +176,7 @@ class RanksBesideDeferral(Procedure):
         """The score with that of the fresh rows; None for thresholds by group."""
         if self.n_places > 1:
             return None
-        return self.odds, scored_fresh(self.selection, self.one_score, self.fresh).scores
+        return self.odds, scored_fresh(self.selection, self.odds.family, self.fresh).scores
 
     @property
     def level_of_test(self) -> float:
@@ -222,14 +225,8 @@ class RanksBesideDeferral(Procedure):
     def scores(self) -> Floats:
         """Score of each fresh row, on the side of each threshold on which rules answer it, shape (n,)."""
         return scored_fresh(
-            self.selection, self.one_score, self.fresh, between_selected=True
+            self.selection, self.odds.family, self.fresh, between_selected=True
         ).scores
-
-    @property
-    def one_score(self) -> ThresholdFamily:
-        """The score of all rows, the log-odds."""
-        y = self.odds.data.strata.y
-        return ThresholdFamily(np.ones(len(y)), y, np.zeros_like(y), by_group=False)
 
     @cached_property
     def places(self) -> Ints:
@@ -270,39 +267,38 @@ class RanksBesideDeferral(Procedure):
 
     @cached_property
     def times(self) -> Ints:
-        """When each cell is considered for each label, shape (2, m, V): by the loss beside deferral.
+        """When each cell is considered for each label, shape (2, m, V): by its price.
 
-        Of equal losses, the surer label is first. The selection data alone give the order.
+        Of equal prices, the surer label is first. The selection data alone give the times.
         """
         chances = self.odds.chances
-        gains = np.stack([self.mean_losses[:, answer] for answer in (FIRST, SECOND)])
-        prices = gains[..., 0, None] * (1.0 - chances) + gains[..., 1, None] * chances
         # A threshold moves from the end inwards, so a cell waits for all cells before.
-        prices[FIRST] = np.maximum.accumulate(prices[FIRST], axis=1)
-        prices[SECOND] = np.maximum.accumulate(prices[SECOND][:, ::-1], axis=1)[:, ::-1]
+        waiting = np.maximum.accumulate(self.prices, axis=2)
+        waiting[SECOND] = np.maximum.accumulate(self.prices[SECOND][:, ::-1], axis=1)[:, ::-1]
         doubts = np.stack([chances, 1.0 - chances])
         inwards = np.arange(self.n_cells) + np.zeros_like(chances)
         steps = np.stack([inwards, inwards[:, ::-1]])
-        order = np.lexsort((steps.ravel(), doubts.ravel(), prices.ravel()))
+        order = np.lexsort((steps.ravel(), doubts.ravel(), waiting.ravel()))
         times = np.empty(order.size, dtype=np.intp)
         times[order] = np.arange(order.size)
-        return times.reshape(prices.shape)
+        return times.reshape(waiting.shape)
 
     @cached_property
-    def mean_losses(self) -> Floats:
-        """Mean loss of a label less that of deferral, by place, given and true label, shape (m, 2, 2)."""
+    def prices(self) -> Floats:
+        """Expected loss of a label beside that of deferral, by label, place and cell, shape (2, m, V)."""
         data = self.odds.data
         losses = losses_of(self.selection.problem.objective, data.strata)
         assert losses is not None
-        weights = self.odds.weights.sum(axis=1)
-        means = np.zeros((self.n_places, 2, 2))
+        beside = losses[:, :DEFERRED] - losses[:, DEFERRED:]
+        weights = self.odds.weights.sum(axis=1) + np.finfo(float).tiny
+        chances = self.odds.chances
+        prices = np.zeros((2, self.n_places, self.n_cells))
         for place in range(self.n_places):
-            for label in (0, 1):
-                here = np.flatnonzero((self.odds.places == place) & (data.strata.y == label))
-                weight = weights[here] + np.finfo(float).tiny
-                beside = losses[here, :DEFERRED] - losses[here, DEFERRED:]
-                means[place, :, label] = np.average(beside, axis=0, weights=weight)
-        return means
+            for true_label, chance in ((0, 1.0 - chances[place]), (1, chances[place])):
+                here = (self.odds.places == place) & (data.strata.y == true_label)
+                mean_losses = np.average(beside[here], axis=0, weights=weights[here])
+                prices[:, place] += mean_losses[:, None] * chance
+        return prices
 
     @cached_property
     def order(self) -> Ints:
@@ -321,37 +317,46 @@ class RanksBesideDeferral(Procedure):
         stopped_before = ((before == stops) & (self.times < time)).any(axis=0)
         place, cell = np.nonzero(time < NEVER)
         columns = [answer[place, cell], place, cell, ~stopped_before[place, cell]]
-        in_time = np.argsort(time[place, cell])
-        return np.stack(columns, axis=1)[in_time].astype(np.intp)
+        by_time = np.stack(columns, axis=1)[np.argsort(time[place, cell])].astype(np.intp)
+        return by_time[np.argsort(~self.needed(by_time), kind="stable")]
+
+    def needed(self, order: Ints) -> Mask:
+        """Return which cells of an order a place must answer for its own limits on deferral, shape (T,)."""
+        needed = np.zeros(len(order), dtype=bool)
+        for share in self.of_deferral:
+            places = np.unique(self.places[share.counted])
+            if len(places) > 1:
+                continue
+            own = np.flatnonzero(order[:, 1] == places[0])
+            passes = self.passes(share, order[own])
+            needed[own[: np.argmax(passes) if passes.any() else len(own)]] = True
+        return needed
 
     # -- step 3 ----------------------------------------------------------------------------------------
 
     def keeps_deferral(self, order: Ints) -> Mask:
         """Return whether the rule of each number of answered cells passes all tests, shape (T + 1,)."""
-        _, place, cell, counts = order.T
         passes = np.ones(len(order) + 1, dtype=bool)
         for share in self.of_deferral:
-            rows = self.by_place(self.rows * share.counted[:, None])
-            n = int(rows.sum())
-            answered = np.append(0.0, (rows[place, cell] * counts).cumsum())
-            passes &= n - answered <= most_reached(n, share.largest, self.level_of_deferral)
+            passes &= self.passes(share, order)
+        return passes
+
+    def passes(self, share: CountedShare, order: Ints) -> Mask:
+        """Return whether each number of answered cells passes the test of a deferred share, (T + 1,)."""
+        _, place, cell, counts = order.T
+        rows = self.by_place(self.rows * share.counted[:, None])
+        n = int(rows.sum())
+        answered = np.append(0.0, (rows[place, cell] * counts).cumsum())
+        passes: Mask = n - answered <= most_reached(n, share.largest, self.level_of_deferral)
         return passes
 
     def losses(self, order: Ints) -> Floats:
-        """Return the loss of each number of answered cells beside deferral of all, shape (T + 1,).
-
-        The losses are those of the selection data, half by labels and half by expected labels.
-        """
+        """Return the expected loss of each number of answered cells beside deferral of all, (T + 1,)."""
         answer, place, cell, _ = order.T
-        losses = losses_of(self.selection.problem.objective, self.odds.data.strata)
-        assert losses is not None
-        beside = losses[:, :DEFERRED] - losses[:, DEFERRED:]
-        by_answer = np.zeros((2, self.n_places, self.n_cells))
-        for label in (FIRST, SECOND):
-            np.add.at(
-                by_answer[label], self.odds.places, self.odds.weights * beside[:, label, None]
-            )
-        return np.append(0.0, by_answer[answer, place, cell].cumsum())
+        weights = np.zeros((self.n_places, self.n_cells))
+        np.add.at(weights, self.odds.places, self.odds.weights)
+        losses = weights[place, cell] * self.prices[answer, place, cell]
+        return np.append(0.0, losses.cumsum())
 
     def by_place(self, by_stratum: Floats) -> Floats:
         """Return sums over the strata of each place, shape (m, V)."""
@@ -374,13 +379,6 @@ class RanksBesideDeferral(Procedure):
             (share.rate, share.name): levels.get(share.answer, self.level_of_test) / self.level
             for share in self.shares
         }
-
-
-def names_of(family: LimitedFamily, strata: Strata) -> list[Any]:
-    """Return the names of the limited subgroups of a family."""
-    names, _, _ = family.limit.rate.by_subgroup(strata)
-    is_limited = ~np.isnan(family.limit.bounds(names))
-    return [name for name, limited in zip(names, is_limited.tolist(), strict=True) if limited]
 
 
 def restricted_answer(limit: Limit, strata: Strata) -> int | None:

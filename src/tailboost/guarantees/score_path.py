@@ -83,10 +83,7 @@ class ScorePath(Procedure):
         strata = self.odds.data.strata
         if not (self.has_one_place_of_shares and strata.defers):
             return None
-        family = ThresholdFamily(
-            np.ones(len(strata.y)), strata.y, np.zeros_like(strata.y), by_group=False
-        )
-        thresholds = self.selection.thresholds(family)
+        thresholds = self.selection.thresholds(self.odds.family)
         return self.odds, np.concatenate(list(map(thresholds.scores, self.fresh.opened)))
 
     @property

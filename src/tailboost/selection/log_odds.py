@@ -9,7 +9,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Strata
-from tailboost.selection.data import Candidate, SelectionData
+from tailboost.selection.data import Candidate, SelectionData, ThresholdFamily
 
 # Weight of expected labels beside counted ones, in rates of the selection data.
 MIXED = 0.5
@@ -67,6 +67,12 @@ class LogOdds:
     def n_rows(self) -> float:
         """Number of rows; of weighted rows the effective number."""
         return float(self.data.strata.size.sum())
+
+    @property
+    def family(self) -> ThresholdFamily:
+        """The rules with one threshold on the log-odds, for all rows and without deferral."""
+        y = self.data.strata.y
+        return ThresholdFamily(np.ones(len(y)), y, np.zeros_like(y), by_group=False)
 
     @property
     def chances(self) -> Floats:
