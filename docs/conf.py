@@ -11,7 +11,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import _api  # noqa: E402 -- in this folder
-import _records  # noqa: E402
+import _records  # noqa: E402 -- in this folder
 
 _api.write(HERE / "api")
 _records.write(HERE)
