@@ -176,7 +176,7 @@ def test_copies_that_somebody_made_hide_no_training_row(how):
         "appended": np.r_[np.arange(300), np.arange(200)],
     }[how]
     mix = forest(X[rows], y[rows])
-    with pytest.raises(tb.LeakageError, match=r"% of these rows.* more than chance explains"):
+    with pytest.raises(tb.LeakageError, match="equal_rows='natural'"):
         tb.certify(mix, X, y)
     with pytest.raises(tb.LeakageError):
         tb.calibrate(mix, X, y, max_error=0.4)
@@ -192,7 +192,7 @@ def test_a_step_that_makes_rows_equal_hides_no_training_row():
         tb.certify(binned, X, y)
     coarse = make_pipeline(KBinsDiscretizer(2, encode="ordinal"), forest(X, y)).fit(X, y)
     new = noise(300, 1)
-    with pytest.raises(tb.LeakageError, match=r"equal to them\. .*equal_rows='natural'"):
+    with pytest.raises(tb.LeakageError):
         tb.certify(coarse, *new)
     said = tb.certify(coarse, *new, equal_rows="natural")  # as stated by the caller
     assert said.bound("mean").upper > 0.5

@@ -485,7 +485,7 @@ def test_rows_equal_by_chance_are_not_called_rows_of_the_calibration(tmp_path):
     ways = {
         "certify": lambda **how: tb.certify(rule, X, y, **how),
         "add": lambda **how: tb.Monitor.against(rule).add(X, y, **how),
-        "calibrate": lambda **how: tb.calibrate(copy.deepcopy(rule), X, y, **how),
+        "calibrate": lambda **how: tb.calibrate(rule, X, y, **how),
     }
     words = "^X: 800 of these 800 rows equal calibration rows of the rule.*equal_rows='natural'; Monitor"
     for way in ways.values():

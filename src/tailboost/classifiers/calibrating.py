@@ -573,7 +573,7 @@ def _assumed_of_equal_rows(
 
 
 def _warn_of_equal_rows(classifier: RobustMixtureClassifier, rows: Given) -> None:
-    """Warn if many certifying rows equal one another: a monitor takes later rows for copies of them."""
+    """Warn if many of the certifying rows equal one another: later rows that equal them count as copies."""
     if judged(classifier).reads_scores or rows.equal_rows == "natural":
         return
     hashes = row_hashes(classifier, rows.any_table).whole
@@ -582,9 +582,9 @@ def _warn_of_equal_rows(classifier: RobustMixtureClassifier, rows: Given) -> Non
         statement = equal_by_nature()
         monitor = as_typed(f"Monitor.against(rule, {statement})", f"monitor {statement}")
         warn_user(
-            f"{share:.0%} of the certifying rows equal another one. A monitor takes later rows that "
-            "equal these for copies, and refuses many of them. If rows are equal by nature, state "
-            f"it: {monitor}"
+            f"{share:.0%} of the certifying rows equal another one. certify and monitor take later "
+            "rows that equal these for copies, and refuse many of them. If rows are equal by "
+            f"nature, state {statement} there, as in {monitor}"
         )
 
 

@@ -49,9 +49,10 @@ from tailboost.rows.fingerprints import (
     further_rows,
     hash_rounded_rows,
     hash_rows,
+    too_many,
 )
 from tailboost.rows.given import Given, refuse
-from tailboost.rows.readers import share_copied_within
+from tailboost.rows.readers import counts_within
 from tailboost.rows.rows import MOST_FOLDS, Rows, TrainingSet
 from tailboost.rows.schema import TableSchema, learn_columns, read_columns
 from tailboost.rows.subgroups import GroupNames, revealing_features
@@ -485,10 +486,10 @@ def marked_if_seen(
     ``fingerprint`` is of the training rows. As a cure, the warning names ``default_data``: the selection data
     of a call without X and y.
     """
-    share = fingerprint.share_copied(hash_rounded_rows(X))
-    if not share:
+    n_seen, n_compared = fingerprint.count(hash_rounded_rows(X))
+    if not too_many(n_seen, n_compared):
         return rows
-    return _warned_and_marked(share, "training rows", rows, default_data)
+    return _warned_and_marked(n_seen / n_compared, "training rows", rows, default_data)
 
 
 def marked_if_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
@@ -503,10 +504,13 @@ def marked_if_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
     rows : Rows
         The selection data.
     """
-    share = share_copied_within(estimator, X)
-    if not share:
+    shares = []
+    for n_seen, n_compared in counts_within(estimator, X).tolist():
+        if too_many(n_seen, n_compared):
+            shares.append(n_seen / n_compared)
+    if not shares:
         return rows
-    return _warned_and_marked(share, "rows of the fit of a frozen model", rows)
+    return _warned_and_marked(max(shares), "rows of the fit of a frozen model", rows)
 
 
 def marked_if_fitted(
@@ -554,9 +558,10 @@ def _warned_and_marked(
     if default_data:
         second_cure = f", or leave X and y out for {default_data}"
     warn_user(
-        f"{share:.0%} of {rows.words} equal {training_rows}, which is more than chance explains, "
-        "and models have smaller errors there than on fresh rows: give rows that were not given "
-        f"to fit{second_cure}",
+        f"{share:.0%} of {rows.words} equal {training_rows}, and models have smaller errors "
+        f"there than on fresh rows: give rows that were not given to fit{second_cure} (if "
+        "features take so few values that fresh rows equal training rows, ignore this "
+        "warning)",
         ResubstitutionWarning,
     )
     words = f"{rows.words}, {share:.0%} of which equal {training_rows}"

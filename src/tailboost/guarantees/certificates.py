@@ -440,9 +440,6 @@ class Certificate:
         n_equal_before, n_compared_before = earlier.repeated
         # A few copies in each batch add up, so all batches together are tested too.
         of_all_batches = n_equal_before + n_equal, n_compared_before + n_compared
-        monitor = as_typed(
-            "Monitor.against(rule, equal_rows='natural')", "monitor --equal-rows natural"
-        )
         by_subject = [*((pair, "this batch") for pair in counts)]
         by_subject.append((of_all_batches, "all batches together"))
         for (equal, compared), subject in by_subject:
@@ -450,8 +447,7 @@ class Certificate:
                 raise LeakageError(
                     f"X: {equal:,} of {how_many(compared, 'compared row')} of {subject}, more than "
                     f"one in twenty, equal a row of {self._sources(fresh, earlier)}. If fresh "
-                    f"rows equal others by nature, state {equal_by_nature()}; {monitor} keeps the "
-                    "statement"
+                    f"rows equal others by nature, set {equal_by_nature()}"
                 )
         return n_equal, n_compared
 
@@ -931,8 +927,7 @@ def certify(
         neither this list nor the model gives them, "worst" is about the groups (labels) among the rows.
     equal_rows : {"copies", "natural"}, optional
         Reason for rows equal to training rows. "copies": more than one in twenty (by three standard errors)
-        are refused if chance does not explain them, because errors on training rows are too small. Chance
-        explains as many as rows of each table equal one another. "natural": features take few values, and
+        is refused, because errors on training rows are too small. "natural": features take few values, and
         nobody copied a row, neither here nor in the training table. By default as in the certificate of the
         model or, without one, "copies".
     clusters : array-like of shape (n,), optional

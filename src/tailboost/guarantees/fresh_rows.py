@@ -57,7 +57,6 @@ from tailboost.rows.fingerprints import (
     nth_of_kind,
     numbered_by_rows,
     random_numbers,
-    too_many,
 )
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import (
@@ -108,10 +107,6 @@ HOW_COMPARED = "Numbers are compared as rounded float32; labels are not compared
 EQUAL_BY_NATURE = (
     "According to the caller, rows are equal by nature and nobody copied a row. The number of "
     "equal rows does not contradict this; copies of common rows stay undetected."
-)
-EQUAL_BY_CHANCE = (
-    "Rows of each table equal one another about as often, so chance explains these equal rows. "
-    "Copies of common rows stay undetected."
 )
 UNKNOWN_ROWS = (
     "The rows of the fit are not known here, so these rows are fresh as stated: none of "
@@ -444,8 +439,6 @@ class FreshRows:
             overlap = f"{self._overlap_words()} {HOW_COMPARED}"
             if self.equal_rows == "natural":
                 overlap += f" {EQUAL_BY_NATURE}"
-            elif any(too_many(*pair) for pair in self.repeated.tolist()):
-                overlap += f" {EQUAL_BY_CHANCE}"
             if overlap_with_named:
                 overlap += f" {overlap_with_named}"
             elif self.as_stated:
@@ -1143,8 +1136,7 @@ def _compared_with_fit(
         overlap = Overlap.from_table(final, part_hashes, table, labels, is_whole=final is model)
         if training_rows is not None:
             n_known = training_rows.count(part_hashes.whole)
-            rows = Fingerprint.from_hashes(part_hashes.whole)
-            refuse_known(training_rows, TRAINED_ON, *n_known, rows, equal_rows, name)
+            refuse_known(training_rows, TRAINED_ON, *n_known, equal_rows, name)
         overlap.refuse(final, equal_rows, name)
         counts.append(overlap.counts)
         part_cases = judged(final).cases(table)

@@ -45,9 +45,6 @@ STANDARD_ERRORS = 3.0
 # Tables with natural repeats: allowed excess over the fraction expected from repeats within the table, in
 # standard errors.
 NATURAL_ERRORS = 4.0
-# The largest fraction of equal rows that chance may explain for a certificate. Oversampled rows, and rows
-# of the training table itself, repeat within both tables too, mostly more often.
-MOST_BY_CHANCE = 0.2
 # n rows without a repeat: n times the largest probability of a repeat, with 95 % confidence.
 UNSEEN_REPEATS = 3.0
 # Probability up to which a number of equal rows is no chance: that of four standard deviations.
@@ -410,15 +407,6 @@ class Fingerprint:
         known = np.isin(short[short <= self.limit], self.kept)
         return int(known.sum()), len(known)
 
-    def share_copied(self, hashes: Hashes) -> float:
-        """Return the fraction of known rows if some are copies, see `has_copies`; otherwise 0."""
-        known, compared = self.count(hashes)
-        if not too_many(known, compared):  # most tables end here
-            return 0.0
-        if not self.has_copies(known, compared, Fingerprint.from_hashes(hashes)):
-            return 0.0
-        return known / compared
-
     def share(self, hashes: Hashes) -> float:
         """Return the fraction of known rows; NaN if the sample is empty."""
         known, compared = self.count(hashes)
@@ -468,65 +456,10 @@ class Fingerprint:
         )
 
     def overlaps(self, other: Fingerprint) -> bool:
-        """Return whether rows of another fingerprint are copies of these rows, see `has_copies`."""
+        """Return whether more rows of another fingerprint are known than `too_many` allows."""
         # `short_hashes` returns the kept hashes again.
         hashes = other.kept.astype(np.uint64) << np.uint64(32)
-        return self.has_copies(*self.count(hashes), other)
-
-    @property
-    def n_distinct(self) -> float:
-        """The number of different rows in the table; of a sample an estimate."""
-        return len(self.kept) * (self.COMPLETE + 1) / max(1, self.limit + 1)
-
-    def refuses(self, known: int, sampled: int, rows: Fingerprint) -> bool:
-        """Return whether fresh rows certify nothing, if the caller has stated no reason for equal rows.
-
-        They have copies, see `has_copies`, or more rows are known than `MOST_BY_CHANCE`: chance seems to
-        explain copies that somebody made before a table was divided.
-        """
-        return known > MOST_BY_CHANCE * sampled or self.has_copies(known, sampled, rows)
-
-    def has_copies(self, known: int, sampled: int, rows: Fingerprint) -> bool:
-        """Return whether more fresh rows are known than one in twenty, and than chance explains.
-
-        This is the one rule for equal rows of which the caller has stated no reason. Rows of columns with few
-        values are equal by chance. A fresh row then equals one of the D different known rows with about the
-        probability that a known row equals another one, which `repeated` estimates. With the probability
-        e(m) for a table of m rows and D(m) different ones, e(m) / D(m) never grows with m. So the fraction of
-        fresh rows that equal one another, times the ratio of both D if it is above 1, is another upper
-        estimate. The smaller of the two decides: copies within one table alone raise only one of them.
-
-        Copies that somebody made before a table was divided are in both parts, and chance explains them as
-        well. If chance explains nearly all rows, no copy is recognised.
-
-        Parameters
-        ----------
-        known, sampled : int
-            Number of fresh rows equal to rows of the fingerprint, and of compared fresh rows.
-        rows : Fingerprint
-            The fresh rows.
-        """
-        if not too_many(known, sampled):
-            return False
-        n_fresh = max(1, len(rows.kept))
-        ratio = max(1.0, self.n_distinct / max(1.0, rows.n_distinct))
-        by_fresh = rows.repeated + NATURAL_ERRORS * _error_of_repeats(rows.repeated, n_fresh)
-        expected = min(self.repeated, ratio * by_fresh)
-        variance = max(expected * (1 - expected), CHANCE * (1 - CHANCE))
-        standard_error = np.sqrt(
-            variance / sampled + _error_of_repeats(expected, len(self.kept)) ** 2
-        )
-        return bool(known / sampled > expected + NATURAL_ERRORS * standard_error)
-
-
-def _error_of_repeats(share: float, n: int) -> float:
-    """Return the standard error of the fraction of repeated rows among n different ones.
-
-    Repeated rows come in pairs or more, so their number varies as that of half as many rows. Without one, the
-    fraction is below 1 / n.
-    """
-    n = max(1, n)
-    return float(np.sqrt(2.0 * max(share * (1.0 - share), 1.0 / n) / n))
+        return too_many(*self.count(hashes))
 
 
 def packed(numbers: NDArray[Any]) -> str:
@@ -1036,7 +969,7 @@ class UsedRows:
 
         Whole equal tables are the same rows, in any order. Otherwise `chance_of_agreement` decides, for the
         contents alone and with their labels. Where few contents occur, it recognises nearly whole tables at
-        most. With ``equal_rows="copies"`` `Fingerprint.refuses` decides as well.
+        most. With ``equal_rows="copies"`` equal rows are copies, and `too_many` decides as well.
 
         Rows are also compared by the scores or probabilities of each common model, and with their groups if
         both tables have these columns. Such parts of rows are often equal by chance, so `chance_of_agreement`
@@ -1059,7 +992,7 @@ class UsedRows:
         counts, earlier_counts = self.contents.beside(earlier.contents)
         n_sampled = int(counts.sum())
         n_equal = int(counts[earlier_counts > 0].sum())
-        if equal_rows == "copies" and self.holds_copies([earlier], n_equal, n_sampled):
+        if equal_rows == "copies" and too_many(n_equal, n_sampled):
             return self._scaled_up(n_equal, n_sampled)
         is_same_table = self.labelled.equals(earlier.labelled) and self.labelled.n_rows > 0
         # Two tests share the level: with and without the labels.
@@ -1067,13 +1000,6 @@ class UsedRows:
         if is_same_table or any(chance_of_agreement(*pair) <= level / 2 for pair in pairs):
             return self._scaled_up(int(np.minimum(counts, earlier_counts).sum()), n_sampled)
         return 0
-
-    def holds_copies(self, earlier: Sequence[UsedRows], n_equal: int, n_compared: int) -> bool:
-        """Return whether too many rows equal rows of earlier tables, see `Fingerprint.refuses`."""
-        if not too_many(n_equal, n_compared):  # most tables end here
-            return False
-        known = Fingerprint.union([Fingerprint.from_counts(each.contents) for each in earlier])
-        return known.refuses(n_equal, n_compared, Fingerprint.from_counts(self.contents))
 
     def equal_to(self, earlier: UsedRows) -> int:
         """Return about how many of these rows equal a row of an earlier table."""
@@ -1124,7 +1050,7 @@ def equal_by_nature() -> str:
 
 
 def equal_or_same(shared_beyond_chance: int) -> tuple[str, str]:
-    """Return words for rows that are known rows, and the cure; others may only equal them by chance.
+    """Return words for rows that are known rows, and the cure; rows that chance explains are only equal ones.
 
     Parameters
     ----------
@@ -1133,7 +1059,10 @@ def equal_or_same(shared_beyond_chance: int) -> tuple[str, str]:
     """
     if shared_beyond_chance:
         return "are", ""
-    return "equal", (f". If nobody copied a row, state {equal_by_nature()}")
+    return "equal", (
+        ". Chance explains as many equal rows where columns take few values: if nobody copied "
+        f"a row, state {equal_by_nature()}"
+    )
 
 
 def refuse_used(

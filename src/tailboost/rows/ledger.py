@@ -355,8 +355,7 @@ def refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: EqualR
     if equal_rows == "copies" and not any(n_shared):
         # Each attempt had few of these rows, but all of them together may have had too many.
         n_equal = [rows.equal_to(attempt.rows) for attempt in attempts]
-        earlier = [attempt.rows for attempt in attempts]
-        if rows.holds_copies(earlier, sum(n_equal), rows.contents.n_rows):
+        if too_many(sum(n_equal), rows.contents.n_rows):
             n_shared = n_equal
     if not any(n_shared):
         return
@@ -497,7 +496,6 @@ def refuse_known(
     use: str,
     equal: int,
     compared: int,
-    rows: Fingerprint,
     equal_rows: EqualRows,
     name: str = "X",
 ) -> None:
@@ -511,10 +509,8 @@ def refuse_known(
         Their use, as the start of a sentence.
     equal, compared : int
         The number of equal rows, and the number of rows compared.
-    rows : Fingerprint
-        The compared rows.
     equal_rows : {"copies", "natural"}
-        "copies": refused by `Fingerprint.refuses`.
+        "copies": refused if more than one row in twenty (by three standard errors) is equal to a known one.
         "natural": refused if rows equal known rows more often, by four standard errors, than the known rows
         equal one another.
     name : str, default="X"
@@ -528,29 +524,15 @@ def refuse_known(
     Warns
     -----
     ResubstitutionWarning
-        Counts the equal rows, if there are too few to refuse them and more than chance explains, or if chance
-        explains many.
+        Counts the equal rows, if there are too few to refuse them and more than chance explains.
     """
-    if equal_rows == "copies" and known.refuses(equal, compared, rows):
-        beyond_chance = ""
-        if known.has_copies(equal, compared, rows):
-            beyond_chance = ", which is more than chance explains"
-        cure = ""
-        if not known.unnatural(equal, compared):
-            cure = f". If nobody copied a row, state {equal_by_nature()}"
-        raise LeakageError(
-            f"{name}: {use} {equal / compared:.0%} of these rows, or on rows equal to "
-            f"them{beyond_chance}. Errors there are smaller than on new rows: give "
-            f"rows that were not used to train or select the classifier{cure}"
-        )
     if equal_rows == "copies" and too_many(equal, compared):
-        warn_user(
-            f"{name}: {use} rows equal to {equal / compared:.0%} of these rows. Chance explains as "
-            "many, because rows of each table equal one another about as often. If nobody copied a "
-            f"row, also before the table was divided, state {equal_by_nature()}",
-            ResubstitutionWarning,
+        raise LeakageError(
+            f"{name}: {use} {equal / compared:.0%} of these rows, or on rows equal to them. "
+            "Errors there are smaller than on new rows: give rows that were not used to "
+            "train or select the classifier. If features take so few values that fresh rows "
+            f"equal training rows, and nobody copied a row, state {equal_by_nature()}"
         )
-        return
     if equal_rows == "natural" and known.unnatural(equal, compared):
         raise LeakageError(
             f"{name}: {equal / compared:.0%} of these rows equal rows of the fit, and only "

@@ -17,7 +17,6 @@ from tailboost.core.checks import as_table, sorted_names
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
-    RowCounts,
     RowHashes,
     UsedRows,
     checked_equal_rows,
@@ -146,16 +145,12 @@ def no_counts() -> Ints:
     return np.empty((0, 2), dtype=np.intp)
 
 
-def share_copied_within(estimator: Model, X: Table) -> float:
-    """Return the largest fraction of rows known to a frozen model within an estimator, if some are copies.
-
-    Otherwise 0, see `Fingerprint.share_copied`.
-    """
-    shares = [0.0]
+def counts_within(estimator: Model, X: Table) -> Ints:
+    """Return the counts of rows known to the frozen models within an estimator, see `Records.counts`."""
+    counts = [no_counts()]
     for reader, read_rows in readers_within(estimator, X):
-        hashes = reader.row_hashes(read_rows).whole
-        shares += [known.share_copied(hashes) for known, _ in reader.records.by_use()]
-    return max(shares)
+        counts.append(reader.records.counts(reader.row_hashes(read_rows).whole))
+    return np.concatenate(counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,13 +163,10 @@ class Overlap:
         `Records.counts` of all readers; shape (0, 2) if no reader has records of its training rows.
     tables : tuple of UsedRows or None, one for each reader
         The rows with their labels, in the order of `readers`; None for a reader without tables to compare.
-    contents : tuple of RowCounts, one for each reader
-        The rows as the reader takes them.
     """
 
     counts: Ints
     tables: tuple[UsedRows | None, ...]
-    contents: tuple[RowCounts, ...]
 
     @classmethod
     def from_table(
@@ -203,7 +195,6 @@ class Overlap:
         """
         counts = [no_counts()]
         tables = list[UsedRows | None]()
-        contents = list[RowCounts]()
         cases = judged(model).cases(X)
         if cases is not None and len(labels):  # a case has several rows and one label
             labels = labels[cases]
@@ -212,14 +203,13 @@ class Overlap:
             if not is_whole or reader.classifier is not model:
                 hashes = reader.row_hashes(read_rows)
             counts.append(reader.records.counts(hashes.whole))
-            contents.append(RowCounts.from_hashes(hashes.whole))
             table = None
             if reader.records.tables:
                 if cases is not None:
                     hashes = hashes.taken(cases)
                 table = UsedRows.from_table(hashes, labels)
             tables.append(table)
-        return cls(np.concatenate(counts), tuple(tables), tuple(contents))
+        return cls(np.concatenate(counts), tuple(tables))
 
     @classmethod
     def together(cls, parts: Sequence[Overlap]) -> Self:
@@ -231,12 +221,7 @@ class Overlap:
                 tables.append(None)
             else:
                 tables.append(UsedRows.together(parts_of_table))
-        contents_by_reader = zip(*(part.contents for part in parts), strict=True)
-        return cls(
-            np.sum([part.counts for part in parts], axis=0),
-            tuple(tables),
-            tuple(map(RowCounts.together, contents_by_reader)),
-        )
+        return cls(np.sum([part.counts for part in parts], axis=0), tuple(tables))
 
     def n_selected(self, model: Model, n_rows: int) -> int:
         """Return about how many of ``n_rows`` compared rows selected or calibrated the rule, beyond chance.
@@ -280,9 +265,8 @@ class Overlap:
         # In the order of readers, and of the uses of rows by each of them.
         counts = iter(self.counts.tolist())
         for place, (reader, _) in enumerate(readers(model)):
-            rows = Fingerprint.from_counts(self.contents[place])
             for known_rows, use in reader.records.by_use():
                 n_equal, n_compared = next(counts)
                 if place > 0:  # the first reader is the model itself
                     use = INSIDE
-                refuse_known(known_rows, use, n_equal, n_compared, rows, equal_rows, name)
+                refuse_known(known_rows, use, n_equal, n_compared, equal_rows, name)

@@ -49,9 +49,8 @@ from tailboost.rows.persons import refuse_persons
 CALIBRATE_ADVICE = (
     "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
 )
-EXIT_NOT_CERTIFIED = (
-    4  # exit code of `certify --require`, and of a calibration without a certificate
-)
+# Exit code of `certify --require`, and of a calibration without a certificate.
+EXIT_NOT_CERTIFIED = 4
 
 # Options of `certify`.
 Require = Annotated[
@@ -156,8 +155,8 @@ def certify(
     DATA are fresh rows: no fit and no selection used them. All bounds hold together with the given
     confidence. The bounds are for the rates of --rate and the limits of --limit; by default for the limits
     of the fit; without limits for the errors by class and group, with the targets of --max-error or of the
-    fit. The command fails if more than 5 % of the rows, and more than chance explains, equal training rows.
-    MODEL may be a rule file of `tailboost tune`.
+    fit. The command fails if more than 5 % of the rows are training rows. MODEL may be a rule file of
+    `tailboost tune`.
     """
     targets = read_targets(max_error)
     stated_rates = [*read_rates(rate), *read_limits(limit)]

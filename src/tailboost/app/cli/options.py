@@ -305,9 +305,8 @@ EqualRows = Annotated[
     Literal["copies", "natural"] | None,
     option(
         None,
-        "How rows that equal training rows are treated. copies: many of them are refused as data "
-        "leakage if chance does not explain them; natural: columns have few values, and equal rows are "
-        "different cases. "
+        "How rows that equal training rows are treated. copies: they are refused as data "
+        "leakage; natural: columns have few values, and equal rows are different cases. "
         "Default: as in the certificate of MODEL, otherwise copies.",
     ),
 ]
