@@ -867,3 +867,12 @@ def test_percent_in_a_column_of_scores_has_a_cure_that_works(text, number):
         tb.tune(tb.Scores("p", 1), table, [0, 1] * 10)
     code = re.search(r"as by (column.*)", str(refused.value))[1]
     assert eval(code, {"column": table["p"]}).iloc[0] == pytest.approx(number)
+
+
+def test_arguments_by_position_or_twice_have_a_short_call():
+    model = GaussianNB().fit(X, Y)
+    with pytest.raises(TypeError, match=r"the call is certify\(model, X, y, \*, …\)$"):
+        tb.certify(model, X, Y, ["miss(1) <= 40%"])
+    for call in (tb.tune, tb.calibrate):
+        with pytest.raises(TypeError, match=r"'estimators'; models and scores are its first arg"):
+            call(model, X, Y, limits=["miss(1) <= 40%"], estimators=3)

@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
 from tailboost.classifiers.fitting import named_models, selecting_from
-from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
+from tailboost.classifiers.robust_mixture import MODELS_FIRST, RobustMixtureClassifier, tune
 from tailboost.core.array_types import (
     Column,
     Groups,
@@ -133,7 +133,9 @@ ABOUT_SELECTION = (
 
 
 @with_known_arguments(
-    RobustMixtureClassifier, sample_weight="the tests count rows without weights; "
+    RobustMixtureClassifier,
+    estimators=MODELS_FIRST,
+    sample_weight="the tests count rows without weights; ",
 )
 def calibrate(
     model: Model,

@@ -14,7 +14,7 @@ from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 
-from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
+from tailboost.classifiers.robust_mixture import MODELS_FIRST, RobustMixtureClassifier
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     EditedRule,
@@ -611,7 +611,7 @@ def _row_answers(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]
     return np.where(any_deferred & ~has_any, HUMAN_REVIEW, row_answers.astype(object))
 
 
-@with_known_arguments(RobustMixtureClassifier)
+@with_known_arguments(RobustMixtureClassifier, estimators=MODELS_FIRST)
 def tune_labels(
     scores: Sequence[Scores],
     X: Table,

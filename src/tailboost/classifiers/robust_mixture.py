@@ -84,6 +84,9 @@ from tailboost.selection.rule import Rule
 from tailboost.selection.summary import Summary
 from tailboost.selection.threshold_rule import ThresholdRule
 
+# Advice of functions that take models.
+MODELS_FIRST = "models and scores are its first argument; "
+
 
 @with_parameters
 class RobustMixtureClassifier(
@@ -830,7 +833,7 @@ def _as_pairs(estimators: Any) -> Any:
     return estimators
 
 
-@with_known_arguments(RobustMixtureClassifier)
+@with_known_arguments(RobustMixtureClassifier, estimators=MODELS_FIRST)
 def tune(
     models: Any,
     X_val: Table,

@@ -175,7 +175,7 @@ class KnownArguments:
                 )
 
     def refuse_wrong_number(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raise TypeError with the whole call if arguments are missing, too many or given twice."""
+        """Raise TypeError with the call if arguments are missing, too many or given twice."""
         try:
             self.signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -200,13 +200,18 @@ def a_type_of(thing: object) -> str:
 
 
 def _as_written(signature: inspect.Signature) -> str:
-    """Return the parameters as in a definition without types: "(estimator, *, T=100, **params)"."""
+    """Return the parameters that need no name as in a call: "(model, alpha=0.1, *, …)"."""
     parameters = [
         parameter.replace(annotation=parameter.empty)
         for parameter in signature.parameters.values()
         if parameter.name not in ("self", "cls")
     ]
-    return str(inspect.Signature(parameters))
+    unnamed = [
+        str(parameter) for parameter in parameters if parameter.kind < parameter.KEYWORD_ONLY
+    ]
+    if len(unnamed) < len(parameters):
+        unnamed += ["*", "…"]
+    return f"({', '.join(unnamed)})"
 
 
 def how_many(n: int, one: str, several: str = "") -> str:

@@ -369,7 +369,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         if n_classes != 2:
             raise ValueError(
                 "Only binary classification is supported: stumps predict two classes, y has "
-                f"{n_classes}. Trees take more, in boosting by estimator='tree'"
+                f"{n_classes}. Boosting that has estimator= takes more with estimator='tree'"
             )
         return StumpSession(self, X, y, sample_weight)
 
