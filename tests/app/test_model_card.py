@@ -521,13 +521,16 @@ def test_a_card_says_without_advice_that_the_rule_estimates_groups():
             objective="error",
             infer_groups=True,
         )
-        cure = "from the features; of fit: --set infer_groups=false forbids it."
+        cure = "from the features, so it has no SQL; of fit: --set infer_groups=false forbids the estimate."
         assert f"The rule estimates sex {cure}" in str(rule.certificate_)
         assert f"The rule estimates the group {cure}" in str(rule.rule_)
         page = tb.ModelCard.of(rule, table[6_000:], label[6_000:], groups={"sex": sex[6_000:]}).to_html()
     assert "The rule estimates sex from the features." in page
     assert "infer_groups" not in page
-    assert "sex from the features; infer_groups=False forbids it." in str(rule.certificate_)
+    assert "SQL" not in page
+    assert "sex from the features, so it has no SQL; infer_groups=False forbids the estimate." in str(
+        rule.certificate_
+    )
 
 
 def test_a_card_without_the_groups_of_its_limits_says_so():

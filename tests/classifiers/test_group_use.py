@@ -143,6 +143,12 @@ def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objec
         use.inferred == (objective == "worst_group") == any(len(m.candidate.action_costs) > 2 for m in used)
     )
     assert ("uses an estimate p(group | x, y)" in mix.summary_.details) == use.inferred
+    try:
+        mix.rule_.to_sql()
+        has_sql = True
+    except ValueError:
+        has_sql = False
+    assert ("so it has no SQL" in str(mix.summary_)) == use.inferred != has_sql
 
 
 @pytest.mark.parametrize(

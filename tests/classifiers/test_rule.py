@@ -301,11 +301,11 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
     ).rule_
     assert "takes the action with the least expected cost under P, with groups estimated" in str(inferring)
     assert len(str(inferring).splitlines()) <= 12
-    assert "estimates the group from the features; infer_groups=False forbids it." in str(inferring)
+    assert str(inferring).endswith("so it has no SQL; infer_groups=False forbids the estimate.")
     json.dumps(inferring.to_dict())
     for ask in (inferring.to_sql, lambda: inferring.predict(P)):
         with pytest.raises(
-            ValueError, match=r"infer_groups=False .*estimates none.* `tailboost tune` without --by-group"
+            ValueError, match=r"infer_groups=False .*estimates none, by_group=True .* reads the groups"
         ):
             ask()
     scores = next(iter(P.values()))  # the advice: a threshold on one score has SQL

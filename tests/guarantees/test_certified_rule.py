@@ -142,7 +142,7 @@ def test_false_certificates_of_rules_with_an_inferred_group(name):
             continue
         estimates = "groups estimated" in str(rule.rule_)
         inferred += estimates
-        told = "The rule estimates the group from the features; infer_groups=False forbids it."
+        told = "The rule estimates the group from the features, so it has no SQL; infer_groups=False"
         assert (told in str(rule.rule_)) == (told in str(rule.certificate_)) == estimates
         answers = rule.predict(X)
         worst = []

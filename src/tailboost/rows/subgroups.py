@@ -152,7 +152,8 @@ class GroupUse:
             start = "the rule also"
             if self.features == ():
                 start = "the rule does not read it, but"
-            statements.append(f"{start} uses an estimate p(group | x, y) from the features")
+            estimate = f"{start} uses an estimate p(group | x, y) {FROM_FEATURES}"
+            statements.append(estimate + _cure())
         elif not statements and self.features is None:
             statements.append("the features were not checked for it")
         elif not statements:
@@ -174,18 +175,18 @@ def with_cure(remark: str) -> str:
     """Return a remark; a remark of `estimates_words` gets the argument against the estimate."""
     if not remark.endswith(f"{FROM_FEATURES}."):
         return remark
-    return remark[:-1] + _cure()
+    return f"{remark[:-1]}{_cure()}."
 
 
 def without_cure(rule_words: str) -> str:
     """Return the words of a rule for readers who make no rules, without the cure of `with_cure`."""
-    return rule_words.replace(_cure(), ".")
+    return rule_words.replace(_cure(), "")
 
 
 def _cure() -> str:
-    """Return the end of a sentence: the argument against estimates of groups by a rule."""
+    """Return the end of a sentence on an estimate of groups: what it prevents, the argument against it."""
     forbids = as_typed("infer_groups=False", "of fit: --set infer_groups=false")
-    return f"; {forbids} forbids it."
+    return f", so it has no SQL; {forbids} forbids the estimate"
 
 
 def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:

@@ -52,10 +52,7 @@ WEIGHTS_SHOWN = 12
 INFERRED = (
     "this rule estimates groups from the features by models of its own, so only predict of "
     "the classifier can apply it. infer_groups=False (--set infer_groups=false) gives a rule "
-    "that estimates none. A threshold on one score reads no group and has SQL: "
-    "tb.tune(tb.Scores(column, label), table[[column]], …), in the shell `tailboost tune` "
-    "without --by-group. by_group=True (--set by_group=true) gives a rule that reads the "
-    "groups"
+    "that estimates none, by_group=True (--set by_group=true) one that reads the groups"
 )
 
 PYTHON_OF_SCORES = (
