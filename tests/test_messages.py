@@ -96,19 +96,6 @@ def test_a_parameter_of_the_classifier_is_found_among_the_further_arguments():
         published.worst_class_boost("tree", theta=0.5, T=5)
 
 
-def test_limits_of_a_boosting_classifier_need_a_selection():
-    """The message names a call for the model, and this call succeeds."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 2))
-    y = (X[:, 0] + rng.normal(size=3000) > 0).astype(int)
-    model = tb.WorstClassBoostClassifier("tree", n_estimators=2, random_state=0).fit(X[:1000], y[:1000])
-    given = X[1000:], y[1000:]
-    limits = ["precision(1) >= .5"]
-    with pytest.raises(ValueError, match=r"takes no limits on rates; .* calibrate\(\[model\], …\) tunes"):
-        tb.calibrate(model, *given, limits=limits)
-    assert tb.calibrate([model], *given, limits=limits).certificate_.certified
-
-
 def test_arguments_in_another_form_name_their_cure():
     model = LogisticRegression().fit(X, Y)
     limit = "miss(1, by=sex) <= .4"

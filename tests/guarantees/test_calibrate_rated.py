@@ -24,14 +24,28 @@ def test_max_error_of_a_rule_within_limits_is_certified():
     ]
 
 
-def test_a_classifier_without_candidates_is_refused_before_an_attempt():
-    clf = tb.AdaBoostClassifier("tree", n_estimators=2, random_state=0).fit(*rows_of(1))
-    for stated in ({"max_error": 0.45}, {"limits": ["miss(1) <= 45%"]}):
-        with pytest.raises(ValueError, match=r"AdaBoostClassifier selects no rule; calibrate\(\[model\]"):
-            tb.calibrate(clf, *rows_of(2), **stated)
-    assert not clf.ledger_.attempts
-    assert tb.calibrate([clf], *rows_of(2), max_error=0.45).certificate_.certified
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"max_error": 0.45},
+        {"limits": ["miss(1) <= 45%"]},
+        {"limits": ["precision(1) >= .5"], "objective": "error"},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::tailboost.RepeatedAttemptWarning")
+@pytest.mark.parametrize("of_class", [tb.AdaBoostClassifier, tb.WorstClassBoostClassifier])
+def test_a_classifier_that_selects_no_such_rule_is_tuned_as_a_model(of_class, stated):
+    """As in a list of models; an attempt is recorded in its ledger, and used rows are refused."""
+    clf, listed = (of_class("tree", n_estimators=2, random_state=0).fit(*rows_of(1)) for _ in range(2))
+    rule = tb.calibrate(clf, *rows_of(2), **stated)
+    assert rule.certificate_.certified
+    if of_class is tb.WorstClassBoostClassifier and "max_error" in stated:
+        assert isinstance(rule, of_class)  # it selects among its candidates
+    else:
+        assert rule.rule_ == tb.calibrate([listed], *rows_of(2), **stated).rule_
     assert len(clf.ledger_.attempts) == 1
+    with pytest.raises(tb.LeakageError):
+        tb.calibrate(clf, *rows_of(2), confidence=0.9, **stated)
 
 
 def test_attempts_with_classifiers_in_a_list_are_in_their_ledgers(tmp_path):

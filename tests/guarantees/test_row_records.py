@@ -394,8 +394,6 @@ def cells():
                         continue
                     if path == "attempt" and "calibrate" not in second:
                         continue  # an attempt spends rows for calibrate alone
-                    if kind == "AdaBoost" and "calibrate" in second:
-                        continue  # AdaBoost selects no rule
                     if "Dask" in second and form == "unlike forms":
                         continue
                     yield path, kind, form, second

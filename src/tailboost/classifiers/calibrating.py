@@ -193,13 +193,13 @@ def calibrate(
         the rows have no labels, and the limits must need none.
     max_error : float or dict, optional
         Short for a limit on the errors of every group, or without groups of every class; or by name, as in
-        `tailboost.certify`. A boosting classifier takes no other limits, those on groups if it was fitted
-        with groups.
+        `tailboost.certify`. A boosting classifier has those on groups if it was fitted with groups.
     limits : list of Limit or str, optional
-        Limits on rates, for a `RobustMixtureClassifier`. By default the limits and largest errors of the
-        model's fit, or the certified ones of a calibrated rule. The tested
-        rules are selected within tighter limits: by multiples of half their 95 % intervals on the selection
-        data. The sequence starts at the strictest rule with a high predicted power.
+        Limits on rates. By default the limits and largest errors of the model's fit, or the certified ones of
+        a calibrated rule. The probabilities of a boosting classifier are tuned within them, as those of
+        another model. The tested rules are selected within tighter limits: by multiples of half their 95 %
+        intervals on the selection data. The sequence starts at the strictest rule with a high predicted
+        power.
     confidence : float in (0, 1), default=0.95
         Probability of keeping all targets.
     groups : array-like of shape (n,), or table of shape (n, c), optional
@@ -310,8 +310,8 @@ def calibrate(
     if verbose:
         progress = telling()
     judged_model = judged(model)
-    is_selected = judged_model.knows_rows and judged_model.classifier is model  # on other rows
-    if is_selected:
+    # A rule of the model was selected on other rows.
+    if judged_model.classifier is model and judged_model.selects_rule(limits):
         _refuse_parameters_of_tune(model, selection_share, params)
         with progress:
             return calibrate_selected(

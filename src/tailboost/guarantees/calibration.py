@@ -214,7 +214,6 @@ def calibrate_selected(
         If an argument is not as described.
     """
     check_options(confidence, rule, attempts)
-    _refuse_unselected(model, limits)
     takes_limits = judged(model).takes_limits
     has_no_targets = max_error is None and limits is None
     if has_no_targets and not takes_limits:
@@ -437,22 +436,6 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
             "limits=['miss(1) <= 40%'], for example"
         )
     return stated
-
-
-def _refuse_unselected(model: Any, limits: Any) -> None:
-    """Raise if a classifier selects no rule, or takes no limits."""
-    if judged(model).takes_limits:
-        return
-    name = type(model).__name__
-    if not judged(model).selects_rule:
-        raise ValueError(
-            f"{name} selects no rule; calibrate([model], …) tunes one on a part of the rows"
-        )
-    if limits is not None:
-        advice = as_typed(
-            "; calibrate([model], …) tunes it within limits on a part of the rows", ""
-        )
-        raise ValueError(f"limits: {name} takes no limits on rates; give max_error{advice}")
 
 
 def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:

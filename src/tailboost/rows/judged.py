@@ -114,10 +114,11 @@ class Judged:
             return ""
         return self.rule._repr_html_()
 
-    @property
-    def selects_rule(self) -> bool:
-        """Whether another rule can be selected: this one was selected among candidates on known rows."""
-        return self.knows_rows and self.draws is not None
+    def selects_rule(self, limits: Any) -> bool:
+        """Whether another rule within limits can be selected among the candidates, on the known rows."""
+        return (
+            self.knows_rows and self.draws is not None and (self.takes_limits or limits is None)
+        )
 
     def checked(self, X: Table) -> Any:
         """Return a table in the form of the fit."""

@@ -513,7 +513,7 @@ def _calibrate_model(
     columns = list(dict.fromkeys([*stored.group_columns, *group]))
     targets, tested_limits = _to_certify(request, classifier, columns)
     request.refuse_targets_without_labels(targets)
-    has_rule = judged(classifier).selects_rule
+    has_rule = judged(classifier).selects_rule(tested_limits or None)
     if has_rule:
         request.refuse_share_of_rows("the rule was selected on other rows")
     # A group-blind rule reads no groups. Limits, and the selection of a rule, may need them.
