@@ -526,7 +526,7 @@ CURES = {
         lambda: tb.tune(FITTED, X, Y == 0, groups=GROUPS, by_group=True).predict(
             X, groups=GROUPS.astype(str)
         ),
-        r"known are \[0, 1, 2\]; they are of another type: map them.*map\(\{'0': 0, '1': 1, '2': 2\}\)",
+        r"known are 0, 1, 2; they are of another type: map them.*map\(\{'0': 0, '1': 1, '2': 2\}\)",
     ),
     "the name of groups elsewhere": (
         lambda: SCORES.predict(X, sensitive_features=GROUPS),
@@ -692,17 +692,22 @@ FAULTY_CELLS = {
 }
 
 
+def a_table_for(fault, n_rows):
+    """Return the faulty value, its message, a model, and sound rows for it."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.random((n_rows, 2)), columns=["age", "score"])
+    y = (rng.random(n_rows) < table["score"]).astype(int)
+    model = LogisticRegression().fit(table, y)
+    if fault in ("no score", "no probability"):
+        model, table = tb.Scores("score", 1), table[["score"]].copy()
+    return *FAULTY_CELLS[fault], model, table, y
+
+
 @pytest.mark.parametrize("fault", FAULTY_CELLS)
 @pytest.mark.parametrize("row", [3, 1234, 1999])
 def test_a_row_of_one_batch_has_its_number_in_the_given_table(fault, row):
     """Whether the row would select or certify."""
-    value, words = FAULTY_CELLS[fault]
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.random((2000, 2)), columns=["age", "score"])
-    y = (rng.random(2000) < table["score"]).astype(int)
-    model = LogisticRegression().fit(table, y)
-    if fault in ("no score", "no probability"):
-        model, table = tb.Scores("score", 1), table[["score"]].copy()
+    value, words, model, table, y = a_table_for(fault, 2000)
     table.loc[row, "score"] = value
     with pytest.raises(ValueError, match=re.escape(words.format(row))):
         tb.calibrate(model, table, y, limits=["miss(1) <= 60%"])
@@ -710,13 +715,7 @@ def test_a_row_of_one_batch_has_its_number_in_the_given_table(fault, row):
 
 @pytest.mark.parametrize("fault", FAULTY_CELLS)
 def test_a_row_of_a_table_that_is_read_in_batches_has_its_number_in_the_table(fault, monkeypatch):
-    value, words = FAULTY_CELLS[fault]
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.random((3000, 2)), columns=["age", "score"])
-    y = (rng.random(3000) < table["score"]).astype(int)
-    model = LogisticRegression().fit(table, y)
-    if fault in ("no score", "no probability"):
-        model, table = tb.Scores("score", 1), table[["score"]].copy()
+    value, words, model, table, y = a_table_for(fault, 3000)
     rule = tb.tune(model, table[:1000], y[:1000], limits=["miss(1) <= 60%"])
     monkeypatch.setattr("tailboost.core.checks.ROWS_OF_BATCH", 700)
     table.loc[2222, "score"] = value

@@ -155,16 +155,26 @@ def test_json_of_written_files_is_that_of_inspect(folder, rule, tmp_path):
     assert by_table["certificate"]["certified"] is True
 
     strict = "miss(yes) <= .1", "false_alarm(yes) <= .6"
-    for code, arguments in [
-        (4, command(folder, rule, "c100.csv", tmp_path / "no.json", *strict)),  # not certified
-        (2, command(folder, rule, "absent.csv", tmp_path / "no.json")),
-        (2, ("tune", *given, "--limit", "miss(no) <= 0", "--out", tmp_path / "no.json")),
-        (2, ("tune", folder / "sel.csv", *scores, *scores, "--out", tmp_path / "no.json")),
+    no = tmp_path / "no.json"
+    both = ["miss rate of 'yes': at most 0.2", "miss rate of 'no': at most 0"]
+    for code, verdicts, arguments in [
+        (4, {"miss rate of 'yes'": "not certified"}, command(folder, rule, "c100.csv", no, *strict)),
+        (4, dict.fromkeys(both, "out of reach"), ("tune", *given, "--limit", "miss(no) <= 0", "--out", no)),
+        (2, {}, command(folder, rule, "absent.csv", no)),
+        (2, {}, ("tune", folder / "sel.csv", *scores, *scores, "--out", no)),
+        (2, {}, ("evaluate", rule, folder / "absent.csv")),
+        (2, {}, ("monitor", rule, folder / "absent.csv")),
+        (2, {}, ("certify", rule, folder / "fresh.csv", "--require", "--rate", "error()")),
     ]:
         result = call(*arguments, "--json")
-        assert (result.exit_code, result.stdout) == (code, ""), result.output
-        assert "tailboost: " in result.stderr
-    assert not (tmp_path / "no.json").exists()
+        refusal = json.loads(result.stdout)
+        assert (result.exit_code, refusal["exit_code"]) == (code, code), result.output
+        assert {limit["name"]: limit["verdict"] for limit in refusal["limits"]} == verdicts
+        assert " ".join(refusal["error"].split()) in " ".join(result.stderr.split())
+    assert not no.exists()
+    for option, code in ([], 0), (["--require"], 4):  # one document, also of a refused certificate
+        result = call("certify", rule, folder / "fresh.csv", "--limit", "error() <= 0", "--json", *option)
+        assert (result.exit_code, json.loads(result.stdout)["certified"]) == (code, False)
 
 
 def test_an_edited_rule_file_is_read_without_its_certificate_alone(folder, rule, tmp_path):

@@ -181,7 +181,6 @@ def test_names_are_those_of_the_table(files):
             ["--method", "forest", "--limit", "error() <= .1"],
             "--limit: forest has no limits; take robustmixture",
         ),
-        (["--limit", "error() <= .001"], "meets these together"),
         (["--limit", "error() <= 30"], "a rate lies between 0 and 1, got 30; write 0.3 for 30 %"),
     ],
 )

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import tailboost as tb
-from tailboost.core.spelling import a_type_of, other_separator, speaking_to_the_shell
+from tailboost.core.spelling import a_type_of, joined, listed, other_separator, speaking_to_the_shell
 from tailboost.rows.schema import TableSchema
 
 
@@ -67,3 +67,10 @@ def test_types_have_their_article():
     assert a_type_of(tb.AdaLPBoostClassifier()) == "an AdaLPBoostClassifier"
     assert a_type_of(tb.CVaRBoostClassifier()) == "a CVaRBoostClassifier"
     assert a_type_of(b"") == "a bytes"
+
+
+def test_a_single_further_name_is_named():
+    assert joined(list("abcd"), 3) == "a, b, c, d"
+    assert joined(list("abcde"), 3) == "a, b, c and 2 more"
+    assert listed(list("abcdef")) == "'a', 'b', 'c', 'd', 'e', 'f'"
+    assert listed(list("abcdefg")) == "'a', 'b', 'c', 'd', 'e' and 2 more"

@@ -472,6 +472,8 @@ def test_rates_of_the_last_batch_beyond_a_bound_are_named_before_an_alarm():
         f"an alarm needs evidence of 120, and the largest is {max(monitor.largest_evidence):.3g}."
     )
     assert str(monitor).splitlines()[1] == line
+    for bound in json.loads(json.dumps(monitor.summary()))["bounds"]:
+        assert bound["beyond_in_last_batch"] is (bound["bound"]["subgroup"] in ("a", "b", "c"))
     assert line in monitor._repr_html_().replace("&#x27;", "'")
     assert line in render_monitor(monitor).replace("&#39;", "'").replace("\xa0", " ")
     for month in range(10, 14):

@@ -233,7 +233,7 @@ def test_groups_come_in_any_form():
         (pd.DataFrame({"a": [1, 1], "b": [1, 1]}), r"the one column that the rule reads, got \['a', 'b'\]"),
         (["de"], "groups has 1 rows, score has 2"),
         ("de", r"an entry for each row, as in groups=\['de'\] for one row"),
-        (["it", "de"], r"\['it'\]; known are \['de', 'en'\]; give default=, the answer to rows of other"),
+        (["it", "de"], r"\['it'\]; known are 'de', 'en'; give default=, the answer to rows of other"),
     ]:
         with pytest.raises(ValueError, match=words):
             rule.predict([0.5, 0.5], groups=given)

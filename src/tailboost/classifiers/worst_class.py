@@ -53,6 +53,7 @@ from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import unpack
 from tailboost.core.constraints import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning, warn_user
+from tailboost.core.spelling import joined
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Largest, Limit, Objective, Rate, error, largest
@@ -758,10 +759,8 @@ def small_subgroups(subgroups: NamedSubgroups, pools: Pools) -> Cautions:
     if not small:
         return []
     names = subgroups.names.tolist()
-    shown = [f"{unit_name(names[j])} ({pools.size[j]:.3g})" for j in small[:MOST_COUNTED]]
-    listed = ", ".join(shown)
-    if len(small) > MOST_COUNTED:
-        listed += f" and {len(small) - MOST_COUNTED} more"
+    names_and_sizes = [f"{unit_name(names[j])} ({pools.size[j]:.3g})" for j in small]
+    listed = joined(names_and_sizes, MOST_COUNTED)
     consequence = "they share a weight with others, see subgroup_pools_"
     if pools.trivial:
         consequence = "their errors are uncertain"

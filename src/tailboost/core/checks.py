@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
-from tailboost.core.spelling import alike, did_you_mean, how_many, listed
+from tailboost.core.spelling import alike, did_you_mean, how_many, joined, listed
 
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
 ROWS_OF_BATCH = 65_536
@@ -1110,9 +1110,7 @@ def _hints_on_unknown(unknown: list[Any], known: list[Any], cure: str) -> list[s
     cure : str
         The advice of the caller, "" for none; values of another type have their own.
     """
-    listing = f"known are {known[:NAMES_SHOWN]}"
-    if len(known) > NAMES_SHOWN:
-        listing += f" and {len(known) - NAMES_SHOWN} more"
+    listing = f"known are {joined(list(map(repr, known)), NAMES_SHOWN)}"
     if len(unknown) == 1:
         listing = did_you_mean(str(unknown[0]), map(str, known)) + listing
     pairs = _equal_as_text(unknown, known)

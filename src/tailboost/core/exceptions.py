@@ -87,10 +87,13 @@ class InfeasibleLimitsError(ValueError):
         Its ``reweight(limits=...)`` returns a classifier within other limits; nothing is trained.
     lacks_rows : bool
         Whether the limits of single groups force the contradiction: there more selecting rows may help.
+    limits : tuple of Limit
+        The limits that contradict each other.
     """
 
     unselected: object = None
     lacks_rows: bool = False
+    limits: tuple[Any, ...] = ()
 
 
 class NotCertifiedError(ValueError):

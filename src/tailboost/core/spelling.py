@@ -222,19 +222,15 @@ def how_many(n: int, one: str, several: str = "") -> str:
 
 
 def listed(names: Sequence[Any]) -> str:
-    """Return the first names, and the number of the others."""
-    listing = ", ".join(repr(cut_to(str(name), 40)) for name in names[:COLUMNS_NAMED])
-    if len(names) > COLUMNS_NAMED:
-        listing += f" and {len(names) - COLUMNS_NAMED} more"
-    return listing
+    """Return the first names in quotes, and the number of the others; a single other one is named."""
+    return joined([repr(cut_to(str(name), 40)) for name in names], COLUMNS_NAMED)
 
 
 def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
-    """Return the first names as text, and the number of the others."""
-    text = between.join(names[:n_shown])
-    if len(names) > n_shown:
-        return f"{text} and {len(names) - n_shown:,} more"
-    return text
+    """Return the first names as text, and the number of the others; a single other one is named."""
+    if len(names) <= n_shown + 1:
+        return between.join(names)
+    return f"{between.join(names[:n_shown])} and {len(names) - n_shown:,} more"
 
 
 def cut_to(name: str, most: int) -> str:

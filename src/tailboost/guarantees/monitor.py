@@ -633,25 +633,40 @@ class Monitor:
         return f"No alarm: {rows} {contradict} none of {bounds}."
 
     @property
+    def _are_beyond(self) -> list[bool]:
+        """Whether each rate of the last look is beyond its bound, without an alarm."""
+        bounds = self._evidence.bounds
+        if not self.batches:
+            return [False] * len(bounds)
+        return [
+            bool(evidence < self.threshold and not replace(bound, estimate=rate).is_within)
+            for bound, (_, rate), evidence in zip(
+                bounds, self.batches[-1].errors, self.largest_evidence, strict=True
+            )
+        ]
+
+    @property
     def beyond_bounds(self) -> list[str]:
         """A line on the rates of the last look beyond their bounds, if there are any without an alarm."""
-        if not self.batches:
+        if not any(self._are_beyond):
             return []
         last = self.batches[-1]
         rates_by_bound: dict[str, list[str]] = {}
         most_evidence = 0.0
-        for bound, (n, rate), evidence in zip(
-            self._evidence.bounds, last.errors, self.largest_evidence, strict=True
+        for bound, (n, rate), evidence, is_beyond in zip(
+            self._evidence.bounds,
+            last.errors,
+            self.largest_evidence,
+            self._are_beyond,
+            strict=True,
         ):
-            if replace(bound, estimate=rate).is_within or evidence >= self.threshold:
+            if not is_beyond:
                 continue
             most_evidence = max(most_evidence, evidence)
             rates = rates_by_bound.setdefault(f"{bound.bound.quantity} {bound.bound_text}", [])
             rates.append(
                 f"{bound.bound.name} {bound.words_of(rate, n)} of {how_many(n, 'row')}"
             )
-        if not rates_by_bound:
-            return []
         listed = "; ".join(
             f"{words}: {joined(rates, GROUPS_NOTED)}" for words, rates in rates_by_bound.items()
         )
@@ -792,8 +807,10 @@ class Monitor:
             "confidence": self.certificate.confidence,
             "threshold": self.threshold,
             "bounds": [
-                bound | {"largest_evidence": largest}
-                for bound, largest in zip(bounds, self.largest_evidence, strict=True)
+                bound | {"largest_evidence": largest, "beyond_in_last_batch": is_beyond}
+                for bound, largest, is_beyond in zip(
+                    bounds, self.largest_evidence, self._are_beyond, strict=True
+                )
             ],
             "batches": [asdict(batch) for batch in self.batches],
             "waiting": {name: rows.n_waiting for name, rows in self.waiting.items()},

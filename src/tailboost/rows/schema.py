@@ -31,6 +31,7 @@ from tailboost.core.spelling import (
     cut_to,
     did_you_mean,
     if_no_header,
+    joined,
     listed,
     other_separator,
     shell_word,
@@ -398,9 +399,7 @@ def _warn_of_changes(changes: Sequence[str]) -> None:
     """Warn once of the changed columns of a later table; of many only the first have their clause."""
     if not changes:
         return
-    words = "; ".join(changes[:COLUMNS_NAMED])
-    if len(changes) > COLUMNS_NAMED:
-        words += f"; and {len(changes) - COLUMNS_NAMED} more"
+    words = joined(changes, COLUMNS_NAMED, "; ")
     warn_user(f"the table differs from the one fitted on: {words}", TableChangedWarning)
 
 

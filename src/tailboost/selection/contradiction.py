@@ -10,7 +10,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.core.rate_words import bound_words, value_words
-from tailboost.core.spelling import how_many, limits_as_typed
+from tailboost.core.spelling import how_many, joined, limits_as_typed
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.bounds import are_few_for
 from tailboost.rows.subgroups import unit_name
@@ -86,10 +86,11 @@ def contradiction(
     """
     program = solution.program
     counts = mixed(solution.weights, pool.all_counts)
-    limits = [program.limits[i] for i in np.flatnonzero(solution.contradicting)]
+    limits = [
+        program.limits[i] for i in np.flatnonzero(solution.contradicting)
+    ] or program.limits
     limits_and_values = "; ".join(
-        f"{limit} (reached: {reached_words(program, limit, counts)})"
-        for limit in limits or program.limits
+        f"{limit} (reached: {reached_words(program, limit, counts)})" for limit in limits
     )
     groups = forcing_groups(pool, solution)
     cures = "Wider limits"
@@ -107,6 +108,7 @@ def contradiction(
         f"These values are of the rule that comes nearest to all limits. {cures} may do"
     )
     error.lacks_rows = bool(groups)
+    error.limits = tuple(limits)
     return error
 
 
@@ -213,11 +215,9 @@ def _excess(program: Program, counts: Floats) -> Floats:
 def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) -> str:
     """Return a sentence on the groups at fault, with the least possible bound if only one is at fault."""
     if len(groups) > 1:
-        names = "; ".join(
-            f"{group.limit.rate} in {group.words}" for group in groups[:MOST_GROUPS]
+        names = joined(
+            [f"{group.limit.rate} in {group.words}" for group in groups], MOST_GROUPS, "; "
         )
-        if len(groups) > MOST_GROUPS:
-            names += f"; {len(groups) - MOST_GROUPS} more"
         return f"The limits on {names} are the obstacle: without them, all others can be met."
     (group,) = groups
     sentence = f"The limit '{group.limit}' in {group.words} is the obstacle"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tailboost.core.array_types import Floats, Mask
-from tailboost.core.spelling import how_many
+from tailboost.core.spelling import how_many, joined
 from tailboost.rates import ROUNDING, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -224,9 +224,7 @@ class CountedRate:
             names = [self.terms.names[i] for i in concerned]
             of_subgroups = ""
             if names[0] is not None:
-                of_subgroups = " of " + ", ".join(map(unit_name, names[:SUBGROUPS_NAMED]))
-            if len(names) > SUBGROUPS_NAMED:
-                of_subgroups += f" and {len(names) - SUBGROUPS_NAMED} more"
+                of_subgroups = f" of {joined(list(map(unit_name, names)), SUBGROUPS_NAMED)}"
             sentences.append(f"no interval for {rate}{of_subgroups}: {reason}")
         return sentences
 

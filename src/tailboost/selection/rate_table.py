@@ -23,7 +23,7 @@ from tailboost.core.limit_lines import (
     LimitLine,
 )
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words
-from tailboost.core.spelling import as_typed, how_many
+from tailboost.core.spelling import as_typed, how_many, joined
 from tailboost.rates import COMPARISONS, Answered, Limit, Rate, Strata, answered_error, deferred
 from tailboost.rates.strata import is_named_column
 from tailboost.rows.subgroups import deferral_lines, unit_name
@@ -241,14 +241,14 @@ class StatedLimit:
         broken = [line for line in judged if not line.met]
         if broken:
             words = []
-            for line in broken[:SUBGROUPS_NAMED]:
+            for line in broken:
                 subgroup = ""
                 if line.subgroup not in (None, *COMPARISONS):
                     subgroup = f"{unit_name(line.subgroup)} "
                 words.append(subgroup + line.estimate_text)
                 if np.isnan(line.low) and line.rows_text:
                     words[-1] += f" of {line.rows_text}"
-            return f"BROKEN on these rows: {', '.join(words)}{_and_more(broken)}"
+            return f"BROKEN on these rows: {joined(words, SUBGROUPS_NAMED)}"
         if len(judged) == 1:
             estimate = judged[0].estimate_text
             if not np.isnan(judged[0].low):
@@ -667,14 +667,7 @@ def _named(lines: Iterable[RateLine]) -> str:
         if line.subgroup not in (None, *COMPARISONS):
             name = f"{line.limit} ({unit_name(line.subgroup)})"
         names.append(name)
-    return "; ".join(names[:SUBGROUPS_NAMED]) + _and_more(names)
-
-
-def _and_more(listed: Sequence[Any]) -> str:
-    """Return how many follow the first few of a list, for a sentence; empty if there are only few."""
-    if len(listed) <= SUBGROUPS_NAMED:
-        return ""
-    return f" and {len(listed) - SUBGROUPS_NAMED} more"
+    return joined(names, SUBGROUPS_NAMED, "; ")
 
 
 def _unless_nan(value: float, form: str) -> str:

@@ -19,7 +19,14 @@ from typer.core import TyperGroup
 
 from tailboost import __version__
 from tailboost.app.cli.options import OF_CSV, CsvFormat, csv_noted_in
-from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail, printable, starting_now
+from tailboost.app.cli.shared import (
+    INTERRUPTED,
+    exit_codes,
+    fail,
+    owing_json,
+    printable,
+    starting_now,
+)
 
 # For each command its function and its line in `tailboost -h`. The module of the function is imported when
 # the command runs.
@@ -118,7 +125,7 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
             fields = csv_noted_in(arguments.get("model"))
             fields |= {name: value for name, value in csv_options.items() if value is not None}
             arguments["csv"] = CsvFormat(**fields)
-        with exit_codes(verbose, quiet):
+        with owing_json(arguments.get("as_json", False)), exit_codes(verbose, quiet):
             command(**arguments)
 
     # typer makes the options from the signature.
@@ -205,25 +212,29 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
     words = list(sys.argv[1:] if arguments is None else arguments)
     _announce_files(words)
-    try:
-        with starting_now():
-            code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
-    except usage_error as error:
-        message = error.format_message()
-        if message.startswith("Missing option"):
-            message = f"Missing: {_missing_options(error, words)}"
-        elif "unexpected extra argument" in message and len(_files_among(words)) > 1:
-            message += "; a command takes one table: join the files first"
-        elif "unexpected extra argument" in message and re.search("[<>]=", message):
-            message += "; put a limit into quotes: --limit 'miss(1) <= 40%'"
-        if words[0] in BY_NAME:
-            message += f" (tailboost {words[0]} -h lists the options)"
-        else:
-            message += " (tailboost -h lists the commands)"
-        code = fail(message, 2)
-    except (KeyboardInterrupt, typer.Abort):
-        code = fail("stopped by Ctrl-C", INTERRUPTED)
+    with owing_json("--json" in words):
+        try:
+            with starting_now():
+                code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
+        except usage_error as error:
+            code = fail(_usage_words(error, words), 2)
+        except (KeyboardInterrupt, typer.Abort):
+            code = fail("stopped by Ctrl-C", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage_words(error: Any, words: Sequence[str]) -> str:
+    """Return the message of a wrong call, with what it lacks."""
+    message = str(error.format_message())
+    if message.startswith("Missing option"):
+        message = f"Missing: {_missing_options(error, words)}"
+    elif "unexpected extra argument" in message and len(_files_among(words)) > 1:
+        message += "; a command takes one table: join the files first"
+    elif "unexpected extra argument" in message and re.search("[<>]=", message):
+        message += "; put a limit into quotes: --limit 'miss(1) <= 40%'"
+    if words[0] in BY_NAME:
+        return f"{message} (tailboost {words[0]} -h lists the options)"
+    return f"{message} (tailboost -h lists the commands)"
 
 
 def _missing_options(error: Any, words: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ from tailboost.app.cli.rates import (
     targets_by_label,
     tell_certificate,
 )
-from tailboost.app.cli.shared import BadInput
+from tailboost.app.cli.shared import BadInput, OutOfReach
 from tailboost.classifiers.calibrating import certified_on_rest, own_answers, selected_on_part
 from tailboost.core.array_types import Model, Stated
 from tailboost.core.long_work import doing
@@ -49,14 +49,12 @@ from tailboost.rows.persons import refuse_persons
 CALIBRATE_ADVICE = (
     "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
 )
-# Exit code of `certify --require`, and of a calibration without a certificate.
-EXIT_NOT_CERTIFIED = 4
 
 # Options of `certify`.
 Require = Annotated[
     bool,
     typer.Option(
-        "--require", help=f"Exit with code {EXIT_NOT_CERTIFIED} if a limit is not certified."
+        "--require", help=f"Exit with code {OutOfReach.code} if a limit is not certified."
     ),
 ]
 CostRange = Annotated[
@@ -216,21 +214,19 @@ def _print_certificate(
 
     ``advice`` follows if a limit is not certified.
     """
+    if require and certificate.certified is None:
+        raise BadInput("--require: there is no limit to certify; give one by --limit")
     if as_json:
         shared.tell_json(certificate.to_dict())
     else:
         tell_certificate(certificate, details)
         if certificate.certified is False and advice:
             shared.say(advice)
-    if not require:
-        return
-    if certificate.certified is None:
-        raise BadInput("--require: there is no limit to certify; give one by --limit")
-    if not certificate.certified:
+    if require and not certificate.certified:
         uncertified = ", ".join(
             bound.title for bound in certificate.tested if bound.certified is False
         )
-        raise typer.Exit(shared.fail(f"not certified: {uncertified}", EXIT_NOT_CERTIFIED))
+        raise OutOfReach(f"not certified: {uncertified}")
 
 
 def _two_numbers(option: str, text: str | None) -> tuple[float, float] | None:
@@ -597,34 +593,31 @@ def _kind_of_file(out: Path) -> str:
 def _reporting_failure(
     out: Path, recorded_in: Path, ledger: Any, *, is_of_table: bool = False
 ) -> Iterator[None]:
-    """End the command with exit code 4 if the calibration inside certifies nothing.
+    """Raise `OutOfReach` if the calibration inside certifies nothing.
 
-    A line for each target and the attempts so far are printed. ``out`` is the file that is not written,
+    It has a line for each target, and the attempts so far. ``out`` is the file that is not written,
     ``recorded_in`` the file with the attempts, of a table of scores if ``is_of_table``.
     """
     try:
         yield
     except NotCertifiedError as error:
         first_line, *lines = error.reason.split("\n")
-        code = shared.fail(
-            f"no {_kind_of_file(out)} is written: {first_line}", EXIT_NOT_CERTIFIED
-        )
-        for line in lines:
-            shared.tell_aside(line)
         if error.tested and is_of_table:
-            shared.tell_aside(
+            lines.append(
                 "These rows cannot be used again, also not with other limits. Attempts recorded "
                 f"in {recorded_in}: {len(ledger.attempts)}. calibrate reads this file for a table "
                 "of the same name and --out in the same folder; for another table, name it by "
                 "--previous"
             )
         elif error.tested:
-            shared.tell_aside(
+            lines.append(
                 f"These rows cannot be used again. Attempts recorded in {recorded_in}: "
                 f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: "
                 "each further attempt has a smaller part of the error probability"
             )
-        raise typer.Exit(code) from None
+        limits = [each.to_dict() | {"verdict": "not certified"} for each in error.shortfalls]
+        message = f"no {_kind_of_file(out)} is written: {first_line}"
+        raise OutOfReach(message, lines, limits) from None
 
 
 def _calibrate_scores(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+import typer
 
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.label_files import LabelFile
@@ -51,6 +53,13 @@ def predict(
     ] = None,
     escape_formulas: options.Escape = False,
     csv: options.CsvFormat = options.CSV,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print JSON: how many rows have each prediction, and FILE or all rows.",
+        ),
+    ] = False,
 ) -> None:
     """Predict the labels of new rows.
 
@@ -86,11 +95,30 @@ def predict(
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if id_column is not None:
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
-    if out is None:
+    if out is not None:
+        _write(out, columns | answers, escape_formulas, csv)
+    if as_json:
+        shared.tell_json(_document(out, columns, answers))
+    elif out is None:
         print(_csv(columns | answers, escape_formulas, csv), end="")
-        return
-    _write(out, columns | answers, escape_formulas, csv)
-    shared.say(f"{len(rows.table):,} predictions: {out}")
+    else:
+        shared.say(f"{len(rows.table):,} predictions: {out}")
+
+
+def _document(
+    out: Path | None, columns: dict[str, Any], answers: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the JSON document of `predict`: the numbers of rows by answer, and the file or all rows."""
+    table = pd.DataFrame(columns | answers)
+    counts = {
+        name: table[name].astype(str).value_counts().to_dict()
+        for name in answers
+        if name.startswith("prediction")
+    }
+    document = {"rows": len(table), "counts": counts, "file": out}
+    if out is None:
+        document["table"] = json.loads(table.to_json(orient="records", double_precision=15))
+    return document
 
 
 def _answer_of(default: str, labels: Sequence[Any]) -> Any:

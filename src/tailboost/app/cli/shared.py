@@ -12,7 +12,7 @@ import time
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tailboost.core.exceptions import InfeasibleLimitsError
 from tailboost.core.files import is_same_file, write_output
 from tailboost.core.spelling import speaking_to_the_shell
 from tailboost.core.table_files import is_parquet, read_raw
@@ -40,6 +41,8 @@ INTERRUPTED = 130  # exit code of a process ended by Ctrl-C
 LEAST_PATIENCE = 0.5
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+# Whether the command still owes its JSON document to standard output.
+_owes_json: ContextVar[bool] = ContextVar("owes_json", default=False)
 # The warnings that this command has printed; None outside a command.
 _printed: ContextVar[set[str] | None] = ContextVar("printed", default=None)
 # When the process of this command began; None within another program, whose imports are done.
@@ -64,8 +67,47 @@ def read_number(text: str) -> float:
     return float(text)
 
 
-class BadInput(Exception):
-    """The user's input cannot be used; the message is the printed line."""
+class Refusal(Exception):
+    """The command gives no result.
+
+    Parameters
+    ----------
+    message : str
+        The printed line.
+    details : sequence of str
+        Further lines.
+    limits : sequence of dict
+        The limits at fault, for ``--json``.
+    """
+
+    code = 1  # exit code
+
+    def __init__(
+        self,
+        message: str,
+        details: Sequence[str] = (),
+        limits: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.details = details
+        self.limits = limits
+
+    def told(self) -> typer.Exit:
+        """Print the refusal; return the end of the command."""
+        code = fail(str(self), self.code, self.details, self.limits)
+        return typer.Exit(code)
+
+
+class BadInput(Refusal):
+    """The user's input cannot be used."""
+
+    code = 2
+
+
+class OutOfReach(Refusal):
+    """No rule keeps the limits on the rows, or none is certified."""
+
+    code = 4
 
 
 # -- errors ------------------------------------------------------------------------------------------------
@@ -101,10 +143,10 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     except Exception as error:  # every other fault ends with one line and an exit code
         if verbose:
             traceback.print_exc()
-        if isinstance(error, BadInput):
-            raise typer.Exit(fail(str(error), 2)) from None
-        hint = "" if verbose else " (--verbose prints the traceback)"
-        raise typer.Exit(fail(f"{type(error).__name__}: {error}{hint}", 1)) from None
+        if not isinstance(error, Refusal):
+            hint = "" if verbose else " (--verbose prints the traceback)"
+            error = Refusal(f"{type(error).__name__}: {error}{hint}")
+        raise error.told() from None
     finally:
         _quiet.reset(token)
         _printed.reset(printed)
@@ -112,9 +154,12 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def bad_input(prefix: str = "") -> Iterator[None]:
-    """Turn errors about values and files into `BadInput`, with a prefix: the option or file."""
+    """Turn errors about values and files into a `Refusal`, with a prefix: the option or file."""
     try:
         yield
+    except InfeasibleLimitsError as error:
+        limits = [{"name": str(limit), "verdict": "out of reach"} for limit in error.limits]
+        raise OutOfReach(f"{prefix}{error}", limits=limits) from error
     except FileNotFoundError as error:
         missing = f"{error.filename!r} does not exist; a file is needed"
         raise BadInput(f"{prefix}{missing if error.filename else error}") from error
@@ -125,12 +170,35 @@ def bad_input(prefix: str = "") -> Iterator[None]:
         raise BadInput(f"{prefix}{message}") from error
 
 
-def fail(message: str, code: int) -> int:
-    """Print an error as one line, without the middle of long words and lists; return the exit code."""
+def fail(
+    message: str,
+    code: int,
+    details: Sequence[str] = (),
+    limits: Sequence[Mapping[str, Any]] = (),
+) -> int:
+    """Print an error as one line, without the middle of long words and lists; return the exit code.
+
+    ``details`` follow. A command that owes a JSON document prints the error as one, with the ``limits``.
+    """
     words = [_shortened_word(word) for word in message.split()]
     line = f"tailboost: {printable(' '.join(words))}"
     print(shortened(line), file=sys.stderr)
+    for line in details:
+        tell_aside(line)
+    if _owes_json.get():
+        text = "\n".join([message, *details])
+        tell_json({"exit_code": code, "error": text, "limits": limits})
     return code
+
+
+@contextmanager
+def owing_json(as_json: bool) -> Iterator[None]:
+    """Print an error of the block also as a JSON document, if the command owes one."""
+    token = _owes_json.set(as_json)
+    try:
+        yield
+    finally:
+        _owes_json.reset(token)
 
 
 def _shortened_word(word: str) -> str:
@@ -360,6 +428,7 @@ def tell_aside(line: str) -> None:
 def tell_json(document: Any) -> None:
     """Print the result as JSON."""
     print(json.dumps(document, indent=1, allow_nan=False, default=str))
+    _owes_json.set(False)
 
 
 def plain_table(
