@@ -29,7 +29,7 @@ def test_a_classifier_of_another_library_has_the_declared_values(wrap):
     assert [other.has_records, other.by_group, other.can_defer, other.reads_scores, other.knows_rows] == [
         False
     ] * 5
-    assert [other.selects_rule, other.takes_limits, other.rule_digest] == [False, False, None]
+    assert [other.selects_rule(None), other.takes_limits, other.rule_digest] == [False, False, None]
     assert group_arguments(model, GROUPS) == {}
     assert group_uses(model) == ()
 
