@@ -545,3 +545,18 @@ def test_a_card_without_the_groups_of_its_limits_says_so():
     assert (
         "The stated limits on these rows: the groups of the rows (site) were not given." in card.to_markdown()
     )
+
+
+def test_numbers_of_few_rows_are_marked():
+    rng = np.random.default_rng(0)
+    scores = pd.DataFrame({"p": rng.random(3000)})
+    y = (rng.random(3000) < scores["p"]).astype(int)
+    sizes = {"a": 958, "b": 29, "c": 13}
+    fresh_sites = np.repeat([*sizes], [*sizes.values()])
+    groups = pd.DataFrame({"site": [*rng.choice([*sizes], 2000), *fresh_sites]})
+    rule = tb.calibrate(tb.Scores("p", 1), scores[:2000], y[:2000], limits=["miss(1) <= 35%"])
+    card = tb.ModelCard.of(rule, scores[2000:], y[2000:], groups=groups[2000:])
+    errors = next(section for section in card.sections if section.title == "Errors on new rows")
+    rows_of = {row[0].removeprefix("site / "): row[errors.heads.index("rows")] for row in errors.rows}
+    assert [rows_of[site] for site in sizes] == ["958", "29 (few)", "13 (few)"]
+    assert "* Few rows (fewer than 30): site / b, site / c" in card.to_markdown()

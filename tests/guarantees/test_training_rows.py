@@ -54,6 +54,7 @@ def test_a_few_training_rows_among_fresh_ones_are_counted_in_a_warning():
         tb.certify(MODEL, coarse[FRESH, :], y[FRESH], training_rows=coarse[TRAIN])
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.RepeatedAttemptWarning")
 def test_a_card_says_that_training_rows_are_unknown():
     certified = tb.calibrate(MODEL, X[SELECT], y[SELECT], limits=["miss(1) <= 50%"])
     unknown = tb.ModelCard.of(certified, X[FRESH], y[FRESH])
@@ -66,7 +67,11 @@ def test_a_card_says_that_training_rows_are_unknown():
     sentence = "The training data were not recorded."
     assert sentence in unknown.to_markdown()
     assert sentence not in told.to_markdown()
-    assert "* The training rows were given, and compared with the rows of this card." in told.to_markdown()
+    described = "* The training rows are not described. They were compared with"
+    assert f"{described} the test rows." in told.to_markdown()
+    with_rows = tb.calibrate(MODEL, X[SELECT], y[SELECT], limits=["miss(1) <= 50%"], training_rows=X[TRAIN])
+    for_all = tb.ModelCard.of(with_rows, X[FRESH], y[FRESH]).to_markdown()
+    assert f"{described} the calibration rows and the test rows." in for_all
     with pytest.warns(UserWarning, match="the card has its certificate, and no errors on these rows"):
         leaked = tb.ModelCard.of(certified, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
     assert "Not measured: models were trained on 100%" in leaked.to_markdown()

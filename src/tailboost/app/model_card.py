@@ -42,7 +42,7 @@ from tailboost.rows.subgroups import DEFERRAL_COUNTED, HUMAN_REVIEW, without_cur
 __all__ = ["ModelCard", "Section"]
 
 NOT_STATED = "Not stated."
-ROWS_OF_LIMITATION = 30  # classes and groups with fewer rows are listed among the limitations
+FEW_ROWS = 30  # fewer rows of a class or group are marked, and listed among the limitations
 NAMES_OF_SENTENCE = 20  # largest number of names in one sentence
 UNCOMPARED = (
     "The training rows of the model are not known here, so these rows are not compared with "
@@ -180,7 +180,7 @@ class ModelCard:
             *_errors(measured),
             Section("Purpose", [purpose or NOT_STATED]),
             _rule(final, notes),
-            _training(model, notes, compared=training_rows is not None),
+            _training(model, notes, measured),
             _attempts(judged(final)),
             _evidence(monitor),
             _limitations(measured.errors_certificate, final),
@@ -309,6 +309,18 @@ class _Measured:
     def training_rows_are_unknown(self) -> bool:
         """Whether nobody compared the rows of the card with the training rows of a model."""
         return self.errors_certificate is not None and self.errors_certificate.as_stated
+
+    @property
+    def compared_rows(self) -> list[str]:
+        """Names of the rows that were compared with the training rows of the model."""
+        certificates = {
+            self.calibration_rows: self.calibrated, self.rows_name: self.errors_certificate
+        }  # fmt: skip
+        return [
+            name
+            for name, certificate in certificates.items()
+            if certificate is not None and not certificate.as_stated
+        ]
 
     @property
     def limits_certificate(self) -> Certificate | None:
@@ -461,7 +473,12 @@ def _rate_of_rows(counted: CertifiedBound | RecheckedBound, bound: CertifiedBoun
     """Return an estimate and the number of its rows; a comparison of subgroups has no rows of its own."""
     if not counted.n or bound.subgroup in COMPARISONS:
         return counted.estimate_text
-    return f"{counted.estimate_text} of {counted.n:,}"
+    return f"{counted.estimate_text} of {_marked(counted.n)}"
+
+
+def _marked(n_rows: int) -> str:
+    """Return a number of rows, with a mark if they are few."""
+    return f"{n_rows:,} (few)" if 0 < n_rows < FEW_ROWS else f"{n_rows:,}"
 
 
 def _further_rate(tested: RecheckedBound) -> str:
@@ -572,18 +589,19 @@ def _kind(final: Model) -> str:
     return type(final).__name__
 
 
-def _training(model: Model, notes: Mapping[str, Any], *, compared: bool) -> Section:
+def _training(model: Model, notes: Mapping[str, Any], measured: _Measured) -> Section:
     """Return the classifier, its training data according to the notes of a model file, and its features.
 
-    ``compared`` tells whether the training rows were given, for a comparison with those of the card.
+    Without notes it says which rows were compared with the training rows.
     """
     lines = [f"Classifier: {notes.get('classifier', _kind(last_step(model)))}."]
     if "rows" in notes:
         counts = [f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items()]
         data = f"{notes['rows']:,} rows of {notes.get('data', 'a table')}"
         lines.append(f"Training data: {data}: {', '.join(counts)}.")
-    elif compared:
-        lines.append("The training rows were given, and compared with the rows of this card.")
+    elif measured.compared_rows:
+        names = " and ".join(measured.compared_rows)
+        lines.append(f"The training rows are not described. They were compared with {names}.")
     else:
         lines.append("The training data were not recorded.")
     recorded = {"created": "Date", "target": "Target", "group": "Groups", "weight": "Weights"}
@@ -650,7 +668,7 @@ def _error_row(bound: CertifiedBound, with_bounds: bool) -> dict[str, str]:
         "result": CERTIFIED_WORDS[bound.certified] if with_bounds else "",
         "error of": _rows_of(bound),
         "target": bound.limit if with_bounds else "",
-        "rows": f"{bound.n:,}",
+        "rows": _marked(bound.n),
         "error": bound.estimate_text,
         "95 % interval": interval,
         "bound": bound.bound_text if with_bounds else "",
@@ -715,13 +733,13 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
     lines = []
     bounds = certificate.bounds if certificate is not None else ()
     by_subgroup = [bound for bound in bounds if bound.kind in ("class", "group", "cell")]
-    few = [_rows_of(bound) for bound in by_subgroup if 0 < bound.n < ROWS_OF_LIMITATION]
+    few = [_rows_of(bound) for bound in by_subgroup if 0 < bound.n < FEW_ROWS]
     none = [_rows_of(bound) for bound in by_subgroup if bound.n == 0]
     open_targets = [
         bound.name for bound in bounds if bound.target is not None and not bound.certified
     ]
     for limitation, names in (
-        (f"Fewer than {ROWS_OF_LIMITATION} rows", few),
+        (f"Few rows (fewer than {FEW_ROWS})", few),
         ("No rows, and therefore no estimate", none),
         ("Targets that are not certified", open_targets),
     ):
