@@ -425,7 +425,7 @@ def test_a_budget_is_named_as_a_budget(limits):
     summary = fitted.reweight(objective="worst_class", error_budget=0.01).summary_
     names = [*["the limits"] * bool(limits), "the error budget"]
     assert summary.conditions == tuple(names)
-    assert f"answers that ignore the features keep {' and '.join(names)}; this rule does." in str(summary)
+    assert f"answers that ignore the features keep {' and '.join(names)}; the rule does." in str(summary)
 
 
 def test_values_that_are_not_shown_to_be_better_are_named():
@@ -442,3 +442,15 @@ def test_values_that_are_not_shown_to_be_better_are_named():
         "of the best answers that ignore the features (0.500). Not shown to be better on new rows: no "
         "interval for them is known."
     )
+
+
+def test_the_randomised_rule_that_breaks_limits_is_named():
+    """`predict` keeps the limits of the printed table; drawn answers break one."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(600, 6))
+    y = (X[:, :5] + rng.normal(size=(600, 5))).argmax(axis=1)
+    clf = tb.published.worst_class_boost("tree", 0.5, gamma=0.05, n_estimators=25, random_state=0).fit(X, y)
+    wrong = 1.0 - clf.predict_distribution(X)[np.arange(600), y]
+    assert max(np.mean(clf.predict(X)[y == k] != k) for k in range(5)) < 0.5
+    assert max(np.mean(wrong[y == k]) for k in range(5)) > 0.5
+    assert "the randomised rule breaks the limits" in clf.summary_.comparison

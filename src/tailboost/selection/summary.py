@@ -368,15 +368,16 @@ class Summary(PrintedSummary):
         """
         conditions = " or ".join(self.conditions)
         best = self.constants_value
+        rule = "the randomised rule" if self.draws else "the rule"
         if not self.kept:
             return (
-                f"On {self.measured_on}: the rule breaks {conditions}, so it is not compared "
+                f"On {self.measured_on}: {rule} breaks {conditions}, so it is not compared "
                 "with answers that ignore the features."
             )
         if best is None:
             return (
                 f"On {self.measured_on}: no answers that ignore the features {self._fairness}; "
-                "this rule does."
+                f"{rule} does."
             )
         ignoring = "answers that ignore the features"
         if self._fairness:
@@ -398,9 +399,7 @@ class Summary(PrintedSummary):
         interval = "no interval for them is known"
         if self.upper is not None:
             interval = f"the 95 % interval for them extends to {self.upper:.3f}"
-        of_rule = ""
-        if self.draws:
-            of_rule = " of the randomised rule"
+        of_rule = f" of {rule}" if self.draws else ""
         return (
             f"On {self.measured_on}: {self.objective}{of_rule} is {self.achieved:.3f}, below that of "
             f"the best {ignoring}. Not shown to be better on new rows: {interval}."

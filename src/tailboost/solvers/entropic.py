@@ -77,6 +77,8 @@ def entropic_weights(
     Returns
     -------
     EntropicSolution
+        ``unit_weights`` are w, ``value`` is their objective γ + KL(w ‖ p)/β with γ = 1 − min_t ⟨w, ℓ^t⟩, and
+        ``dual_value`` a lower bound for all weights.
 
     Raises
     ------

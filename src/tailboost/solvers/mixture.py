@@ -92,6 +92,7 @@ def minimize_cvar_mixture(
     Returns
     -------
     MixtureSolution
+        ``mixture`` is λ, ``value`` the CVaR of its losses, and ``dual_value`` a lower bound for all.
 
     Raises
     ------

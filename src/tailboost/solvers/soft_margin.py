@@ -91,6 +91,7 @@ def soft_margin_weights(
     Returns
     -------
     SoftMarginSolution
+        ``mixture`` are the weights a, ``value`` is their objective, and ``dual_value`` its bound.
 
     Raises
     ------

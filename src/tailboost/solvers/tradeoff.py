@@ -231,6 +231,7 @@ def least_worst_within(
     Returns
     -------
     WithinSolution
+        ``mixture`` is λ, ``value`` the CVaR of its losses, and ``price`` the shadow price of the limit.
 
     Raises
     ------

@@ -94,6 +94,7 @@ def worst_case_weights(
     Returns
     -------
     WorstCaseSolution
+        ``unit_weights`` are w, ``value`` is their expected loss, and ``dual_value`` a bound for all weights.
 
     Raises
     ------
