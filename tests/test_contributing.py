@@ -36,7 +36,6 @@ ADDED = {
 KINDS["false_discovery"] = Kind(
     "false discovery rate of {label}",
     lambda cells: (~cells.of_class & cells.answer, cells.answer),
-    labelled=True,
     lowered=False,
 )
 KINDS["burden"] = Kind(

@@ -466,7 +466,7 @@ def test_what_counts_deferred_rows_is_told_by_the_table(monkeypatch):
     """A rate among answered rows, or of answered rows, needs to know the deferred ones."""
 
     of_answered = Kind("share answered", lambda cells: (cells.answered, cells.every))
-    among = Kind("seen", lambda cells: (cells.answered & cells.of_class, cells.answered), labelled=True)
+    among = Kind("seen {label}", lambda cells: (cells.answered & cells.of_class, cells.answered))
     monkeypatch.setitem(KINDS, "coverage", of_answered)
     monkeypatch.setitem(KINDS, "seen", among)
     for rate in (rates.Rate("coverage"), rates.Rate("seen", 1)):
@@ -508,7 +508,7 @@ def test_a_rate_across_subgroups_is_what_rows_add_in_every_place():
     ]  # no bound on rows of other groups alone
 
 
-CAPTURED = Kind("captured share", lambda c: (c.of_class & c.answer, c.of_class), labelled=True, across=True)
+CAPTURED = Kind("captured share of {label}", lambda c: (c.of_class & c.answer, c.of_class), across=True)
 
 
 @pytest.mark.parametrize("form", [rates.gap, rates.ratio])
@@ -533,7 +533,7 @@ def test_rows_may_count_in_part_also_in_a_fixed_denominator(monkeypatch):
     def half(y, a, k):
         return 0.5 * (y == k and a != y), 0.5 if y == k else 1.0
 
-    table = Kind("half", lambda c: (0.5 * (c.of_class & c.wrong), 1.0 - 0.5 * c.of_class), labelled=True)
+    table = Kind("half of {label}", lambda c: (0.5 * (c.of_class & c.wrong), 1.0 - 0.5 * c.of_class))
     monkeypatch.setitem(KINDS, "half", table)
     monkeypatch.setitem(ROW, "half", half)
     rows = [(*row[:4], 1) for row in drawn(60, 2)]

@@ -39,8 +39,7 @@ def adjusted_answers(probabilities: ArrayLike, log_weights: ArrayLike) -> Ints:
 def _logarithms(probabilities: ArrayLike) -> Floats:
     """Return the logarithms of probabilities, of at least `LEAST_PROBABILITY`."""
     P = np.asarray(probabilities, dtype=np.float64)
-    logarithms: Floats = np.log(np.maximum(P, LEAST_PROBABILITY))
-    return logarithms
+    return np.log(np.maximum(P, LEAST_PROBABILITY))
 
 
 def tune_class_weights(
@@ -157,8 +156,7 @@ def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
         check_length(group, "groups", len(cell), of="y")
         n_groups = group.max() + 1
         cell = cell * n_groups + group
-    weights: Floats = compute_sample_weight("balanced", cell)
-    return weights
+    return compute_sample_weight("balanced", cell)
 
 
 class MetaClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -170,8 +168,7 @@ class MetaClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Table) -> Floats:
         """Return the class probabilities of ``estimator_``, shape (n, K)."""
         check_is_fitted(self)
-        P: Floats = self.estimator_.predict_proba(X)
-        return P
+        return self.estimator_.predict_proba(X)
 
     @property
     def n_features_in_(self) -> int:
@@ -216,8 +213,7 @@ class CellWeightedClassifier(MetaClassifier):
     def predict(self, X: Table) -> Labels:
         """Return the predicted labels, shape (n,)."""
         check_is_fitted(self)
-        answers: Labels = self.estimator_.predict(X)
-        return answers
+        return self.estimator_.predict(X)
 
 
 class TunedThresholdClassifier(MetaClassifier):

@@ -235,8 +235,7 @@ def centred(votes: Floats) -> Floats:
     if votes.shape[1] == 2:
         half = (votes[:, 1] - votes[:, 0]) / 2.0
         return np.column_stack([-half, half])
-    centred_votes: Floats = votes - votes.sum(axis=1, keepdims=True) / votes.shape[1]
-    return centred_votes
+    return votes - votes.sum(axis=1, keepdims=True) / votes.shape[1]
 
 
 def staged_votes(
@@ -268,8 +267,7 @@ def majority_vote(
     """
     *_, votes = staged_votes(answers, steps, n_rows, n_classes)
     # Centred votes have the same ties after rounding as `AdditiveEnsemble.scores`.
-    class_numbers: Ints = centred(votes).argmax(axis=1)
-    return class_numbers
+    return centred(votes).argmax(axis=1)
 
 
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:

@@ -324,8 +324,7 @@ def row_losses(answers: ModelAnswers, y: Ints) -> UnitLosses:
         true_class_values = answers[np.arange(len(y)), y]
     else:
         true_class_values = np.where(y == 1, answers, -answers)
-    losses: UnitLosses = 0.5 * (1.0 - true_class_values)
-    return losses
+    return 0.5 * (1.0 - true_class_values)
 
 
 def stages(

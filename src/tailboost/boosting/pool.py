@@ -287,8 +287,7 @@ class Pool:
     @property
     def mass(self) -> Floats:
         """Base measure of each class, shape (K,)."""
-        mass: Floats = np.bincount(self.rows.y, self.base, self.n_classes).astype(np.float64)
-        return mass
+        return np.bincount(self.rows.y, self.base, self.n_classes).astype(np.float64)
 
     @property
     def dropped(self) -> float:

@@ -1025,5 +1025,4 @@ def drawn_part(place: Ints, share: float, *, needed: Sequence[Labels] = ()) -> M
         np.maximum.at(last, group, place)
         enough = max(enough, int(first[first < last].max(initial=-1)) + 1)
     n_drawn = max(n_drawn, min(enough, int(LARGEST_SHARE * n_units)))
-    drawn: Mask = place < n_drawn
-    return drawn
+    return place < n_drawn

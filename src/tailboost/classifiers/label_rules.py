@@ -584,7 +584,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
 
     def defers(self, X: Table) -> Mask:
         """Return which pairs and rows are deferred."""
-        return np.asarray(self.actions(X) == HUMAN_REVIEW)
+        return self.actions(X) == HUMAN_REVIEW
 
 
 def _digest(rules: dict[str, ThresholdRule]) -> str:
@@ -933,7 +933,7 @@ class _CalibratedScore:
 
     def probabilities(self, values: Floats) -> Floats:
         """Return the calibrated probability at values of the score."""
-        return np.asarray(expit(self.slope * _log_odds(self.score, values) + self.intercept))
+        return expit(self.slope * _log_odds(self.score, values) + self.intercept)
 
     def pair_mask(self, pairs: Floats) -> Mask:
         """Return the pairs of this label."""

@@ -12,7 +12,8 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Axes, Floats, Table
-from tailboost.core.limit_lines import limits_html
+from tailboost.core.html import html_table
+from tailboost.core.limit_lines import limit_cells
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows.judged import group_uses, is_about, judged
 from tailboost.rows.ledger import Ledger
@@ -83,7 +84,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
             title = "Certified from fresh rows"
         limits_table = ""
         if judged_clf.limit_lines:
-            limits_table = limits_html(judged_clf.limit_lines, f"{title}:")
+            limits_table = html_table(*limit_cells(judged_clf.limit_lines), f"{title}:")
         return limits_table + judged_clf.rule_html + estimator_html_repr(self)
 
     # -- the rows of the fit ---------------------------------------------------------------------------

@@ -97,8 +97,7 @@ class ReselectedClassifier:
         """
         arguments = Given(*unpack(X, y), groups, sample_weight, costs)
         restated = Restated(objective, alpha, limits, error_budget, max_error, confidence)
-        reweighted: Self = judged(self).reweighted(arguments, restated)
-        return reweighted
+        return judged(self).reweighted(arguments, restated)
 
     def tradeoff(
         self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None
@@ -148,7 +147,7 @@ class ReselectedClassifier:
             Columns in the order of `classes_`.
         """
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+            return np.log(self.predict_proba(X))
 
     def predict_randomized(
         self: Any, X: Table, random_state: Seed = None, *, groups: Groups = None

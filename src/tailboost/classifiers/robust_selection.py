@@ -395,10 +395,7 @@ def predict_with_default(
 
     def answer(rows: Ints) -> Labels:
         groups_of_rows = None if names is None else names[rows]
-        labels: Labels = mix.predict(
-            take(table, rows), groups=groups_of_rows, deferred=deferred
-        )
-        return labels
+        return mix.predict(take(table, rows), groups=groups_of_rows, deferred=deferred)
 
     return answers_with_default(answer, has_answer, mix.classes_.tolist(), default)
 

@@ -485,8 +485,6 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
     Raise ValueError if the weights are invalid.
     """
-    if weights is None:
-        return np.ones(n)
     checked = _checked_weights(weights, n, name)
     with np.errstate(over="ignore"):
         total = checked.sum()
@@ -497,10 +495,8 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
 def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
     """Return the weights of n rows divided by the largest, shape (n,); `check_weights` for any sum."""
-    if weights is None:
-        return np.ones(n)
     checked = _checked_weights(weights, n, name)
-    return checked / checked.max()
+    return checked / checked.max(initial=0)
 
 
 def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
@@ -542,14 +538,14 @@ def base_measure(base: ArrayLike | None, n: int) -> Floats:
 
     Raise ValueError if ``base`` has the wrong shape, is negative or not finite, or has no mass.
     """
-    if base is None:
-        return np.full(n, 1.0 / n)
     p = relative_weights(base, n, "base")
     return p / p.sum()
 
 
-def _checked_weights(weights: ArrayLike, n: int, name: str) -> Floats:
-    """Return weights, shape (n,): finite, non-negative, and not all zero. A number is for all rows."""
+def _checked_weights(weights: ArrayLike | None, n: int, name: str) -> Floats:
+    """Return weights, shape (n,): finite, at least 0, not all 0; 1 for None. A number is for all rows."""
+    if weights is None:
+        return np.ones(n)
     if isinstance(weights, Real):
         array = np.full(n, weights)
     else:
@@ -759,10 +755,15 @@ def _refuse_missing_entries(
 
 def first_of(rows: Ints) -> str:
     """Return the first of some row numbers in words, such as "row 3, 7, …, counted from 0"."""
-    numbers = ", ".join(map(str, rows[:ROWS_SHOWN].tolist()))
+    return f"row {first_numbers(rows.tolist())}, counted from 0"
+
+
+def first_numbers(rows: list[int]) -> str:
+    """Return the first of some row numbers, such as "3, 7, …"."""
+    numbers = ", ".join(map(str, rows[:ROWS_SHOWN]))
     if len(rows) > ROWS_SHOWN:
         numbers += ", …"
-    return f"row {numbers}, counted from 0"
+    return numbers
 
 
 def factorized(values: Any) -> tuple[NDArray[Any], Ints] | None:

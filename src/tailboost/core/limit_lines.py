@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tailboost.core.html import html_table
-
 CERTIFIED = "certified"
 NOT_CERTIFIED = "not certified"
 KEPT = "kept on these rows"
@@ -52,11 +50,6 @@ class LimitLine:
     high: float | None = None
     bound: float | None = None
     deferred: str = ""
-
-
-def limits_html(lines: Sequence[LimitLine], caption: str) -> str:
-    """Return limits as an HTML table, the verdict first."""
-    return html_table(*limit_cells(lines), caption)
 
 
 def limit_cells(lines: Sequence[LimitLine]) -> tuple[list[str], list[list[str]]]:

@@ -160,9 +160,9 @@ def bound_words(
 def _rounded_away(value: float, digits: int, above: bool) -> float:
     """Return an upper bound rounded up to so many decimals, or a lower one rounded down."""
     scale = 10.0**digits
-    if above:
-        return float(np.ceil(value * scale - UNITS_OF_ROUNDING)) / scale
-    return float(np.floor(value * scale + UNITS_OF_ROUNDING)) / scale
+    if not above:
+        scale = -scale
+    return float(np.ceil(value * scale - UNITS_OF_ROUNDING)) / scale
 
 
 def _is_beyond(bound: float, limit: float, above: bool, tolerance: float) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Floats
-from tailboost.core.checks import is_missing, number_in_table
+from tailboost.core.checks import first_numbers, is_missing, number_in_table
 from tailboost.core.spelling import as_typed, how_many
 from tailboost.core.written_numbers import is_percent, percent_cure
 
@@ -21,8 +21,6 @@ ROUNDED = 1e-2
 LARGEST_SCORE = 1e200
 # Whole numbers up to this one are grades; up to 100 they may be percent.
 LARGEST_GRADE = 10
-# Most rows named by an error.
-ROWS_NAMED = 5
 # Of 6 to 9 digits of numbers between 1e-14 and 1e6, the powers of 10 are exact: from 1 to 1e22.
 MOST_DIGITS_BEFORE = 5
 MOST_ZEROS_BEHIND = 14
@@ -120,7 +118,7 @@ class ScoreKind:
                 verb = "has"
             faults.append(
                 f"{how_many(len(rows_without_score), 'row')} {verb} no score (row "
-                f"{_shown(rows_without_score)}); {cure_of_missing()}"
+                f"{first_numbers(rows_without_score)}); {cure_of_missing()}"
             )
         outside = self.words_outside(values, remedy)
         if outside:
@@ -137,7 +135,7 @@ class ScoreKind:
         return (
             f"values from {np.nanmin(values):.4g} to {np.nanmax(values):.4g} are no "
             f"{self.plural} between {self.lower:g} and {self.upper:g} (row "
-            f"{_shown(rows_outside)}); {self._advice_outside(values, remedy)}"
+            f"{first_numbers(rows_outside)}); {self._advice_outside(values, remedy)}"
         )
 
     @property
@@ -296,11 +294,3 @@ def _rows(marked: NDArray[np.bool_]) -> list[int]:
     columns = tuple(range(1, marked.ndim))  # none of a vector
     rows = np.flatnonzero(marked.any(axis=columns)).tolist()
     return [number_in_table(row, len(marked)) for row in rows]
-
-
-def _shown(rows: list[int]) -> str:
-    """Return the first numbers of rows as text."""
-    numbers = [str(row) for row in rows[:ROWS_NAMED]]
-    if len(rows) > ROWS_NAMED:
-        numbers.append("…")
-    return ", ".join(numbers)

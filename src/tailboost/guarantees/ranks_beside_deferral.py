@@ -231,8 +231,7 @@ class RanksBesideDeferral(Procedure):
     @cached_property
     def places(self) -> Ints:
         """Number of the pair of thresholds of each stratum of the fresh rows, shape (S,)."""
-        places: Ints = self.odds.places_of(self.fresh.answered.strata)
-        return places
+        return self.odds.places_of(self.fresh.answered.strata)
 
     @property
     def n_places(self) -> int:
@@ -347,8 +346,7 @@ class RanksBesideDeferral(Procedure):
         rows = self.by_place(self.rows * share.counted[:, None])
         n = int(rows.sum())
         answered = np.append(0.0, (rows[place, cell] * counts).cumsum())
-        passes: Mask = n - answered <= most_reached(n, share.largest, self.level_of_deferral)
-        return passes
+        return n - answered <= most_reached(n, share.largest, self.level_of_deferral)
 
     def losses(self, order: Ints) -> Floats:
         """Return the expected loss of each number of answered cells beside deferral of all, (T + 1,)."""

@@ -375,8 +375,7 @@ def open_session(
     if isinstance(estimator, Learner) and not fit_params:
         estimator = clone(estimator)
         set_seeds(estimator, seed)
-        session: Session = estimator.open_session(X, y, n_classes, sample_weight)
-        return session
+        return estimator.open_session(X, y, n_classes, sample_weight)
     if is_regressor(estimator):
         return RegressorSession(estimator, X, y, n_classes, sample_weight)
     return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)
@@ -444,8 +443,7 @@ def _votes(predictions: Any, n_classes: int) -> Floats:
             class_values = np.column_stack([-predictions, predictions])
         else:
             class_values = predictions
-        values: Floats = softmax(2.0 * class_values, axis=1)
-        return values
+        return softmax(2.0 * class_values, axis=1)
     return np.asarray(predictions[:, None] == np.arange(n_classes), dtype=np.float64)
 
 

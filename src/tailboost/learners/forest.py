@@ -336,8 +336,7 @@ def with_stratum_weights(weight: Floats, strata: Ints, stratum_weight: Floats) -
     sums = np.bincount(strata, weights=weight, minlength=len(stratum_weight))
     # A stratum may have no rows.
     factor = with_bits(stratum_weight / np.where(sums > 0.0, sums, 1.0), FACTOR_BITS)
-    new_weight: Floats = weight * factor[strata]
-    return new_weight
+    return weight * factor[strata]
 
 
 def smallest_leaf(hashes: Hashes, y: Labels, leaf_rows: float) -> float:
@@ -379,5 +378,4 @@ def stratum_quotas(sizes: Ints, n_rows: int) -> Ints:
 
 def _evenly(n: int, n_parts: int) -> list[int]:
     """Return the sizes of ``n_parts`` nearly equal parts of n, the larger ones first."""
-    sizes: list[int] = (n // n_parts + (np.arange(n_parts) < n % n_parts)).tolist()
-    return sizes
+    return (n // n_parts + (np.arange(n_parts) < n % n_parts)).tolist()

@@ -126,8 +126,7 @@ def _has_missing(table: Table) -> Mask:
     """Return which columns have missing values, shape (d,); absent entries are missing."""
     if sp.issparse(table):
         present = np.bincount(table.indices[~np.isnan(table.data)], minlength=table.shape[1])
-        missing: Mask = present < table.shape[0]
-        return missing
+        return present < table.shape[0]
     return np.array([bool(np.isnan(column).any()) for column in table.T])
 
 
@@ -728,8 +727,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "model_")
         if self.backend_ == "sklearn":
-            importances: Floats = self.model_.feature_importances_
-            return importances
+            return self.model_.feature_importances_
         total = np.zeros(self.booster_.num_features())
         for name, gain in self.booster_.get_score(importance_type="total_gain").items():
             # XGBoost calls column 3 "f3". Vector leaves have a gain for each class.
@@ -999,4 +997,4 @@ class HistBoostClassifier(_HistClassifier):
 
     def _probabilities(self, margin: NDArray[np.float32]) -> Floats:
         """Return the softmax of the scores."""
-        return np.asarray(softmax(_scores_by_class(margin), axis=1))
+        return softmax(_scores_by_class(margin), axis=1)

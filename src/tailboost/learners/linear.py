@@ -147,8 +147,7 @@ class TableLinear(Refitted):
         kernels = rbf_kernel(self.landmarks_, gamma=self._gamma)
         eigenvalues, eigenvectors = np.linalg.eigh(kernels)
         roots = np.sqrt(np.maximum(eigenvalues, LEAST_EIGENVALUE))
-        whitening: Floats = (eigenvectors / roots) @ eigenvectors.T
-        return whitening
+        return (eigenvectors / roots) @ eigenvectors.T
 
     @property
     def _gamma(self) -> float:
@@ -181,7 +180,7 @@ class TableLinear(Refitted):
             n_rows = max(table.shape[0], 1)  # a table without rows is one block
             blocks = [table[i : i + BLOCK_ROWS] for i in range(0, n_rows, BLOCK_ROWS)]
             scores = np.concatenate([self._scores(self._numbers(block)) for block in blocks])
-        return np.asarray(softmax(scores, axis=1))
+        return softmax(scores, axis=1)
 
     def _scores(self, numbers: Any) -> Floats:
         """Return the scores of rows by class, shape (n, K)."""
@@ -224,7 +223,7 @@ class TableBayes(Refitted):
 
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
-        return np.asarray(softmax(_counts(table) @ self.coef_.T + self.intercept_, axis=1))
+        return softmax(_counts(table) @ self.coef_.T + self.intercept_, axis=1)
 
 
 def _counts(table: Table) -> Any:
@@ -333,5 +332,4 @@ def _moments(table: Table, weight: Floats) -> tuple[Floats, Floats]:
 
 def _positive(scale: Floats) -> Floats:
     """Return scales with 1 in place of 0, for constant columns."""
-    positive: Floats = np.where(scale > 0.0, scale, 1.0)
-    return positive
+    return np.where(scale > 0.0, scale, 1.0)

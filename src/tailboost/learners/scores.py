@@ -334,7 +334,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         """
         if values.shape[1] > 1:
             if self.kind == "logit":
-                return np.asarray(softmax(values, axis=1))
+                return softmax(values, axis=1)
             sums = values.sum(axis=1, keepdims=True)  # 0 if all are 0
             return values / np.maximum(sums, 1e-300)
         score = values[:, 0]
@@ -353,9 +353,9 @@ class Scores(ClassifierMixin, BaseEstimator):
         if self.kind == "percent":
             return 100.0 * probabilities
         if self.kind == "logit":
-            return np.asarray(logit(np.minimum(probabilities, 1.0 - 2.0**-53)))  # finite
+            return logit(np.minimum(probabilities, 1.0 - 2.0**-53))  # finite
         if self.kind == "number":
-            return np.asarray(np.interp(probabilities, self.levels_, self.knots_))
+            return np.interp(probabilities, self.levels_, self.knots_)
         return probabilities
 
     def predict(self, X: Table) -> Labels:
@@ -403,7 +403,7 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
         scores = with_shortest_decimals(X[list(columns)]).to_numpy()
         if scores.shape[1] > len(columns):
             raise ValueError(f"{owner}: the table has more than one column of this name")
-        return np.asarray(scores)
+        return scores
     array = np.asarray(X)
     if array.ndim != 2:
         if len(columns) == 1:
@@ -420,7 +420,7 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
                 f"{owner}: the table is an array, so columns are numbers below "
                 f"{array.shape[1]}; name one of them, or give a data frame"
             )
-    return np.asarray(array[:, list(columns)])
+    return array[:, list(columns)]
 
 
 class GivenModel(ClassifierMixin, BaseEstimator):

@@ -102,7 +102,4 @@ def between_classes(table: Table, y: Ints, weight: Floats) -> Floats:
     class_sums = weight_by_class @ centred  # shape (K, d)
     between = (class_sums**2 / class_totals[:, None]).sum(axis=0)
     variance = weight @ centred**2
-    ratio: Floats = np.divide(
-        between, variance, out=np.zeros_like(between), where=variance > 0.0
-    )
-    return ratio
+    return np.divide(between, variance, out=np.zeros_like(between), where=variance > 0.0)

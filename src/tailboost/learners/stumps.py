@@ -36,8 +36,7 @@ class NumericTable:
         ValueError
             If a value is not a finite number.
         """
-        table: Floats = check_array(X, dtype=np.float64, input_name="X", ensure_min_samples=0)
-        return table
+        return check_array(X, dtype=np.float64, input_name="X", ensure_min_samples=0)
 
 
 class SortedColumn:
@@ -245,8 +244,7 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     variances = variance_weight * V / 2
     P = a * a * means + variances * c
     Q = b * b * means + variances * d
-    cost: Floats = 2 * np.sqrt(np.maximum(P, 0.0) * np.maximum(Q, 0.0)) + 2 * means * (a * b)
-    return cost
+    return 2 * np.sqrt(np.maximum(P, 0.0) * np.maximum(Q, 0.0)) + 2 * means * (a * b)
 
 
 def best_stump(

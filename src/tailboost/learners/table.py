@@ -126,8 +126,7 @@ class TableReader:
 
 def _infinite_columns(table: NDArray[np.float32]) -> list[int]:
     """Return the numbers of the columns with an infinite value."""
-    columns: list[int] = np.flatnonzero(np.isinf(table).any(axis=0)).tolist()
-    return columns
+    return np.flatnonzero(np.isinf(table).any(axis=0)).tolist()
 
 
 def _refuse_columns(infinite_columns: list[Any], place: str = "") -> None:
@@ -386,7 +385,7 @@ class ClassProbabilities:
         for share, model in zip(shares, self.models, strict=True):
             P = np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY)
             mean_log = mean_log + share * np.log(P)
-        return np.asarray(softmax(mean_log, axis=1))
+        return softmax(mean_log, axis=1)
 
     def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K)."""
@@ -408,7 +407,7 @@ class ClassProbabilities:
         total: Any = 0.0
         for share, model in zip(self.share, self.models, strict=True):
             total = total + share * model.predict_proba_table(table)
-        return np.asarray(total / self.share.sum(axis=0))
+        return total / self.share.sum(axis=0)
 
 
 class Ranked:

@@ -87,11 +87,15 @@ class Kind:
 
     words: str  # printed name
     table: Callable[[Cells], tuple[Any, Any]]
-    labelled: bool = False  # whether the rate is about one label
+    meaning: str = ""  # in plain words, for readers who do not know the name
     # Whether the rate may be an objective: not precision, of which one safe answer of its label is best.
     lowered: bool = True
     across: bool = False  # whether a subgroup's denominator counts the rows of all subgroups
-    meaning: str = ""  # in plain words, for readers who do not know the name
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the rate is about one label: its printed name has a place for it."""
+        return "{label}" in self.words
 
     def of_cells(self, cells: Cells) -> tuple[Floats, Floats]:
         """Return numerator and denominator by class and action, shape (K, A) each."""
@@ -186,99 +190,82 @@ def _specificity(cells: Cells) -> tuple[Mask, Mask]:
 
 KINDS = {
     "error": Kind(
-        "error",
-        lambda c: (c.wrong, c.every),
-        meaning="share of all rows with a wrong answer",
+        "error", lambda c: (c.wrong, c.every), "share of all rows with a wrong answer"
     ),
     "miss": Kind(
         "miss rate of {label}",
         _misses,
-        labelled=True,
-        meaning="share of the rows labelled {label} with another label as answer",
+        "share of the rows labelled {label} with another label as answer",
     ),
     "false_alarm": Kind(
         "false alarm rate of {label}",
         _false_alarms,
-        labelled=True,
-        meaning="share of the rows with another label that get the answer {label}",
+        "share of the rows with another label that get the answer {label}",
     ),
     "recall": Kind(
         "recall of {label}",
         _recall,
-        labelled=True,
-        meaning="share of the rows labelled {label} with no other label as answer",
+        "share of the rows labelled {label} with no other label as answer",
     ),
     "sensitivity": Kind(
         "sensitivity for {label}",
         _recall,
-        labelled=True,
-        meaning="share of the rows labelled {label} with no other label as answer",
+        "share of the rows labelled {label} with no other label as answer",
     ),
     "specificity": Kind(
         "specificity for {label}",
         _specificity,
-        labelled=True,
-        meaning="share of the rows with another label that do not get the answer {label}",
+        "share of the rows with another label that do not get the answer {label}",
     ),
     "tpr": Kind(
         "true positive rate of {label}",
         _recall,
-        labelled=True,
-        meaning="share of the rows labelled {label} with no other label as answer",
+        "share of the rows labelled {label} with no other label as answer",
     ),
     "tnr": Kind(
         "true negative rate of {label}",
         _specificity,
-        labelled=True,
-        meaning="share of the rows with another label that do not get the answer {label}",
+        "share of the rows with another label that do not get the answer {label}",
     ),
     "fnr": Kind(
         "false negative rate of {label}",
         _misses,
-        labelled=True,
-        meaning="share of the rows labelled {label} with another label as answer",
+        "share of the rows labelled {label} with another label as answer",
     ),
     "fpr": Kind(
         "false positive rate of {label}",
         _false_alarms,
-        labelled=True,
-        meaning="share of the rows with another label that get the answer {label}",
+        "share of the rows with another label that get the answer {label}",
     ),
     "selected": Kind(
         "selection rate of {label}",
         lambda c: (c.answer, c.every),
-        labelled=True,
-        meaning="share of all rows that get the answer {label}",
+        "share of all rows that get the answer {label}",
     ),
     "cost": Kind(
-        "mean cost",
-        lambda c: (c.every, c.every),
-        meaning="mean of the stated costs of the answers",
+        "mean cost", lambda c: (c.every, c.every), "mean of the stated costs of the answers"
     ),
     "deferred": Kind(
         "share deferred",
         lambda c: (~c.answered, c.every),
-        meaning="share of the rows that a human decides",
+        "share of the rows that a human decides",
     ),
     "precision": Kind(
         "precision of {label}",
         lambda c: (c.answer & c.of_class, c.answer),
-        labelled=True,
+        "share of the rows with the answer {label} that are labelled {label}",
         lowered=False,
-        meaning="share of the rows with the answer {label} that are labelled {label}",
     ),
     "npv": Kind(
         "negative predictive value of {label}",
         lambda c: (c.answered & ~c.answer & ~c.of_class, c.answered & ~c.answer),
-        labelled=True,
+        "share of the rows with another answer than {label} that have another label",
         lowered=False,
-        meaning="share of the rows with another answer than {label} that have another label",
     ),
     "jaccard": Kind(
         "Jaccard index of {label}",
         lambda c: (c.of_class & c.answer, c.of_class | c.answer),
-        labelled=True,
-        meaning="rows labelled and answered {label}, as a share of the rows labelled or answered so",
+        "rows labelled and answered {label}, as a share of the rows labelled or answered so",
     ),
     "f_score": Kind(
         "F score of {label}, β = {beta:g}",
@@ -286,21 +273,19 @@ KINDS = {
             c.of_class & c.answer,
             (c.beta**2 * c.of_class + c.answer) / (1.0 + c.beta**2),
         ),
-        labelled=True,
-        meaning="mean of precision and recall of {label}, weighted by β",
+        "mean of precision and recall of {label}, weighted by β",
     ),
     "representation": Kind(
         "share of the rows answered {label}",
         lambda c: (c.answer, c.answer),
-        labelled=True,
+        "share that a group has among all rows with the answer {label}",
         lowered=False,
         across=True,
-        meaning="share that a group has among all rows with the answer {label}",
     ),
     "answered_error": Kind(
         "error among answered rows",
         lambda c: (c.wrong, c.answered),
-        meaning="share of the answered rows with a wrong answer",
+        "share of the answered rows with a wrong answer",
     ),
 }
 
@@ -339,7 +324,6 @@ class Pairs:
     counted: tuple[Pair, ...]
     among: tuple[Pair, ...]
 
-    labelled: ClassVar[bool] = False
     weighted: ClassVar[bool] = False
     counted_classes: ClassVar[tuple[bool, bool]] = True, True  # no label is named
     gain: ClassVar[bool] = False

@@ -136,7 +136,7 @@ def _hashes(X: Table, *, exact: bool) -> Hashes:
         terms = _mix(_words(matrix.data, exact, row_of_entry)) * multipliers
         # The terms of a row follow one another: their sum is a difference of two cumulated sums.
         cumulated = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
-        return np.asarray(cumulated[matrix.indptr[1:]] - cumulated[matrix.indptr[:-1]])
+        return cumulated[matrix.indptr[1:]] - cumulated[matrix.indptr[:-1]]
     if len(X.shape) > 2:  # images
         X = X.reshape(len(X), -1)
     columns, hashes = _columns_and_words(X, exact)

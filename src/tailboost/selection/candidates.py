@@ -156,7 +156,7 @@ class PowerDraw:
         logs = table.pooled
         if self.model is not None:
             logs = table[self.model]
-        return np.asarray(softmax(self.power * logs, axis=1))
+        return softmax(self.power * logs, axis=1)
 
     @property
     def source(self) -> tuple[int, ...]:

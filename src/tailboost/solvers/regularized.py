@@ -387,7 +387,7 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
             return _by_descent(g, hessian, proximal, lam, tol)
         support = support ^ is_wrong
     x = np.maximum(x, 0.0)
-    return np.asarray(x / x.sum())
+    return x / x.sum()
 
 
 def _by_descent(
@@ -424,7 +424,7 @@ def _by_descent(
             break
         support[entering] = True
     x = np.maximum(lam + d, 0.0)
-    return np.asarray(x / x.sum())
+    return x / x.sum()
 
 
 def _proximal(hessian: Floats, g: Floats) -> Floats:
@@ -435,7 +435,7 @@ def _proximal(hessian: Floats, g: Floats) -> Floats:
     scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
     proximal = hessian + scale
     proximal[np.diag_indices(g.size)] += 1e-12 * scale
-    return np.asarray(proximal)
+    return proximal
 
 
 def _stationary(

@@ -59,8 +59,7 @@ class JudgedRule(RecordedScores):
 
     def without_score(self, X: Table) -> Mask:
         """Return which rows lack a score that the rule reads, shape (n,)."""
-        lacking: Mask = self.classifier.scores.without_score(X)
-        return lacking
+        return self.classifier.scores.without_score(X)
 
     def groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the groups of rows, by default the columns of the table that the limits and the rule read.
@@ -93,8 +92,7 @@ class JudgedRule(RecordedScores):
     @property
     def rule(self) -> ThresholdRule | Rule:
         """The rule as it was read from the file."""
-        rule: ThresholdRule | Rule = self.classifier.rule
-        return rule
+        return self.classifier.rule
 
 
 class RuleClassifier(ReportedClassifier):
@@ -205,7 +203,7 @@ class RuleClassifier(ReportedClassifier):
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred."""
-        return np.asarray(self.actions(X, groups) == HUMAN_REVIEW)
+        return self.actions(X, groups) == HUMAN_REVIEW
 
     def margin(self, X: Table, groups: Groups = None) -> Floats | None:
         """Return the distance of the score to the nearest threshold; None with several scores."""

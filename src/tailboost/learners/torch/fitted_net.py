@@ -118,4 +118,4 @@ class FittedNet:
     def predict_proba(self, X: Table) -> Floats:
         """Return the softmax of the outputs, shape (n, K)."""
         p = self._logits(self.table_.transform(X)).double().softmax(dim=1)
-        return np.asarray(p.cpu().numpy())
+        return p.cpu().numpy()

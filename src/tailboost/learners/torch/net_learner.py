@@ -352,8 +352,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         """Return the optimiser for the trained parameters of a net, by name or by the given factory."""
         trained = [p for p in parameters if p.requires_grad]
         if callable(self.optimizer):
-            optimizer: torch.optim.Optimizer = self.optimizer(trained)
-            return optimizer
+            return self.optimizer(trained)
         options = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
         if self.optimizer == "sgd":
             options["momentum"] = self.momentum
