@@ -15,9 +15,16 @@ from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats, Ints, Mask, Model, ModelAnswers, UnitLosses
+from tailboost.core.array_types import (
+    Floats,
+    Floats32,
+    Ints,
+    Mask,
+    Model,
+    ModelAnswers,
+    UnitLosses,
+)
 from tailboost.core.spelling import how_many
 from tailboost.rows.rows import Rows, memberships
 
@@ -379,7 +386,7 @@ class Candidate:
     model: Model
     losses: UnitLosses
     answers: ModelAnswers
-    probabilities: NDArray[np.float32] | None = None
+    probabilities: Floats32 | None = None
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble
 from tailboost.boosting.game import Candidate
 from tailboost.boosting.players.hedge import without_outliers
 from tailboost.core.array_types import (
     Floats,
+    Floats32,
     Ints,
     Mask,
     Model,
@@ -90,7 +90,7 @@ class Pool:
     others: tuple[Judged, ...] = ()
     outlier_fraction: float = 0.0
     runners_up: bool = False
-    together: NDArray[np.float32] | None = None
+    together: Floats32 | None = None
     round_losses: BitLosses | None = None
 
     # Only further rounds of the same fit need the probabilities, which are larger than most models.

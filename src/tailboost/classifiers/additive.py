@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -27,7 +26,7 @@ from tailboost.classifiers.boosting_fit import BoostingFit, set_results
 from tailboost.classifiers.input import CONSTRAINTS, NUMBERS_OF_FOLDS, labels_of
 from tailboost.classifiers.judged import JudgedSteps, cached, rule_and_table
 from tailboost.classifiers.reported import ReportedClassifier
-from tailboost.core.array_types import Column, Floats, Table
+from tailboost.core.array_types import Array, Column, Floats, Table
 from tailboost.core.checks import positions
 from tailboost.guarantees.additive_summary import (
     AdditiveSummary,
@@ -121,7 +120,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         k = positions(labels_of(y), self.classes_, "y")
         return scores[np.arange(len(scores)), k]
 
-    def predict(self, X: Table) -> NDArray[Any]:
+    def predict(self, X: Table) -> Array:
         """Return the label with the largest score.
 
         Parameters
@@ -200,7 +199,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         ensemble, X = rule_and_table(self, X)
         yield from map(one_column, ensemble.staged_scores(X))
 
-    def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield `predict` after 1, 2, … kept hypotheses.
 
         Parameters

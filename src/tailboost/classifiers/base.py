@@ -8,7 +8,6 @@ from dataclasses import field, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
@@ -30,7 +29,7 @@ from tailboost.classifiers.reported import (
     rates_with_verdicts,
 )
 from tailboost.classifiers.reselected import ReselectedClassifier
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Table
+from tailboost.core.array_types import Array, Column, Floats, Groups, Ints, Model, Seed, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
 from tailboost.core.constraints import naming_nearest
 from tailboost.learners import HistBoostClassifier
@@ -279,7 +278,7 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
         ensemble, X = rule_and_table(self, X)
         return ensemble.scores(X)  # ties are settled
 
-    def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
+    def predict(self, X: Table, *, groups: Groups = None) -> Array:
         """Return the most probable label of `predict_distribution`.
 
         The prediction is deterministic. It can differ from the label with the largest `predict_proba`,
@@ -299,7 +298,7 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
         distribution = self.predict_distribution(X, groups=groups)
         return self.classes_[distribution.argmax(axis=1)]
 
-    def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
+    def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> Array:
         """Return the label of each row by one stated candidate.
 
         `tailboost.RandomizedDecision` draws the candidate of a person by a key, so that the draw never
@@ -370,7 +369,7 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
             yield self.selection_.stage(n_rounds).scores_of(answers)
         yield ensemble.scores_of(answers)
 
-    def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield ``predict`` after 1, 2, … rounds, each with the optimal λ of these rounds.
 
         Parameters

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Groups, Ints, Mask, Model, Table
+from tailboost.core.array_types import Array, Floats, Groups, Ints, Mask, Model, Table
 from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.core.spelling import a_type_of
 from tailboost.rows.given import refuse
@@ -50,7 +50,7 @@ class Decisions:
         Rows deferred by their candidate to a human reviewer.
     """
 
-    y: NDArray[Any]
+    y: Array
     candidate: Ints
     u: Floats
     deferred: Mask
@@ -59,7 +59,7 @@ class Decisions:
         return len(self.u)
 
     @property
-    def answers(self) -> NDArray[Any]:
+    def answers(self) -> Array:
         """Label of each row, or "human review" if the row is deferred, shape (n,)."""
         return answers_or_review(self.y, self.deferred)
 

@@ -10,7 +10,6 @@ from numbers import Integral, Real
 from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -18,7 +17,7 @@ from sklearn.utils import InputTags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import validate_data
 
-from tailboost.core.array_types import Column, Floats, Ints, Labels, Model, Table
+from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Model, Table
 from tailboost.core.checks import (
     as_pandas,
     check_labels,
@@ -290,13 +289,13 @@ def _validated_array(classifier: Model, learner: Model, X: Any, **options: Any) 
         return validate_data(classifier, summed(X), allow_nd=tags.three_d_array, **options)
 
 
-def labels_of(y: Column, name: str = "y") -> NDArray[Any]:
+def labels_of(y: Column, name: str = "y") -> Array:
     """Return a column of labels; raise an error for missing labels."""
     refuse_missing(y, name)
     return label_vector(y, warn=True)
 
 
-def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Floats) -> Floats:
+def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) -> Floats:
     """Return the factor of each class, shape (K,).
 
     "balanced" divides the total of the sample weights by K times the total of each class: a row of weight 2

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,6 +38,7 @@ from tailboost.classifiers.robust_selection import (
     tables_of,
 )
 from tailboost.core.array_types import (
+    Array,
     Column,
     Floats,
     Groups,
@@ -399,7 +399,7 @@ class JudgedModels(JudgedSelection):
             groups = None
         return opened(self.classifier, X, groups)
 
-    def tested_values(self, opened: LogProbabilities) -> Iterator[NDArray[Any]]:
+    def tested_values(self, opened: LogProbabilities) -> Iterator[Array]:
         """Yield the values of opened rows behind the answers of all candidates, shape (n, ...) each.
 
         These are the log-odds of the models and of their average, the read groups or their estimate, and a
@@ -631,7 +631,7 @@ class JudgedHypotheses(JudgedBoosting, JudgedSelection):
         """The error of `predict` on each subgroup, on the selection data."""
         return self.errors_by(self.selected.counts)
 
-    def tested_values(self, opened: Table) -> Iterator[NDArray[Any]]:
+    def tested_values(self, opened: Table) -> Iterator[Array]:
         """Return the answers of each candidate: class numbers, or a label distribution."""
         return self.classifier.ensemble_.answers(self.checked(opened))
 

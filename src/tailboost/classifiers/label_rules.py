@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 
 from tailboost.classifiers.robust_mixture import MODELS_FIRST, RobustMixtureClassifier
-from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Stated, Table
+from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     EditedRule,
     as_pandas,
@@ -122,7 +121,7 @@ class LabelRules:
         if certificate is not None and certificate.rule != _digest(self.rules):
             object.__setattr__(self, "certificate_", None)
 
-    def predict(self, X: Table, *, default: Any = ...) -> dict[str, NDArray[Any]]:
+    def predict(self, X: Table, *, default: Any = ...) -> dict[str, Array]:
         """Return the answers by label, and those to the rows as "any label".
 
         Parameters
@@ -567,7 +566,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         rated_rules = selection.with_rates(rules, self.limits)
         return LabelPairs(replace(rated_rules, records_=self.records_), self.limits)
 
-    def actions(self, X: Table) -> NDArray[Any]:
+    def actions(self, X: Table) -> Array:
         """Return 1, 0 or "human review" for each pair of row and label, and each row as a whole."""
         # Column 0 has the number of the label, the next columns have the scores.
         label_answers = {
@@ -593,7 +592,7 @@ def _digest(rules: dict[str, ThresholdRule]) -> str:
     return digest(repr(digests).encode())
 
 
-def _row_answers(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
+def _row_answers(answers: dict[str, Array], defers: bool) -> Array:
     """Return the answers to rows as a whole: 1 if any label is answered 1, or deferred if any is, or 0.
 
     Parameters

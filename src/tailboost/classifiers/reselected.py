@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from tailboost.boosting.ensemble import draw
-from tailboost.core.array_types import Column, Floats, Groups, Seed, Stated, Table
+from tailboost.core.array_types import Array, Column, Floats, Groups, Seed, Stated, Table
 from tailboost.core.checks import unpack
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
@@ -151,7 +150,7 @@ class ReselectedClassifier:
 
     def predict_randomized(
         self: Any, X: Table, random_state: Seed = None, *, groups: Groups = None
-    ) -> NDArray[Any]:
+    ) -> Array:
         """Draw a label for every row from ``predict_distribution``, for simulation studies.
 
         Parameters

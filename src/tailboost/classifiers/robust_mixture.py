@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Bunch, Tags
@@ -47,6 +46,7 @@ from tailboost.classifiers.robust_selection import (
     tables_of,
 )
 from tailboost.core.array_types import (
+    Array,
     Column,
     Floats,
     Groups,
@@ -530,7 +530,7 @@ class RobustMixtureClassifier(
     )
     def predict(
         self, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
-    ) -> NDArray[Any]:
+    ) -> Array:
         """Return the label of each row: the most likely one of `predict_distribution`.
 
         The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
@@ -631,7 +631,7 @@ class RobustMixtureClassifier(
         tables = tables_of(self, X, groups)
         return np.concatenate([shares(self.ensemble_, table) for table in tables])
 
-    def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
+    def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> Array:
         """Return the label of each row by one stated candidate.
 
         `tailboost.RandomizedDecision` draws the candidate of a person by a key, so that the draw never

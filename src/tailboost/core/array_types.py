@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+#: Entries of any type.
+Array = NDArray[Any]
 Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
 #: Indices: class numbers, row numbers.
 Ints = NDArray[np.intp]
 #: Masks of rows, subgroups or candidates.

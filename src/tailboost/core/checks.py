@@ -16,9 +16,19 @@ from types import ModuleType
 from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    Floats,
+    Groups,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Table,
+)
 from tailboost.core.spelling import alike, did_you_mean, how_many, joined, listed
 
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
@@ -194,7 +204,7 @@ def n_rows_of(X: Table) -> int:
     return len(X)
 
 
-def take(X: Table, rows: NDArray[Any]) -> Any:
+def take(X: Table, rows: Array) -> Any:
     """Return rows of a table or of a dict of columns, by numbers or a mask (n,); None for None."""
     if X is None:
         return None
@@ -280,7 +290,7 @@ def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
         yield numbers, take(X, numbers)
 
 
-def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
     """Return rows and labels of a dataset, read once from beginning to end.
 
     An item is a row, or a row and its label. Images are arrays or pictures of shape H×W or H×W×C, or tensors
@@ -310,7 +320,7 @@ def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
     n = len(dataset)
     if n == 0:
         raise ValueError(f"the {type(dataset).__name__} is empty: it needs at least one row")
-    rows: NDArray[Any] | None = None
+    rows: Array | None = None
     labels = []
     for i in range(n):
         content = dataset[i]
@@ -332,7 +342,7 @@ def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
     return rows, np.array(labels)
 
 
-def _row_of_item(content: Any) -> NDArray[Any]:
+def _row_of_item(content: Any) -> Array:
     """Return the content of an item of a dataset as an array; the channels of a tensor move last."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(content, torch.Tensor):
@@ -454,7 +464,7 @@ def _first_place(mask: Mask) -> tuple[int, ...]:
     return tuple(np.argwhere(mask)[0].tolist())
 
 
-def check_vector(array: NDArray[Any], name: str) -> None:
+def check_vector(array: Array, name: str) -> None:
     """Raise unless the array is a non-empty vector.
 
     Raise ValueError if the shape is not (n,) with n ≥ 1.
@@ -563,7 +573,7 @@ def _checked_weights(weights: ArrayLike | None, n: int, name: str) -> Floats:
     return checked
 
 
-def check_deferred(value: Column, n: int) -> NDArray[np.bool_]:
+def check_deferred(value: Column, n: int) -> Mask:
     """Return the argument ``deferred``, a mask of n rows, as booleans.
 
     Raise ValueError if ``value`` has another shape, or an entry is not True, False, 1 or 0.
@@ -665,7 +675,7 @@ def refuse_nested(entries: Iterable[Any], name: str) -> None:
             )
 
 
-def as_array(values: Any, name: str) -> NDArray[Any]:
+def as_array(values: Any, name: str) -> Array:
     """Return entries of rows as an array; raise ValueError if an entry is a collection of another length."""
     try:
         return np.asarray(values)
@@ -738,9 +748,7 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
         )
 
 
-def _refuse_missing_entries(
-    column: NDArray[Any], missing: Mask, name: str, remedy: str
-) -> None:
+def _refuse_missing_entries(column: Array, missing: Mask, name: str, remedy: str) -> None:
     """Raise if entries of a column or table are missing, with their number and the first rows."""
     places = np.flatnonzero(missing)
     if not places.size:
@@ -766,7 +774,7 @@ def first_numbers(rows: list[int]) -> str:
     return numbers
 
 
-def factorized(values: Any) -> tuple[NDArray[Any], Ints] | None:
+def factorized(values: Any) -> tuple[Array, Ints] | None:
     """Return the distinct values of a column of pandas' categories or text, and the place of each value.
 
     Places have shape (n,). A million values take .02 seconds, as objects .2. None for other columns, and for
@@ -1202,7 +1210,7 @@ def labels_and_places(groups: Column, name: Any = None) -> tuple[Labels, Ints]:
     return labels, place_of_name[places]
 
 
-def distinct(values: NDArray[Any]) -> NDArray[Any]:
+def distinct(values: Array) -> Array:
     """Return the distinct values, ascending."""
     if values.dtype == object:
         entries = set(values.tolist())
@@ -1211,7 +1219,7 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     return np.unique(values)
 
 
-def distinct_and_places(values: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
+def distinct_and_places(values: Array) -> tuple[Array, Ints]:
     """Return the distinct values, ascending, and the place of each value among them, shape (n,).
 
     Whole numbers in a short range are counted: a million take 4 ms, and `numpy.unique` needs 80 to 200.
@@ -1230,7 +1238,7 @@ def distinct_and_places(values: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
     return np.unique(values, return_inverse=True)
 
 
-def stable_order(values: NDArray[Any]) -> Ints:
+def stable_order(values: Array) -> Ints:
     """Return the indices that sort values without NaN; equal ones keep their order.
 
     If all values differ, any method finds this order: a million take 22 ms, a stable one needs 85 to 105.
@@ -1389,7 +1397,7 @@ def category_orders(groups: Groups) -> dict[Any, list[Any]]:
     return orders
 
 
-def in_category_order(values: NDArray[Any], order: list[Any] | None) -> NDArray[Any]:
+def in_category_order(values: Array, order: list[Any] | None) -> Array:
     """Return sorted distinct values in the order of categories, if there is one."""
     if order is None:
         return values

@@ -28,12 +28,11 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from joblib import parallel_config
 from joblib.parallel import get_active_backend
-from numpy.typing import NDArray
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import Interval
 from threadpoolctl import ThreadpoolController
 
-from tailboost.core.array_types import Table
+from tailboost.core.array_types import Array, Table
 
 # Seconds of work without a line, and between two lines.
 PATIENCE = 5.0
@@ -393,9 +392,7 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     return int(_openmp_effective_n_threads(n_jobs))
 
 
-def predict_in_blocks(
-    predict: Callable[[Any], NDArray[Any]], table: Table, n_threads: int
-) -> NDArray[Any]:
+def predict_in_blocks(predict: Callable[[Any], Array], table: Table, n_threads: int) -> Array:
     """Return ``predict(table)``, computed in this number of threads on blocks of rows.
 
     Python threads wait without spinning, so busy cores slow a prediction down less than OpenMP threads do.

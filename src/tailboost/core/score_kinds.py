@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Floats
+from tailboost.core.array_types import Column, Floats, Floats32, Mask
 from tailboost.core.checks import first_numbers, is_missing, number_in_table
 from tailboost.core.spelling import as_typed, how_many
 from tailboost.core.written_numbers import is_percent, percent_cure
@@ -252,7 +251,7 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
     raise ValueError(f"{owner}: scores must be numbers")
 
 
-def shortest_decimals(numbers: NDArray[np.float32]) -> Floats:
+def shortest_decimals(numbers: Floats32) -> Floats:
     """Return the shortest decimals of float32 numbers, such as .415 and not .41499999165534973.
 
     The result has the shape of ``numbers``. Text files and databases hold a float32 number as this decimal,
@@ -289,7 +288,7 @@ def with_shortest_decimals(table: Any) -> Any:
     return table
 
 
-def _rows(marked: NDArray[np.bool_]) -> list[int]:
+def _rows(marked: Mask) -> list[int]:
     """Return the numbers of the rows with a mark in any column, in the whole table."""
     columns = tuple(range(1, marked.ndim))  # none of a vector
     rows = np.flatnonzero(marked.any(axis=columns)).tolist()

@@ -9,11 +9,10 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Hashes, Ints, Labels, Mask, Table
+from tailboost.core.array_types import Floats, Floats32, Hashes, Ints, Labels, Mask, Table
 from tailboost.core.checks import with_bits
 from tailboost.core.long_work import count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import folds_left_out, rows_of_mask
@@ -314,7 +313,7 @@ class ForestSession:
         return places_in_strata(self.y, self.opened.hashes)
 
 
-def _cut_values(tree: Any, cuts: list[NDArray[np.float32]]) -> None:
+def _cut_values(tree: Any, cuts: list[Floats32]) -> None:
     """Replace the bin numbers in the splits of a tree by values, in place.
 
     "bin ≤ b" becomes "value < the cut above bin b". A tree compares by ≤, so the threshold is the next

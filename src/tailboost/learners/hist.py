@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -22,7 +21,17 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Seed, Table
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    Floats,
+    Floats32,
+    Ints,
+    Labels,
+    Mask,
+    Seed,
+    Table,
+)
 from tailboost.core.checks import check_labelled_rows, refuse_frame, summed
 from tailboost.core.constraints import OneOf
 from tailboost.core.long_work import (
@@ -83,9 +92,7 @@ SCALING_STEPS = 3  # Newton steps to the best factor of the scores
 Backend = Literal["xgboost", "sklearn"]
 
 
-def cut_table(
-    opened: OpenTable, max_bins: int, feature_types: list[str]
-) -> NDArray[np.float32]:
+def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> Floats32:
     """Return a reference table for XGBoost, which uses its values as thresholds of the bins.
 
     The shape is (largest number of bins of a column, d).
@@ -218,7 +225,7 @@ class HistSession:
             return self._by_sklearn(grow, weight, seed, rows)
         return self._by_xgboost(weight, rows, whole=False)
 
-    def _targets(self, y: Ints) -> NDArray[np.float32]:
+    def _targets(self, y: Ints) -> Floats32:
         """Return labels for XGBoost: class numbers, or class indicators for a tree with vector leaves."""
         if self.vector_leaves:
             return np.eye(self.n_classes, dtype=np.float32)[y]  # shape (n, K)
@@ -526,12 +533,12 @@ class BoostSession(HistSession):
         counts = has_class | ~has_class.any(axis=0)
         return Ranked(ClassProbabilities(models, counts / counts.sum(axis=0)))
 
-    def probabilities(self, model: _HistClassifier, rows: Mask) -> NDArray[np.float32]:
+    def probabilities(self, model: _HistClassifier, rows: Mask) -> Floats32:
         """Return class probabilities of these rows of the session, shape (rows.sum(), K)."""
         return model.predict_proba_table(self.table[rows]).astype(np.float32)
 
 
-def _scores_by_class(margin: NDArray[np.float32]) -> Floats:
+def _scores_by_class(margin: Floats32) -> Floats:
     """Return XGBoost's margins as scores of the classes, shape (n, K); of two classes one margin is known."""
     scores = margin.astype(np.float64)
     if scores.ndim == 1:  # log odds of class 1
@@ -598,7 +605,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         """Return the scikit-learn estimator for ``backend="sklearn"``."""
 
     @abstractmethod
-    def _probabilities(self, margin: NDArray[np.float32]) -> Floats:
+    def _probabilities(self, margin: Floats32) -> Floats:
         """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
 
     def _choose_backend(self) -> Backend:
@@ -736,12 +743,12 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             return total / total.sum()
         return total
 
-    def _margin(self, table: Table) -> NDArray[np.float32]:
+    def _margin(self, table: Table) -> Floats32:
         """Return the booster's margins of the rows of a prepared table."""
         predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
         return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
 
-    def _call_sklearn(self, method: str, table: Table) -> NDArray[Any]:
+    def _call_sklearn(self, method: str, table: Table) -> Array:
         """Return the result of a method of the scikit-learn model for the rows of a prepared table."""
         with sklearn_threads(count_threads(self.n_jobs, table.shape)):
             return np.asarray(getattr(self.model_, method)(table))
@@ -882,7 +889,7 @@ class HistTreeClassifier(_HistClassifier):
             random_state=self.random_state,
         )
 
-    def _probabilities(self, margin: NDArray[np.float32]) -> Floats:
+    def _probabilities(self, margin: Floats32) -> Floats:
         """Return the class distributions of the leaves, which rounding may move out of [0, 1]."""
         P = margin.astype(np.float64)
         if P.ndim == 1:  # of class 1
@@ -995,6 +1002,6 @@ class HistBoostClassifier(_HistClassifier):
             max_leaf_nodes=None, random_state=self.random_state,
         )  # fmt: skip
 
-    def _probabilities(self, margin: NDArray[np.float32]) -> Floats:
+    def _probabilities(self, margin: Floats32) -> Floats:
         """Return the softmax of the scores."""
         return softmax(_scores_by_class(margin), axis=1)

@@ -23,10 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
+from tailboost.core.array_types import Floats, Floats32, Ints, Mask, Model, Table
 
 
 class Session(Protocol):
@@ -96,7 +93,7 @@ class Accumulating(AveragingLearner, Protocol):
     def accumulates(self) -> bool:
         """Whether the rounds should predict together."""
 
-    def probabilities(self, model: Model, rows: Mask) -> NDArray[np.float32]:
+    def probabilities(self, model: Model, rows: Mask) -> Floats32:
         """Return class probabilities of these rows of the session, shape (rows.sum(), K)."""
 
 

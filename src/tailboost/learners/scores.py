@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Model, Table
+from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
     NAMES_SHOWN,
     as_pandas,
@@ -308,7 +307,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         ]
         return np.column_stack(checked_columns)
 
-    def checked(self, values: NDArray[Any]) -> Floats:
+    def checked(self, values: Array) -> Floats:
         """Return checked scores of shape (n, columns); missing scores become ``missing``."""
         kind = score_kind(self.kind)
         return kind.checked(values, self._named, self.missing, kind.remedy)
@@ -385,7 +384,7 @@ def area_if_below_half(scores: Floats, positive: Mask) -> float | None:
     return None
 
 
-def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
+def score_columns(X: Table, columns: Sequence[Any], owner: str) -> Array:
     """Return columns of a table, shape (n, columns); messages begin with ``owner``.
 
     ``columns`` are names, or numbers if the table is an array. Raise ValueError if the table lacks a column,

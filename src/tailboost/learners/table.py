@@ -10,13 +10,21 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Column, Floats, Hashes, Ints, Labels, Table
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    Floats,
+    Floats32,
+    Hashes,
+    Ints,
+    Labels,
+    Table,
+)
 from tailboost.core.checks import summed
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import listed
@@ -89,7 +97,7 @@ class TableReader:
         _refuse_columns(_infinite_columns(table))
         return table
 
-    def _frame_numbers(self, X: Any) -> NDArray[np.float32]:
+    def _frame_numbers(self, X: Any) -> Floats32:
         """Return a data frame as float32, with the number of each category."""
         table = np.empty(X.shape, dtype=np.float32)
         numpy_columns = []
@@ -124,7 +132,7 @@ class TableReader:
         return ["q" if c is None else "c" for c in self.categories_]
 
 
-def _infinite_columns(table: NDArray[np.float32]) -> list[int]:
+def _infinite_columns(table: Floats32) -> list[int]:
     """Return the numbers of the columns with an infinite value."""
     return np.flatnonzero(np.isinf(table).any(axis=0)).tolist()
 
@@ -231,7 +239,7 @@ class BinnedReader:
     this took nine tenths of the time of a fit, and the bins would depend on the player's weights.
     """
 
-    def __init__(self, reader: TableReader, cuts: list[NDArray[np.float32]]) -> None:
+    def __init__(self, reader: TableReader, cuts: list[Floats32]) -> None:
         self.reader = reader
         self.cuts = cuts
 
@@ -281,7 +289,7 @@ def _categories(column: Any, name: Any) -> list[Any] | None:
         ) from None
 
 
-def _codes(column: Any, categories: list[Any]) -> NDArray[np.float32]:
+def _codes(column: Any, categories: list[Any]) -> Floats32:
     """Return the category number of each value, by value or by its text; NaN for unknown values."""
     number_of = {value: float(i) for i, value in enumerate(categories)}
     number_of_text = {text(value): float(i) for i, value in enumerate(categories)}
@@ -293,9 +301,7 @@ def _codes(column: Any, categories: list[Any]) -> NDArray[np.float32]:
     return np.array(numbers, dtype=np.float32)[code]
 
 
-def bin_cuts(
-    table: Table, max_bins: int, hashes: Hashes | None = None
-) -> list[NDArray[np.float32]]:
+def bin_cuts(table: Table, max_bins: int, hashes: Hashes | None = None) -> list[Floats32]:
     """Return at most ``max_bins − 1`` thresholds for each column, from the distinct rows of float32.
 
     Columns with at most ``max_bins`` distinct values have thresholds at all midpoints between neighbours, as
@@ -323,7 +329,7 @@ def bin_cuts(
     return [_column_cuts(np.sort(column[~np.isnan(column)]), max_bins) for column in columns]
 
 
-def _column_cuts(ordered: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
+def _column_cuts(ordered: Floats32, max_bins: int) -> Floats32:
     """Return the thresholds of a column from its sorted numbers, see `bin_cuts`."""
     # The last row of each distinct value except the largest: a cut lies between it and the next row.
     cut_rows = np.flatnonzero(ordered[1:] > ordered[:-1])
@@ -338,7 +344,7 @@ def _column_cuts(ordered: NDArray[np.float32], max_bins: int) -> NDArray[np.floa
     return np.where(middle > low, middle, high).astype(np.float32)
 
 
-def class_of_rank(P: NDArray[Any], rank: int) -> Ints:
+def class_of_rank(P: Array, rank: int) -> Ints:
     """Return the class with the ``rank``-th largest probability, from 0; ties go to the first class."""
     for _ in range(rank):
         P = P.copy()

@@ -10,9 +10,18 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailboost.core.array_types import Bits, Column, Floats, Groups, Ints, Mask, Stated, Table
+from tailboost.core.array_types import (
+    Array,
+    Bits,
+    Column,
+    Floats,
+    Groups,
+    Ints,
+    Mask,
+    Stated,
+    Table,
+)
 from tailboost.core.checks import check_indexes
 from tailboost.core.rate_words import stated_words
 from tailboost.core.spelling import meant, with_known_arguments
@@ -51,7 +60,7 @@ NO_LABEL = -1
 NEEDS_COSTS = "{!r} needs the costs of the rows: give costs=, one for each answer"
 
 
-def wrong(answers: NDArray[Any], y: NDArray[Any]) -> Bits:
+def wrong(answers: Array, y: Array) -> Bits:
     """Return the zero-one losses of answers: True if an answer differs from the label."""
     return answers != y
 

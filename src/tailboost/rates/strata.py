@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Table
 from tailboost.core.checks import (
@@ -240,7 +239,7 @@ class Strata:
             f"no class is called {label!r}: {near}there are {_first_names(self.classes)}{cure}"
         )
 
-    def subgroups(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
+    def subgroups(self, by: Any) -> tuple[list[Any], Mask]:
         """Return the names of the m subgroups of ``by``, and a mask of the strata in each, shape (m, S).
 
         Raise ValueError if there are no such groups.
@@ -262,7 +261,7 @@ class Strata:
         cells = [(label, group) for group, label in product(groups, self.classes)]
         return cells, (of_group[:, None] & of_class).reshape(len(cells), -1)
 
-    def _groups_of(self, columns: Sequence[int]) -> tuple[list[Any], NDArray[np.bool_]]:
+    def _groups_of(self, columns: Sequence[int]) -> tuple[list[Any], Mask]:
         """Return the names of the m groups of columns, given by number, and the strata of each, shape (m, S).
 
         Of several columns a name has the column and the value: two columns may have the same values.
@@ -278,7 +277,7 @@ class Strata:
             masks.append(self.place(j) == np.arange(len(values))[:, None])
         return names, np.concatenate(masks)
 
-    def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], NDArray[np.bool_]]:
+    def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], Mask]:
         """Return the combinations of several columns (one may be the class), and their strata, shape (m, S).
 
         These are the combinations with rows or known to exist. A name is a tuple of a value, or of a class,

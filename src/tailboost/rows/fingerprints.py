@@ -12,7 +12,16 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    Floats,
+    Floats32,
+    Hashes,
+    Ints,
+    Mask,
+    Table,
+)
 from tailboost.core.checks import (
     distinct_and_places,
     is_missing,
@@ -27,6 +36,7 @@ from tailboost.rows.schema import distinct
 #: Reason for rows that equal training rows: copies, or features with few values.
 EqualRows = Literal["copies", "natural"]
 # A bound on a logarithm, with its gradient.
+ShortHashes = NDArray[np.uint32]
 LogBound = Callable[[Floats], tuple[float, Floats]]
 #: Purpose of rows with labels, used up by a rule.
 Use = Literal["selection data", "calibration rows"]
@@ -151,7 +161,7 @@ def _hashes(X: Table, *, exact: bool) -> Hashes:
     return hashes
 
 
-def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashes:
+def _words(numbers: Array, exact: bool, row: Ints | None = None) -> Hashes:
     """Return numbers as 64-bit words; equal numbers have equal words (−0 = 0, one NaN).
 
     Numbers have the shape (n, d), or are the entries of a sparse matrix, with the row of each entry. If not
@@ -170,7 +180,7 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
     return _rounded_words(x, row)
 
 
-def _rounded_words(x: NDArray[np.float32], row: Ints | None) -> Hashes:
+def _rounded_words(x: Floats32, row: Ints | None) -> Hashes:
     """Return numbers as words after rounding: errors such as 1e-12 in a row with 1 become 0.
 
     Fractional numbers are rounded to a relative grid, coarser for a row with more fractional numbers.
@@ -227,7 +237,7 @@ def _columns_and_words(X: Table, exact: bool) -> tuple[list[Any] | None, Hashes]
     return columns, sums
 
 
-def _numbers(columns: list[Any], block: slice) -> NDArray[Any]:
+def _numbers(columns: list[Any], block: slice) -> Array:
     """Return the numbers of some rows, shape (n, d), from the columns of a table."""
     parts = [
         column.iloc[block].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -310,7 +320,7 @@ def numbered_by_rows(kind: Ints, contents: Hashes) -> Ints:
     return number[kind]
 
 
-def random_numbers(*parts: NDArray[Any], clusters: Ints | None = None) -> Floats:
+def random_numbers(*parts: Array, clusters: Ints | None = None) -> Floats:
     """Return an independent uniform random number for each row.
 
     The rows are sorted by ``parts``, arrays of n integers: the content, the class. The k-th row
@@ -354,7 +364,7 @@ def random_numbers(*parts: NDArray[Any], clusters: Ints | None = None) -> Floats
 class Fingerprint:
     """Row hashes of a table, to recognise its rows: all of a small table, a sample of a large one."""
 
-    kept: NDArray[np.uint32]  # the smallest distinct hashes, sorted
+    kept: ShortHashes  # the smallest distinct hashes, sorted
     # All rows with a hash of at most this are in ``kept``.
     limit: int
     # Fraction of the rows with an equal row in the table.
@@ -462,24 +472,24 @@ class Fingerprint:
         return too_many(*self.count(hashes))
 
 
-def packed(numbers: NDArray[Any]) -> str:
+def packed(numbers: Array) -> str:
     """Return numbers as text, in four bytes each."""
     return base64.b64encode(numbers.astype("<u4").tobytes()).decode()
 
 
-def unpacked(text: str) -> NDArray[np.uint32]:
+def unpacked(text: str) -> ShortHashes:
     """Return the numbers of a text by `packed`."""
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u4").astype(np.uint32)
 
 
-def squeezed(numbers: NDArray[Any]) -> str:
+def squeezed(numbers: Array) -> str:
     """Return numbers below 2³² as compressed text: small numbers take few bytes."""
     # Shape (4, n): the lowest bytes of all numbers, …, the highest bytes, which are nearly all equal.
     bytes_by_place = numbers.astype("<u4").view(np.uint8).reshape(-1, 4).T
     return base64.b85encode(zlib.compress(bytes_by_place.tobytes())).decode()
 
 
-def unsqueezed(text: str) -> NDArray[np.uint32]:
+def unsqueezed(text: str) -> ShortHashes:
     """Return the numbers of a text by `squeezed`, shape (n,); raise ValueError for n above `MOST_HASHES`.
 
     Damaged text raises ValueError too.
@@ -573,7 +583,7 @@ class RowHashes:
 class RowCounts:
     """How often each content occurs among the rows of a table; of a large table for a sample of contents."""
 
-    contents: NDArray[np.uint32]  # the smallest distinct hashes, sorted
+    contents: ShortHashes  # the smallest distinct hashes, sorted
     counts: Ints  # number of rows of each content
     # All rows with a hash of at most this are counted.
     limit: int
@@ -625,7 +635,7 @@ class RowCounts:
         contents = contents[contents <= min(self.limit, other.limit)]
         return self._counts_of(contents), other._counts_of(contents)
 
-    def _counts_of(self, contents: NDArray[np.uint32]) -> Ints:
+    def _counts_of(self, contents: ShortHashes) -> Ints:
         """Return the number of rows of each of these distinct contents, 0 for others than in the table."""
         counts = np.zeros(len(contents), dtype=np.int64)
         _, place, place_here = np.intersect1d(
@@ -873,7 +883,7 @@ def too_many(known: int, sampled: int) -> bool:
     return bool(known / sampled > CHANCE + STANDARD_ERRORS * standard_error)
 
 
-def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
+def short_hashes(hashes: Hashes) -> ShortHashes:
     """Return the upper half of each hash, which fingerprints store."""
     return (hashes >> np.uint64(32)).astype(np.uint32)
 

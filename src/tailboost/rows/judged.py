@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Groups, Ints, Labels, Mask, Model, Table
+from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import as_table, n_rows_of
 from tailboost.core.exceptions import (
     DeferredRowsWarning,
@@ -221,7 +220,7 @@ class Recorded(Judged):
         """
         return X
 
-    def tested_values(self, opened: Any) -> Iterable[NDArray[Any]]:
+    def tested_values(self, opened: Any) -> Iterable[Array]:
         """Return arrays of shape (n, ...): all that candidates of the classifier read of opened rows."""
         return ()
 
@@ -353,7 +352,7 @@ def final_step(model: Model, X: Table) -> tuple[Any, Any]:
     return final_step(model[-1], X)
 
 
-def predicted_labels(model: Model, X: Table, **given: object) -> NDArray[Any]:
+def predicted_labels(model: Model, X: Table, **given: object) -> Array:
     """Return ``predict`` of a model without warnings of deferred rows or uncertified groups.
 
     Callers warn themselves, or ask the model for the deferred rows.
@@ -415,9 +414,7 @@ def rows_with_score(model: Model, X: Table) -> Mask:
 # -- labels of deferred rows -------------------------------------------------------------------------------
 
 
-def labels_or_mark(
-    classifier: Any, labels: NDArray[Any], is_deferred: Mask, mark: Any
-) -> NDArray[Any]:
+def labels_or_mark(classifier: Any, labels: Array, is_deferred: Mask, mark: Any) -> Array:
     """Return the labels; deferred rows get ``mark`` instead, or without a mark their label and a warning.
 
     Parameters

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Groups, Mask, Table
+from tailboost.core.array_types import Array, Column, Groups, Mask, Table
 from tailboost.core.checks import (
     GROUP_OF_MISSING,
     MISSING_GROUP,
@@ -86,7 +85,7 @@ def refuse_missing_groups(named: GroupsByColumn, groups: Groups) -> None:
         refuse_missing(with_interval_names(columns[name]), words, remedy)
 
 
-def unknown_groups(view: Any, groups: Groups) -> dict[Any, NDArray[Any]]:
+def unknown_groups(view: Any, groups: Groups) -> dict[Any, Array]:
     """Return the printed group of each row that a group-aware rule does not know, and "" for other rows.
 
     The result has an array of shape (n,) for each column that the rule reads.

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Table
+from tailboost.core.array_types import Array, Table
 from tailboost.rows.schema import dtype_kind
 
 MOST_PROBES = 32
@@ -46,7 +46,7 @@ class ProbeFrame:
 class ProbeMatrix:
     """Rows of a csr matrix as plain arrays."""
 
-    data: NDArray[Any]
+    data: Array
     indices: NDArray[np.int64]
     indptr: NDArray[np.int64]
     n_columns: int
@@ -93,7 +93,7 @@ def _n_rows(bytes_per_row: int) -> int:
     return min(MOST_PROBES, MOST_BYTES // max(bytes_per_row, 1))
 
 
-def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
+def _array(rows: Array, rng: np.random.Generator) -> Array | None:
     """Return probe rows with each column (or pixel) of an array drawn separately.
 
     None for too large rows, or for values that cannot be stored in a file.

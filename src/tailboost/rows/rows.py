@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
+from tailboost.core.array_types import Bytes, Column, Floats, Hashes, Ints, Mask, Table
 from tailboost.core.checks import distinct_and_places
 from tailboost.core.spelling import how_many
 from tailboost.rows.fingerprints import (
@@ -82,7 +81,7 @@ class Rows:
     # Whether base models were fitted on these rows, so losses are not out of fold.
     fitted: bool = False
     # Shape (n,): fold of each row if losses are out of fold; otherwise None.
-    fold: NDArray[np.uint8] | None = None
+    fold: Bytes | None = None
     # Shape (n,): sum of the squared weights of the rows aggregated in each row; None if each is a single row.
     squares: Floats | None = None
     # Whether models are fitted again after their losses were measured on these rows.

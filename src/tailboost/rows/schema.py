@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Floats, Ints, Table
+from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import is_missing, is_nested, number_in_table
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.exceptions import warn_user
@@ -369,7 +369,7 @@ def _numbers_of(column: Column, fitted: ColumnSchema) -> tuple[Floats, str]:
     return numbers, f"{change}{fitted.others_in_fit}; they count as missing"
 
 
-def _change(column: Column, is_unknown: NDArray[np.bool_], fault: str) -> str:
+def _change(column: Column, is_unknown: Mask, fault: str) -> str:
     """Return a clause about the rows of a column with unknown values, which names the first of them."""
     row = int(is_unknown.argmax())
     example = column.iloc[row]
@@ -382,7 +382,7 @@ def _change(column: Column, is_unknown: NDArray[np.bool_], fault: str) -> str:
     )
 
 
-def _refuse_unknown(column: Column, is_unknown: NDArray[np.bool_], change: str) -> None:
+def _refuse_unknown(column: Column, is_unknown: Mask, change: str) -> None:
     """Raise ValueError if a column has at least 20 values, and all are unknown; ``change`` tells of them.
 
     Fewer values may all be unknown, so that one row is read as among others.
@@ -415,7 +415,7 @@ def warn_of_empty_columns(table: Table) -> None:
         warn_user(f"only missing values in {noun} {listed(empty)}")
 
 
-def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
+def _refuse_infinite(numbers: Floats, name: str) -> None:
     """Raise ValueError if a column has infinite values; ``name`` is the column."""
     infinite = np.flatnonzero(np.isinf(numbers))
     if infinite.size:
@@ -489,7 +489,7 @@ def group_name(value: object) -> str:
     return name
 
 
-def group_names(column: Column, missing: str) -> NDArray[Any]:
+def group_names(column: Column, missing: str) -> Array:
     """Return the names of the groups of a column of a data frame as text, ``missing`` for missing values."""
     if isinstance(column.dtype, import_pandas("groups").StringDtype):
         place, texts = column.factorize()  # a missing value has the place −1, the last
@@ -518,7 +518,7 @@ def _values(column: Column) -> list[Any]:
     return values
 
 
-def as_written(values: list[Any], *, feature: bool) -> NDArray[Any] | None:
+def as_written(values: list[Any], *, feature: bool) -> Array | None:
     """Return the texts of a CSV column as numbers or truth values; None if the column stays text.
 
     A missing value is NaN. A ``feature`` with a code such as 01234 stays text. A feature with nearly all
@@ -558,12 +558,12 @@ def _written_integers(texts: Sequence[str]) -> NDArray[np.int64] | None:
     return np.array(integers, dtype=np.int64)
 
 
-def _n_different(numbers: NDArray[np.float64]) -> int:
+def _n_different(numbers: Floats) -> int:
     """Return how many different numbers there are, NaN aside."""
     return len(np.unique(numbers[~np.isnan(numbers)]))
 
 
-def _spelled_numbers(texts: Iterable[str], most_other: int) -> NDArray[np.float64] | None:
+def _spelled_numbers(texts: Iterable[str], most_other: int) -> Floats | None:
     """Return the numbers of texts, NaN for a text without a number; None for more than ``most_other`` NaN."""
     numbers = []
     n_other = 0

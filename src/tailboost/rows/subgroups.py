@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask, Table
+from tailboost.core.array_types import Array, Column, Groups, Ints, Labels, Mask, Table
 from tailboost.core.checks import (
     GROUP_OF_MISSING,
     category_orders,
@@ -115,7 +114,7 @@ def whole_percents(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def answers_or_review(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
+def answers_or_review(answers: Array, deferred: Mask) -> Array:
     """Return the answers as text and labels, with "human review" for deferred rows, shape (n,)."""
     if deferred.any():
         return np.where(deferred, HUMAN_REVIEW, answers.astype(object))
@@ -272,7 +271,7 @@ class GroupNames:
     """Names of the groups of a fit: values of one column, or of each column of a table."""
 
     # Distinct values of each column, sorted or in the order of categories.
-    values: tuple[NDArray[Any], ...]
+    values: tuple[Array, ...]
     # Names of the columns of a table: its groups have names (column, value). None for an array.
     columns: tuple[Any, ...] | None = None
     title: Any = None  # name of a single column, for rates
@@ -323,7 +322,7 @@ class GroupNames:
         return GroupNames((self.values[column],), (title,), title)
 
     @property
-    def names(self) -> NDArray[Any]:
+    def names(self) -> Array:
         """Names of all groups, shape (m,): values, or (column, value) pairs of a table."""
         if self.columns is None:
             return self.values[0]

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Bytes, Floats, Ints, Mask
+from tailboost.core.array_types import Array, Bytes, Floats, Ints, Mask
 from tailboost.core.checks import base_measure, finite
 
 #: BITS[b, j] is bit j of the byte b. One byte holds the losses of eight candidates on one unit.
@@ -36,7 +36,7 @@ class _Losses:
     expectations: Any
     raw_columns: Any
 
-    def means(self, base: npt.ArrayLike | None = None) -> Floats:
+    def means(self, base: ArrayLike | None = None) -> Floats:
         """Return the mean loss of each candidate under the base measure (default: uniform), shape (T,)."""
         return self.expectations(base_measure(base, self.shape[1]))
 
@@ -69,7 +69,7 @@ class _Losses:
         return sums
 
 
-def _patterns(columns: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints]:
+def _patterns(columns: Sequence[Array]) -> tuple[Ints, Ints]:
     """Return the first unit of each combination of values, and the number of each unit's combination.
 
     Each column has a value of every unit. Units are compared by a hash of their values.
@@ -118,7 +118,7 @@ class BitLosses(_Losses):
         self._planes: tuple[Bytes, ...] = ()
 
     @classmethod
-    def from_rows(cls, rows: npt.ArrayLike) -> Self:
+    def from_rows(cls, rows: ArrayLike) -> Self:
         """Pack a (T, n) array of booleans or zeros and ones."""
         array = np.asarray(rows)
         if array.ndim != 2:
@@ -128,7 +128,7 @@ class BitLosses(_Losses):
             out = out.append(row)
         return out
 
-    def append(self, row: npt.ArrayLike) -> Self:
+    def append(self, row: ArrayLike) -> Self:
         """Return the losses with one more candidate; this object is unchanged.
 
         Parameters
@@ -191,7 +191,7 @@ class BitLosses(_Losses):
         """Return ceil(T/8) arrays of n bytes: bit j of plane k is the loss of candidate 8k + j."""
         return self._planes
 
-    def row(self, t: int) -> npt.NDArray[Any]:
+    def row(self, t: int) -> Array:
         """Return the losses of candidate t, shape (n,)."""
         t = range(self._rows)[t]
         bit: Mask = (self._planes[t // 8] & np.uint8(1 << t % 8)) != 0
@@ -199,12 +199,12 @@ class BitLosses(_Losses):
             return bit
         return self._scale * bit + self._shift[t]
 
-    def toarray(self) -> npt.NDArray[Any]:
+    def toarray(self) -> Array:
         """Return all losses, shape (T, n)."""
         rows = [self.row(t) for t in range(self._rows)]
         return np.array(rows, dtype=np.bool_).reshape(self.shape)
 
-    def combine(self, lam: npt.ArrayLike) -> Floats:
+    def combine(self, lam: ArrayLike) -> Floats:
         """Return the loss of each unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
         padded = np.zeros(8 * len(self._planes))
         padded[: self._rows] = lam
@@ -227,7 +227,7 @@ class BitLosses(_Losses):
                 sums += np.take(table, plane[block], out=buffer[: sums.size], mode="clip")
         return combined
 
-    def expectations(self, w: npt.ArrayLike) -> Floats:
+    def expectations(self, w: ArrayLike) -> Floats:
         """Return the expected loss of each candidate under unit weights w: ⟨w, ℓ^t⟩, shape (T,)."""
         weights = np.asarray(w, dtype=float)
         planes = self._planes
@@ -263,13 +263,13 @@ class BitLosses(_Losses):
         covariance = sums - np.outer(n_errors, n_errors) / units.size
         return self._scale**2 * covariance * (float(weights.sum()) / units.size)
 
-    def raw_columns(self, units: npt.ArrayLike) -> npt.NDArray[Any]:
+    def raw_columns(self, units: ArrayLike) -> Array:
         """Return the bits of some units as bytes, shape (len(units), T)."""
         index = np.asarray(units)
         packed = np.stack([plane[index] for plane in self._planes], axis=1)
         return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._rows]
 
-    def columns(self, units: npt.ArrayLike) -> Floats:
+    def columns(self, units: ArrayLike) -> Floats:
         """Return the losses of some units as floats, shape (len(units), T)."""
         bits = self.raw_columns(units).astype(float)
         if self._shift is None:
@@ -277,7 +277,7 @@ class BitLosses(_Losses):
         return self._scale * bits + self._shift
 
     def select(
-        self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
+        self, candidates: ArrayLike | None = None, units: ArrayLike | None = None
     ) -> Self:
         """Select candidates and units by integer indices or boolean masks."""
         selected = self.shifted(1.0, None)  # the bits
@@ -316,7 +316,7 @@ class DenseLosses(_Losses):
         """Return the losses of candidate t, shape (n,)."""
         return self.array[t]
 
-    def append(self, row: npt.ArrayLike) -> DenseLosses:
+    def append(self, row: ArrayLike) -> DenseLosses:
         """Return the losses with one more candidate; this object is unchanged."""
         return DenseLosses(np.vstack([self.array, np.asarray(row, dtype=float)]))
 
@@ -324,7 +324,7 @@ class DenseLosses(_Losses):
         """Return losses ``scale · ℓ^t + shift_t``."""
         return DenseLosses(scale * self.array + shift[:, None])
 
-    def combine(self, lam: npt.ArrayLike) -> Floats:
+    def combine(self, lam: ArrayLike) -> Floats:
         """Return Σ_t λ_t ℓ^t, shape (n,)."""
         weights = np.asarray(lam, dtype=float)
         used = np.flatnonzero(weights)
@@ -332,18 +332,18 @@ class DenseLosses(_Losses):
             return weights[used] @ self.array[used]
         return weights @ self.array
 
-    def expectations(self, w: npt.ArrayLike) -> Floats:
+    def expectations(self, w: ArrayLike) -> Floats:
         """Return ⟨w, ℓ^t⟩, shape (T,)."""
         return self.array @ np.asarray(w, dtype=float)
 
-    def raw_columns(self, units: npt.ArrayLike) -> Floats:
+    def raw_columns(self, units: ArrayLike) -> Floats:
         """Return the losses of some units, shape (len(units), T)."""
         return np.ascontiguousarray(self.array[:, np.asarray(units)].T)
 
     columns = raw_columns
 
     def select(
-        self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
+        self, candidates: ArrayLike | None = None, units: ArrayLike | None = None
     ) -> DenseLosses:
         """Select candidates and units by integer indices or boolean masks."""
         array = self.array
@@ -358,7 +358,7 @@ class DenseLosses(_Losses):
         return _patterns(list(self.array))
 
 
-Losses = npt.ArrayLike | BitLosses | DenseLosses
+Losses = ArrayLike | BitLosses | DenseLosses
 PackedLosses = BitLosses | DenseLosses
 
 
@@ -381,7 +381,7 @@ def as_losses(losses: Losses) -> PackedLosses:
     return DenseLosses(finite(array, "losses"))
 
 
-def starting_mixture(start: npt.ArrayLike | None, size: int) -> Floats:
+def starting_mixture(start: ArrayLike | None, size: int) -> Floats:
     """Return a mixture of ``size`` candidates: uniform, or ``start`` with zeros for further candidates.
 
     Raise ValueError if ``start`` is too long, negative, not finite, or has no mass.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
@@ -55,9 +55,9 @@ def entropic_weights(
     losses: Losses,
     alpha: float,
     beta: float,
-    base: npt.ArrayLike | None = None,
+    base: ArrayLike | None = None,
     *,
-    start: npt.ArrayLike | None = None,
+    start: ArrayLike | None = None,
 ) -> EntropicSolution:
     """Return the unit weights of regularised α-LPBoost for the losses of all rounds.
 

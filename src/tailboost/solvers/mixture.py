@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
 
 from tailboost.core.array_types import Floats, Ints, Mask
@@ -61,9 +61,9 @@ class MixtureSolution:
 def minimize_cvar_mixture(
     losses: Losses,
     alpha: float,
-    base: npt.ArrayLike | None = None,
+    base: ArrayLike | None = None,
     *,
-    start: npt.ArrayLike | None = None,
+    start: ArrayLike | None = None,
     canonical: bool = True,
 ) -> MixtureSolution:
     """Return the mixture of candidates with the smallest CVaR, and unit weights that certify the optimum.
@@ -111,7 +111,7 @@ def minimize_cvar_mixture(
 
 @one_blas_thread
 def mixture_path(
-    losses: Losses, alphas: Sequence[float] | Floats, base: npt.ArrayLike | None = None
+    losses: Losses, alphas: Sequence[float] | Floats, base: ArrayLike | None = None
 ) -> list[MixtureSolution]:
     """Return the solutions of `minimize_cvar_mixture` for many α; the losses are prepared once.
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number, check_weights
@@ -67,7 +67,7 @@ def check_price(C: float, total: float, loss: str) -> None:
 def soft_margin_weights(
     wrong: Losses,
     C: float,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     *,
     loss: str = "linear",
     n_classes: int = 2,

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import base_measure, check_alpha, loss_vector
@@ -83,7 +83,7 @@ class TailGame:
     equal_to: Ints
 
     @classmethod
-    def build(cls, losses: Losses, alpha: float, base: npt.ArrayLike | None) -> Self:
+    def build(cls, losses: Losses, alpha: float, base: ArrayLike | None) -> Self:
         """Validate the arguments and return the reduced problem; raise ValueError for invalid arguments.
 
         Parameters
@@ -290,7 +290,7 @@ BINS_OF_TAIL = 16384
 UNITS_AT_ONCE = 32768
 
 
-def cvar(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None) -> float:
+def cvar(losses: ArrayLike, alpha: float, base: ArrayLike | None = None) -> float:
     """Conditional value at risk: mean loss over the worst ``alpha`` of the mass.
 
     CVaR_α(ℓ) = max{Σ w_i ℓ_i : w ∈ Δ, w_i ≤ p_i/α} = min_η η + Σ p_i (ℓ_i − η)_+ / α
@@ -318,9 +318,7 @@ def cvar(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None)
     return float(cvar_weights(losses, alpha, base) @ loss_vector(losses))
 
 
-def cvar_weights(
-    losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None
-) -> Floats:
+def cvar_weights(losses: ArrayLike, alpha: float, base: ArrayLike | None = None) -> Floats:
     """Weights on the units that attain the CVaR: the worst ``alpha`` of the mass.
 
     Parameters

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import base_measure, check_alpha
@@ -115,9 +115,9 @@ class _Frontier:
     def __init__(
         self,
         losses: Losses,
-        means: npt.ArrayLike,
+        means: ArrayLike,
         alpha: float | None,
-        base: npt.ArrayLike | None,
+        base: ArrayLike | None,
     ) -> None:
         self.losses = as_losses(losses)
         self.means = np.asarray(means, dtype=np.float64)
@@ -164,9 +164,9 @@ class _Frontier:
 @one_blas_thread
 def worst_mean_curve(
     losses: Losses,
-    means: npt.ArrayLike,
+    means: ArrayLike,
     alpha: float | None = None,
-    base: npt.ArrayLike | None = None,
+    base: ArrayLike | None = None,
     *,
     tolerance: float = 1e-9,
     max_points: int = 1000,
@@ -214,10 +214,10 @@ def worst_mean_curve(
 @one_blas_thread
 def least_worst_within(
     losses: Losses,
-    means: npt.ArrayLike,
+    means: ArrayLike,
     limit: float,
     alpha: float | None = None,
-    base: npt.ArrayLike | None = None,
+    base: ArrayLike | None = None,
 ) -> WithinSolution:
     """Find the mixture with the smallest CVaR among those with a mean loss of at most ``limit``.
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import rel_entr
 
@@ -68,11 +68,11 @@ class WorstCaseSolution:
 
 @one_blas_thread
 def worst_case_weights(
-    losses: npt.ArrayLike,
+    losses: ArrayLike,
     uncertainty: Uncertainty = "kl",
     *,
     radius: float,
-    base: npt.ArrayLike | None = None,
+    base: ArrayLike | None = None,
     smoothing: float = 0.0,
 ) -> WorstCaseSolution:
     """Return the weights in a ball around the base measure with the largest expected loss.

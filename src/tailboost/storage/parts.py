@@ -17,11 +17,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 import sklearn
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
-from tailboost.core.array_types import Table
+from tailboost.core.array_types import Array, Table
 from tailboost.core.spelling import a_type_of
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.ledger import Ledger
@@ -139,7 +138,7 @@ class Writer:
             return ["ledger", number_in(self.ledgers, thing)]
         return self.object_part(thing, cls)
 
-    def array(self, array: NDArray[Any]) -> list[Any]:
+    def array(self, array: Array) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""
         order: Literal["C", "F"] = "C"
         if array.flags.f_contiguous and not array.flags.c_contiguous:
@@ -322,7 +321,7 @@ class Reader:
                 raise Damaged(f"refers to its parts more than {MOST_VISITS:,} times")
         return self.built[number]
 
-    def _array(self, dtype_text: Any, shape: Any, order: Any, place: Any) -> NDArray[Any]:
+    def _array(self, dtype_text: Any, shape: Any, order: Any, place: Any) -> Array:
         """Return a copy of an array that begins at a place of the block, see `Writer.array`."""
         dtype = np.dtype(str(dtype_text))
         if dtype.kind not in PLAIN_KINDS or dtype.hasobject or order not in ("C", "F"):
@@ -352,7 +351,7 @@ class Reader:
         """Return a dict from (key, value) pairs of parts."""
         return {self.value(key): self.value(value) for key, value in written}
 
-    def _objects(self, shape: Any, written: Any) -> NDArray[Any]:
+    def _objects(self, shape: Any, written: Any) -> Array:
         """Return an array of objects in a shape, from its values in order."""
         array = np.empty(len(written), dtype=object)
         for i, value in enumerate(written):

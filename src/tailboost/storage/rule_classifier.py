@@ -9,10 +9,9 @@ from itertools import chain
 from typing import Any, Never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.classifiers.reported import ReportedClassifier
-from tailboost.core.array_types import Column, Floats, Groups, Labels, Mask, Table
+from tailboost.core.array_types import Array, Column, Floats, Groups, Labels, Mask, Table
 from tailboost.core.checks import (
     as_pandas,
     column_name,
@@ -47,7 +46,7 @@ class JudgedRule(RecordedScores):
 
     limits_are = "Limits of the selection"
 
-    def checked(self, X: Table) -> NDArray[Any]:
+    def checked(self, X: Table) -> Array:
         """Return the scores, shape (n, columns)."""
         scores = self.classifier.scores
         return score_columns(X, scores.column_list, repr(scores))
@@ -212,7 +211,7 @@ class RuleClassifier(ReportedClassifier):
         column = self._column(X, self.rule.column)
         return self.rule.margin(column, **self._group_argument(X, groups))
 
-    def _column(self, X: Table, name: Any) -> NDArray[Any]:
+    def _column(self, X: Table, name: Any) -> Array:
         """Return a column of the table, shape (n,)."""
         return score_columns(X, [name], repr(self.scores))[:, 0]
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.tree import _tree
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Array, Floats, Floats32, Ints, Mask
 
 TREE = "sklearn.tree._tree.Tree"
 NODE = np.dtype(_tree.NODE_DTYPE)
@@ -26,8 +25,8 @@ MOST_DEPTH = 100_000  # a forged file could contain one path of all nodes
 # Impurities of the leaves' distributions replace the stored ones if they agree to this tolerance.
 SAME = 1e-12
 
-Pack = Callable[[NDArray[Any]], list[Any]]
-Unpack = Callable[..., NDArray[Any]]
+Pack = Callable[[Array], list[Any]]
+Unpack = Callable[..., Array]
 
 
 def packed_trees(trees: list[Any], pack: Pack) -> list[dict[str, Any]]:
@@ -91,7 +90,7 @@ def _first_nodes(counts: list[int]) -> Ints:
     return np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def _fill(nodes: NDArray[Any], values: Floats, counts: list[int]) -> None:
+def _fill(nodes: Array, values: Floats, counts: list[int]) -> None:
     """Compute rows, weights and values of inner nodes in place, from the leaves upwards."""
     first = _first_nodes(counts)
     left = nodes["left_child"] + first
@@ -124,7 +123,7 @@ def gini(values: Floats) -> Floats:
     return np.where(abs(impurity) < SAME, 0.0, impurity)
 
 
-def _in_few_bytes(numbers: NDArray[Any]) -> NDArray[Any]:
+def _in_few_bytes(numbers: Array) -> Array:
     """Return whole numbers below 2³¹ in a small integer dtype, for small files; other numbers as they are."""
     fit_into_int32 = np.isfinite(numbers).all() and (abs(numbers) < 2**31).all()
     if not fit_into_int32 or (numbers % 1 != 0).any():
@@ -136,7 +135,7 @@ def _in_few_bytes(numbers: NDArray[Any]) -> NDArray[Any]:
     return numbers.astype(np.promote_types(least, largest))
 
 
-def _rounded_down(thresholds: Floats) -> NDArray[np.float32]:
+def _rounded_down(thresholds: Floats) -> Floats32:
     """Return for each threshold the largest float32 number up to it."""
     with np.errstate(over="ignore"):  # too large for float32: infinite, then rounded down
         nearest = thresholds.astype(np.float32)
@@ -215,7 +214,7 @@ def _leaf_values(group: dict[str, Any], leaf: Mask, unpack: Unpack) -> Floats:
     return values
 
 
-def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[NDArray[Any], Mask]:
+def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[Array, Mask]:
     """Return the nodes of all trees of a group, and which are leaves.
 
     Rows and weights of inner nodes are 0, and impurities if the file has none.
@@ -242,7 +241,7 @@ def _built_nodes(group: dict[str, Any], unpack: Unpack) -> tuple[NDArray[Any], M
     return nodes, leaf
 
 
-def _place_children(nodes: NDArray[Any], leaf: Mask, counts: list[int]) -> None:
+def _place_children(nodes: Array, leaf: Mask, counts: list[int]) -> None:
     """Replace distances to children by their numbers in the tree, after a check that these are trees.
 
     Parameters

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from tailboost.core.array_types import Table
+from tailboost.core.array_types import Array, Table
 
 # Largest fraction of a GPU's free memory for the rows. Larger tables are copied batch by batch.
 SHARE_OF_DEVICE = 0.5
@@ -25,7 +23,7 @@ class RowPreparation:
     device: str  # "auto" or the name of a PyTorch device
 
     @classmethod
-    def of(cls, X: NDArray[Any], device: str) -> RowPreparation:
+    def of(cls, X: Array, device: str) -> RowPreparation:
         """Return the preparation for rows of this shape and type."""
         row_shape = tuple(X.shape[1:])
         return cls(row_shape, len(row_shape) > 1 and X.dtype == np.uint8, device)

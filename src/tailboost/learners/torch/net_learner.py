@@ -8,14 +8,23 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Model, Seed, Table
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    Floats,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Seed,
+    Table,
+)
 from tailboost.core.checks import check_labelled_rows, check_row_shape, unpack
 from tailboost.core.constraints import OneOf
 from tailboost.core.long_work import fitting_apart
@@ -50,7 +59,7 @@ class TorchSession:
     def __init__(
         self,
         learner: TorchClassifier,
-        X: NDArray[Any],
+        X: Array,
         y: Ints,
         n_classes: int,
         sample_weight: Floats,
