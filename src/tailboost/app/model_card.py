@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 
 from tailboost.app.page import page
 from tailboost.app.report.charts import limits_chart
-from tailboost.core.array_types import Column, Groups, Model, Stated, Table
+from tailboost.core.array_types import Column, FilePath, Groups, Model, Stated, Table
 from tailboost.core.exceptions import LeakageError, warn_user
 from tailboost.core.files import write_output
 from tailboost.core.limit_lines import DEFERRED_OF_ALL, LimitLine, filled_columns
@@ -202,7 +202,7 @@ class ModelCard:
             "card.save('card.md')"
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the card as a page, by the ending of the name: HTML (.html) or Markdown (.md).
 
         Parameters

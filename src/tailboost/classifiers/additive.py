@@ -28,6 +28,7 @@ from tailboost.classifiers.judged import JudgedSteps, cached, rule_and_table
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Array, Column, Floats, Table
 from tailboost.core.checks import positions
+from tailboost.core.constraints import Constraints
 from tailboost.guarantees.additive_summary import (
     AdditiveSummary,
     Cost,
@@ -44,7 +45,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
     """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z_k = 1 if h predicts k, else −1/(K−1)."""
 
     _judged_by = JudgedSteps
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "cv": [option for option in CONSTRAINTS["cv"] if option is not NUMBERS_OF_FOLDS]
     }
 

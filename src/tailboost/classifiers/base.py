@@ -31,7 +31,7 @@ from tailboost.classifiers.reported import (
 from tailboost.classifiers.reselected import ReselectedClassifier
 from tailboost.core.array_types import Array, Column, Floats, Groups, Ints, Model, Seed, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
-from tailboost.core.constraints import naming_nearest
+from tailboost.core.constraints import Constraints, naming_nearest
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
@@ -55,7 +55,7 @@ class BaseBoostClassifier(MetaEstimatorMixin, BaseEstimator):
         The candidates with their answers to the selection data, and the rule that was selected.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+    _parameter_constraints: ClassVar[Constraints] = CONSTRAINTS
 
     estimator: Model = field(default=None, kw_only=False)
     class_weight: object = None

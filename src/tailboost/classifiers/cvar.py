@@ -29,7 +29,7 @@ from tailboost.classifiers.base import MixtureClassifier, learner_of
 from tailboost.classifiers.boosted_selection import counts_of
 from tailboost.classifiers.boosting_fit import BoostingFit, Cautions, set_results
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, preset, with_parameters
-from tailboost.core.constraints import OneOf
+from tailboost.core.constraints import Constraints, OneOf
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.guarantees.game_bounds import (
     edge_bound,
@@ -261,7 +261,7 @@ class CVaRBoostClassifier(MixtureClassifier):
     array([0])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "n_estimators": ROUNDS_OR_AUTO,
         "player": [OneOf(*PLAYERS), RowPlayer],
     }
@@ -736,7 +736,7 @@ class OCOBoostClassifier(MixtureClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_estimators": ROUNDS_OR_AUTO}
+    _parameter_constraints: ClassVar[Constraints] = {"n_estimators": ROUNDS_OR_AUTO}
 
     gamma: float | str = "auto"
     n_estimators: int | str = "auto"

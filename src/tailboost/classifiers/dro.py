@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -16,7 +16,7 @@ from tailboost.classifiers.additive import AdditiveClassifier, open_steps, play_
 from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
 from tailboost.classifiers.input import with_parameters
 from tailboost.core.checks import take
-from tailboost.core.constraints import OneOf
+from tailboost.core.constraints import Constraints, OneOf
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
 from tailboost.rows.judged import last_step
@@ -127,7 +127,7 @@ class DROBoostClassifier(AdditiveClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [OneOf(*MARGIN_LOSSES)]}
+    _parameter_constraints: ClassVar[Constraints] = {"loss": [OneOf(*MARGIN_LOSSES)]}
 
     n_estimators: int = 50
     radius: float | str = "auto"

@@ -67,7 +67,7 @@ from tailboost.core.checks import (
     refuse_swapped,
     unpack,
 )
-from tailboost.core.constraints import OneOf, OneOfOrRate, naming_nearest
+from tailboost.core.constraints import Constraints, OneOf, OneOfOrRate, naming_nearest
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.spelling import did_you_mean, with_known_arguments
 from tailboost.learners.scores import as_fitted
@@ -266,7 +266,7 @@ class RobustMixtureClassifier(
     """
 
     _judged_by = JudgedModels
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "estimators": [list, OneOf("strong"), None],
         "objective": [OneOfOrRate(*NAMED, "cvar"), Rate, Largest, None],
         "limits": [list, tuple, str, Limit],

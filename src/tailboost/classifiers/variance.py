@@ -22,7 +22,7 @@ from tailboost.boosting.players.additive_player import (
 from tailboost.classifiers.additive import AdditiveClassifier, open_steps, play_steps
 from tailboost.classifiers.boosting_fit import BoostingFit, Cautions
 from tailboost.classifiers.input import CONSTRAINTS, preset, with_parameters
-from tailboost.core.constraints import OneOf
+from tailboost.core.constraints import Constraints, OneOf
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
 from tailboost.rows.rows import TrainingSet
@@ -118,7 +118,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "variance_weight": [*CONSTRAINTS["variance_weight"], None]
     }
 
@@ -381,7 +381,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "variance_weight": [Interval(Real, 0, 1, closed="both")]
     }
 
@@ -438,7 +438,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "variance_weight": CONSTRAINTS["variance_weight"]
     }
 
@@ -527,9 +527,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "loss": [OneOf("linear", "quadratic")]
-    }
+    _parameter_constraints: ClassVar[Constraints] = {"loss": [OneOf("linear", "quadratic")]}
 
     loss: str = "quadratic"
 

@@ -51,7 +51,7 @@ from tailboost.classifiers.input import (
 from tailboost.classifiers.judged import JudgedSubgroups
 from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import unpack
-from tailboost.core.constraints import OneOf
+from tailboost.core.constraints import Constraints, OneOf
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning, warn_user
 from tailboost.core.spelling import joined
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
@@ -317,7 +317,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
     """
 
     _judged_by = JudgedSubgroups
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "n_estimators": ROUNDS_OR_AUTO,
         "combine": [OneOf("auto", "vote", "mixture")],
         "n_iter_no_change": [*CONSTRAINTS["n_iter_no_change"], OneOf("auto")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,3 +48,5 @@ Label = str | float | np.generic
 By = str | int | Sequence[str | int] | None
 #: Values of scikit-learn's ``random_state``.
 Seed = int | np.random.RandomState | None
+#: The name of a file.
+FilePath = str | os.PathLike[str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sklearn.utils._param_validation import (
     Interval,
@@ -22,6 +23,10 @@ MEANINGS = {
     "gamma": "the weighted error of a base model may be at most ½ − gamma",
     "variance_weight": "the cost is the squared mean of the loss + this weight times its variance",
 }
+
+
+#: Accepted values of each parameter of a class.
+Constraints = dict[str, list[Any]]
 
 
 class OneOf(StrOptions):

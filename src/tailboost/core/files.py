@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from tailboost.core.array_types import FilePath
+
 if sys.platform == "win32":
     import msvcrt
 else:
@@ -169,7 +171,7 @@ else:
 # -- files named by a user ---------------------------------------------------------------------------------
 
 
-def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
+def write_output(path: FilePath, content: str | bytes) -> None:
     """Write a file completely, or leave the old file unchanged; text is written in UTF-8.
 
     The target of a link is replaced. Devices and pipes, which cannot be replaced, are written to.
@@ -198,7 +200,7 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 @contextmanager
-def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
+def held(path: FilePath, patience: float = 0.0) -> Iterator[None]:
     """Lock a file while the block reads and replaces the file; remove unfinished copies of dead processes.
 
     Parameters
@@ -239,7 +241,7 @@ def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
         lock.close()
 
 
-def is_same_file(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+def is_same_file(path: FilePath, other: FilePath) -> bool:
     """Return whether two paths name the same file, also through links; the file need not exist."""
     try:
         return os.path.samefile(path, other)

@@ -33,7 +33,7 @@ from tailboost.core.array_types import (
     Table,
 )
 from tailboost.core.checks import check_labelled_rows, refuse_frame, summed
-from tailboost.core.constraints import OneOf
+from tailboost.core.constraints import Constraints, OneOf
 from tailboost.core.long_work import (
     N_JOBS,
     count_threads,
@@ -587,7 +587,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     # With two classes: class 1 is predicted if XGBoost's output is above.
     _threshold: ClassVar[float]
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "max_depth": [Interval(Integral, 1, None, closed="left")],
         "max_bins": [Interval(Integral, 2, 65_536, closed="both")],
         "min_child_weight": [Interval(Real, 0, None, closed="left")],
@@ -843,7 +843,7 @@ class HistTreeClassifier(_HistClassifier):
     _threshold: ClassVar[float] = 0.5
     _vector_leaves = True
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **_HistClassifier._parameter_constraints,
         "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
     }
@@ -953,7 +953,7 @@ class HistBoostClassifier(_HistClassifier):
     _session: ClassVar[type[HistSession]] = BoostSession
     _threshold: ClassVar[float] = 0.0
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **_HistClassifier._parameter_constraints,
         "n_estimators": [Interval(Integral, 1, None, closed="left"), OneOf("auto")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],

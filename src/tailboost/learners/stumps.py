@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Table
 from tailboost.core.checks import check_weights, label_vector, unboxed
+from tailboost.core.constraints import Constraints
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.foreign import rows_of_mask
 
@@ -352,7 +353,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     (2.0, ['b'])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "variance_weight": [Interval(Real, 0, None, closed="left")]
     }
 

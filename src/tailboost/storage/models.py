@@ -15,7 +15,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Model
+from tailboost.core.array_types import FilePath, Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import write
 from tailboost.core.spelling import a_type_of
@@ -53,7 +53,7 @@ _WHERE_USED = {
 _LONGEST = 400  # maximum number of characters from a file in a message
 
 
-def check_model_path(path: str | os.PathLike[str]) -> Path:
+def check_model_path(path: FilePath) -> Path:
     """Return the path of a model file after a check of its name.
 
     Parameters
@@ -74,7 +74,7 @@ def check_model_path(path: str | os.PathLike[str]) -> Path:
 
 def save_model(
     model: Model,
-    path: str | os.PathLike[str],
+    path: FilePath,
     *,
     notes: Mapping[str, Any] | None = None,
     trusted: Collection[Any] = (),
@@ -254,7 +254,7 @@ def _ledgers(members: Mapping[str, bytes]) -> list[Ledger]:
     return [Ledger.from_dict(state) for state in json.loads(members[LEDGERS])]
 
 
-def read_ledger(path: str | os.PathLike[str]) -> Ledger:
+def read_ledger(path: FilePath) -> Ledger:
     """Read the ledger of a model file, without loading the model; it is empty if the model has none.
 
     Raises
@@ -270,7 +270,7 @@ def read_ledger(path: str | os.PathLike[str]) -> Ledger:
             return next(iter(_ledgers(members)), Ledger())
 
 
-def write_ledger(path: str | os.PathLike[str], ledger: Ledger) -> None:
+def write_ledger(path: FilePath, ledger: Ledger) -> None:
     """Replace the ledger of a model file; everything else in the file stays.
 
     Raises
@@ -290,7 +290,7 @@ def write_ledger(path: str | os.PathLike[str], ledger: Ledger) -> None:
     write(Path(path), packed(members, record), "the model")
 
 
-def model_digest(path: str | os.PathLike[str]) -> str:
+def model_digest(path: FilePath) -> str:
     """Return a digest of a model file without its ledgers, which attempts change.
 
     Raises
@@ -310,7 +310,7 @@ def model_digest(path: str | os.PathLike[str]) -> str:
 
 
 def load_model(
-    path: str | os.PathLike[str],
+    path: FilePath,
     *,
     check: bool = True,
     max_bytes: int = MAX_BYTES,
@@ -360,7 +360,7 @@ def load_model(
         return _load(Path(path), check, max_bytes, names)
 
 
-def read_notes(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+def read_notes(path: FilePath, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """Read versions and notes of a model file, without loading the model.
 
     Parameters
@@ -388,7 +388,7 @@ def read_notes(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> d
 
 
 @contextmanager
-def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+def _naming(path: FilePath) -> Iterator[None]:
     """Add the name of the file to errors in the block."""
     if Path(path).is_dir():
         raise IsADirectoryError(f"{os.fspath(path)!r} is a directory; give a model file in it")

@@ -7,7 +7,6 @@ written in float64. Other scikit-learn models need ``skl2onnx``.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
-from tailboost.core.array_types import Floats, Ints, Model
+from tailboost.core.array_types import FilePath, Floats, Ints, Model
 from tailboost.core.files import write_output
 from tailboost.core.spelling import a_type_of
 from tailboost.learners import HistBoostClassifier
@@ -55,7 +54,7 @@ TREES = "ai.onnx.ml"  # the domain of operators for trees
 XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
 
 
-def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
+def export_onnx(clf: Any, path: FilePath) -> None:
     """Write a fitted mixture as an ONNX file, whose graph predicts like `predict`.
 
     The graph takes ``X``, float32 of shape (n, d), with the columns of `fit` in their order and NaN for

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tailboost.core.array_types import Model, Stated
+from tailboost.core.array_types import FilePath, Model, Stated
 from tailboost.core.files import write_output
 from tailboost.learners.scores import Scores
 from tailboost.rates import as_expression
@@ -21,9 +20,7 @@ RULE_FILE = ".json"
 SELECTION_DATA = "selection data"
 
 
-def save_rule(
-    classifier: Model, path: str | os.PathLike[str], *, target: str | None = None
-) -> None:
+def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
     """Write the rule of a classifier on columns of scores as a rule file, as `tailboost tune` does.
 
     The file has the rule, its limits, certificate and ledger, and fingerprints of the rows that were used.

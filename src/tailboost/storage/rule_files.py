@@ -7,13 +7,13 @@ scikit-learn, are imported when they are read.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tailboost.core.array_types import FilePath
 from tailboost.core.checks import EditedRule, check_format, reading
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule
@@ -31,7 +31,7 @@ RULE_FILE_FORMAT = 5
 LONGEST_FILE = 100_000_000
 
 
-def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
+def load_rule(path: FilePath) -> ThresholdRule | Rule:
     """Return the rule of a file of `save_rule`, `tailboost tune` or `tailboost calibrate`, without its rows.
 
     Parameters

@@ -40,6 +40,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import stats
 
+from tailboost.core.array_types import FilePath
 from tailboost.core.files import write_output
 
 SCHEMA_VERSION = 1
@@ -131,7 +132,7 @@ class Results:
     document: dict[str, Any]
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: FilePath) -> Self:
         """Read a document written by `save`.
 
         Raises
@@ -153,6 +154,6 @@ class Results:
             )
         return cls(document)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the document in one step: a reader never finds an incomplete file."""
         write_output(path, json.dumps(self.document, indent=1, allow_nan=False) + "\n")

@@ -26,7 +26,7 @@ from tailboost.core.array_types import (
     Table,
 )
 from tailboost.core.checks import check_labelled_rows, check_row_shape, unpack
-from tailboost.core.constraints import OneOf
+from tailboost.core.constraints import Constraints, OneOf
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
 from tailboost.learners.torch.losses import make_loss
@@ -312,7 +312,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "module": [callable],
         "optimizer": [OneOf(*OPTIMIZERS), callable],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
