@@ -363,3 +363,16 @@ def test_numbered_answers_are_places_of_the_answered_labels(mix, by_group, defer
         numbers = view.numbered_answers(table, GROUPS, mix.classes_, defers=defers)
         assert numbers.tolist() == [labels.index(answer) for answer in answers]
     assert view.numbered_answers(rows, GROUPS, mix.classes_[::-1], defers=defers) is None
+
+
+@pytest.mark.parametrize("limits", [["deferred <= 10%"], ["error <= 12%"]])
+def test_the_error_of_a_tuned_rule_is_printed_with_the_share_of_deferred_rows(limits):
+    objective = "error" if "deferred" in limits[0] else "deferred"
+    rule = judged(objective=objective, limits=limits, randomized=False)
+    deferred = rule.defers(P)
+    error = np.mean((rule.predict(P, deferred="human review") != Y) & ~deferred)
+    said = f"{100 * error:.3g} %"
+    share = f"with {100 * deferred.mean():.3g} % deferred and counted as right"
+    for screen in (rule.summary_, rule):
+        assert said in str(screen)
+        assert share in str(screen)

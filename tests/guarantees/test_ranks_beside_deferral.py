@@ -156,7 +156,7 @@ def test_rows_are_counted_with_the_answers_that_rules_give(decimals, by_group):
 def test_without_a_limit_on_deferral_the_ranks_have_the_whole_level():
     """With the fewest deferred rows as objective, each threshold is at its rank or meets the other one."""
     X, y, groups = drawn(5, 3000)
-    rule = calibrated(WITHOUT_DEFERRAL, X, y, groups, by_group=True, objective="deferred()")
+    rule = calibrated(WITHOUT_DEFERRAL, X, y, groups, by_group=True, objective="deferred")
     answers = answers_of(rule, X, groups)
     for g in (0, 1):
         here = (groups["g"] == g).to_numpy()
@@ -303,7 +303,7 @@ def test_certificates_at_the_boundary_are_false_no_more_often_than_stated(name):
     decimals, shares, limits, by_group = BOUNDARY[name]
     new, _, new_groups = drawn(99, 200_000, decimals, shares)
     most = {OF_MISSES[0]: {0: 0.2}, OF_ALARMS[0]: {1: 0.2}}.get(limits[0], {0: 0.25, 1: 0.3})
-    params = {"objective": "deferred()"} if limits is WITHOUT_DEFERRAL else {}
+    params = {"objective": "deferred"} if limits is WITHOUT_DEFERRAL else {}
     most_deferred = 1.0 if limits is WITHOUT_DEFERRAL else 0.25
     false = certified = 0
     n_draws = 300

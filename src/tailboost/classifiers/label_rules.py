@@ -640,7 +640,7 @@ def tune_labels(
     limits : list of Limit or str
         Limits with ``by="label"`` are about each label, or about named ones: ``"miss(1, by=label) <= .1"``,
         ``"precision(1, by=label) >= {threat: .8}"``. Upper limits without ``by`` are about rows as a whole:
-        ``"selected(1) <= .1"`` for the share of rows answered 1, ``"deferred() <= .05"`` for the share of
+        ``"selected(1) <= .1"`` for the share of rows answered 1, ``"deferred <= 5%"`` for the share of
         rows that go to human review.
     X_unlabeled : table of m rows, optional
         Further rows with the columns of scores and no labels, as in `RobustMixtureClassifier.fit`. Limits on

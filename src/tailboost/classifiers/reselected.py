@@ -57,7 +57,8 @@ class ReselectedClassifier:
             takes a dict of the models' probabilities as X. By default the selection data of the fit.
         alpha : float in (0, 1], optional
             Tail mass of the CVaR, which becomes the objective.
-        objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
+        objective : str, rate or largest, optional
+            One of "cvar", "worst_class", "worst_group", "worst_cell", "error" and "deferred", or a rate.
             By default unchanged; if a boosting classifier has an ``alpha``, "cvar".
         limits : list of Limit, optional
             By default unchanged; boosting keeps limits if the objective stays the same.

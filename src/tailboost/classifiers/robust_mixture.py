@@ -126,11 +126,11 @@ class RobustMixtureClassifier(
         the columns, and naive Bayes.
         "strong" adds extremely randomised trees and a larger kernel machine, but nothing for such a sparse
         matrix: see `strong_estimators`.
-    objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
+    objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error", "deferred"}, rate or largest
         The minimised rate: the largest error of a class, a group or a (class, group) cell, the mean loss of
-        the worst share ``alpha`` of the rows, the overall error; or any rate of `tailboost.rates`, or the
-        largest of a family. None is "worst_class", and with limits the overall error.
-        "worst_class" is short for ``rates.largest(rates.error(by="class"))``.
+        the worst share ``alpha`` of the rows, the overall error, the share of deferred rows; or any rate of
+        `tailboost.rates`, or the largest of a family. None is "worst_class", and with limits the
+        overall error. "worst_class" is short for ``rates.largest(rates.error(by="class"))``.
     limits : list of Limit or str, default=()
         Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as
         text. A limit has no effect if the best rule without limits satisfies it.

@@ -20,6 +20,7 @@ from tailboost.rates import (
     Rate,
     Spread,
     Strata,
+    deferred,
     error,
     largest,
     limits_to_keep,
@@ -37,6 +38,7 @@ NAMED = {
     "worst_class": largest(error(by="class")),
     "worst_group": largest(error(by="group")),
     "worst_cell": largest(error(by="cell")),
+    "deferred": deferred(),
 }
 # The rates of a problem over rows: its objective is no rate.
 WORST_CLASS = Objective.from_expression(NAMED["worst_class"])

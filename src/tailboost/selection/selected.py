@@ -514,6 +514,7 @@ class SelectedRule(Selected):
             conditions=self.problem.conditions,
             kept=self.selection.keeps,
             defers=self.program.strata.defers,
+            deferred=deferred_share(self.program, self.counts),
             overall=self._overall_errors,
             likely=self.likely,
             is_flattered=str(self.objective) == OVERALL and self._has_thresholds_by_group,
@@ -863,6 +864,10 @@ def deferring_no_more(program: Program, counts: Floats) -> Program:
     """Return a program with a further limit: the deferral rate of these confusion counts, shape (W, A)."""
     if not program.strata.defers:
         return program
+    return program.within((*program.limits, deferred() <= deferred_share(program, counts)))
+
+
+def deferred_share(program: Program, counts: Floats) -> float:
+    """Return the share of rows that are deferred with these confusion counts, shape (W, A)."""
     (share,) = deferred().terms(program.strata).values(counts)
-    most = deferred() <= min(1.0, max(0.0, float(share)))
-    return program.within((*program.limits, most))
+    return min(1.0, max(0.0, float(share)))

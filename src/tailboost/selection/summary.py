@@ -282,6 +282,8 @@ class Summary(PrintedSummary):
         Whether answers are drawn. Otherwise `predict` and the randomised rule are the same.
     rates : RateTable or None
         The rates of the objective and the limits, if there are limits.
+    deferred : float
+        Share of the rows that the rule defers.
     overall : tuple of float or None
         The overall error of the rule on these rows, and the least overall error of a candidate; None if the
         rule may defer.
@@ -320,6 +322,7 @@ class Summary(PrintedSummary):
     kept: bool = True
     defers: bool = False
     rates: RateTable | None = None
+    deferred: float = 0.0
     overall: tuple[float, float | None] | None = None
     likely: float | None = None
     is_flattered: bool = False
@@ -465,6 +468,9 @@ class Summary(PrintedSummary):
                 interval = replace(line, in_percent=in_percent).interval_text
                 words += f" (95 %: {interval})"
                 break
+        if self.deferred > 0:
+            share = stated_words(round(self.deferred, 3), in_percent=in_percent)
+            words += f" with {share} deferred and counted as right"
         if self.is_flattered:
             words += " (often higher on new rows)"
         if least_error is not None:

@@ -270,7 +270,7 @@ Objective = Annotated[
     str | None,
     option(
         "RATE",
-        "Rate to minimise: worst_class, worst_group, worst_cell, error, or a rate such as "
+        "Rate to minimise: worst_class, worst_group, worst_cell, error, deferred, or a rate such as "
         "'largest(error(by=cell))' or 'cost()'. Default with --limit: the overall error.",
     ),
 ]

@@ -137,7 +137,7 @@ def _refuse_beside_deferred(data: Path | None, page: Path | None, pick: float | 
     if pick is not None or data is not None:
         raise BadInput(
             "--deferred: not with DATA or --pick; for a model of one limit: `fit --limit "
-            "'deferred() <= .05'`"
+            "'deferred <= 5%'`"
         )
     if page is not None:
         raise BadInput("--page: not with --deferred; a page shows one curve")

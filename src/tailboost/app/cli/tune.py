@@ -63,7 +63,7 @@ def tune(
 
     DATA are selection data: one row for each case, with the scores of any model and the true labels. Rows
     with equal scores are different cases. Rows between two thresholds may be deferred to a human reviewer,
-    if a limit such as 'deferred() <= .05' allows it. With several targets each row has 0 or 1 for each
+    if a limit such as 'deferred <= 5%' allows it. With several targets each row has 0 or 1 for each
     label. Then 'miss(1, by=label) <= .1' limits each label, and 'selected(1) <= .1' the share of rows with
     any label.
     """
