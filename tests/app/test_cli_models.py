@@ -486,14 +486,14 @@ class TestAttempts:
         shutil.copy(model, unspent)
         answers = done("predict", model, fresh).stdout
         failed = call(*first)
-        assert failed.exit_code == 1
+        assert failed.exit_code == 4
         assert f"Attempts recorded in {model}: 1. Call calibrate again with a file" in failed.stderr
         assert done("predict", model, fresh).stdout == answers
         before = model.read_bytes()
         again = call(*first)  # the same call gives the same result and adds no attempt
         first_line, _, error = again.stderr.partition("\n")
         assert first_line.startswith("Attempts on record: 1. ")
-        assert (again.exit_code, error, model.read_bytes()) == (1, failed.stderr, before)
+        assert (again.exit_code, error, model.read_bytes()) == (4, failed.stderr, before)
         copied = tmp_path / "copied.model"
         shutil.copy(model, copied)
         for path in (model, copied):

@@ -397,3 +397,17 @@ def test_other_limits_have_other_procedures():
                 copy.deepcopy(rule), X[400:], y[400:], groups=groups[400:], clusters=np.arange(500) // 2
             )
     assert served == [False, False, False, True, True, True, False]
+
+
+def test_calibrate_takes_limits_without_deferral_after_a_rule_that_defers():
+    X, y, groups = drawn(2, 3000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        rule = tb.calibrate(selected(tuple(OF_MISSES)), X, y, groups=groups, limits=OF_MISSES[:1])
+    answers = answers_of(rule, X)
+    assert 2 not in answers
+    for g in (0, 1):
+        of_ill = answers[(groups["g"] == g).to_numpy() & (y == 1)]
+        assert (of_ill == 0).mean() <= 0.2
+    with pytest.raises(ValueError, match=r"defers no row; tailboost\.tune with this limit"):
+        tb.calibrate(selected(tuple(OF_MISSES[:1])), X, y, groups=groups, limits=OF_MISSES)

@@ -910,7 +910,10 @@ def _answered_by_model(
     elif not errors:
         for rate in rates:
             if rate.needs_deferral:
-                raise ValueError(f"{rate!r}: this {type(final).__name__} defers no row")
+                raise ValueError(
+                    f"{rate!r}: this {type(final).__name__} defers no row; tailboost.tune with "
+                    "this limit gives a rule that may"
+                )
     fresh = _counted(
         given,
         any_answers,

@@ -118,7 +118,11 @@ class RanksBesideDeferral(Procedure):
         .116 ± .037 and .092 ± .015 fewer.
         """
         strata = self.fresh.answered.strata
-        if not strata.defers or self.fresh.clusters is not None or self.odds is None:
+        if (
+            self.odds is None
+            or not self.odds.data.strata.defers
+            or self.fresh.clusters is not None
+        ):
             return False
         if losses_of(self.selection.problem.objective, strata) is None:
             return False
