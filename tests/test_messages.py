@@ -575,7 +575,8 @@ def test_labels_are_shown_as_plain_values():
 def test_allowed_texts_are_listed_in_one_order():
     # Sets of text have another order in each process.
     with pytest.raises(
-        ValueError, match=r"\{'error', 'worst_class', 'worst_group', 'worst_cell', 'cvar'\}.*Got 'wurst'"
+        ValueError,
+        match=r"\{'error', 'worst_class', 'worst_group', 'worst_cell', 'deferred', 'cvar'\}.*Got 'wurst'",
     ):
         tb.RobustMixtureClassifier(objective="wurst").fit(np.zeros((4, 1)), [0, 1, 0, 1])
     classes, unordered = [BaseEstimator], []
