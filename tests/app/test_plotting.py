@@ -359,6 +359,8 @@ def test_of_many_limits_the_broken_ones_are_drawn():
     display = LimitsDisplay(lines).plot()
     assert display.shown_[0].name == "last"
     assert "16 more limits are not drawn" in display.ax_.get_xlabel()
+    _, (_, caps, _) = display.ax_.containers
+    assert np.isnan([cap.get_xdata() for cap in caps]).all()  # without an interval no whisker
 
 
 # --- groups, monitor ----------------------------------------------------------------------------------------

@@ -208,8 +208,9 @@ class LimitsDisplay(Display):
         colours = [VERDICTS[line.good][0] for line in self.shown_]
         style = {"height": BAR_HEIGHT, "color": colours, "linewidth": 0}
         self.bars_ = ax.barh(bars, rate, **styled(style, kwargs, bars=True))
-        # An interval with one end, as of a certificate, begins at the rate.
-        ends = [np.fmin(np.fmin(low, rate), high), np.fmax(np.fmax(low, rate), high)]
+        # An interval with one end, as of a certificate, begins at the rate; without ends none is drawn.
+        start = np.where(np.isnan(low) & np.isnan(high), np.nan, rate)
+        ends = [np.fmin(np.fmin(low, start), high), np.fmax(np.fmax(low, start), high)]
         whiskers = {"ecolor": text_colour(), "elinewidth": 1.5, "capsize": 3.5}
         ax.errorbar(rate, bars, xerr=np.abs(ends - rate), fmt="none", **whiskers)
         top, bottom = BOUND_ENDS

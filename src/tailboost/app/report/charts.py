@@ -146,7 +146,10 @@ def error_chart(
 
 
 def limits_chart(
-    lines: Sequence[LimitLine], axis: str = "rate; thick line: limit", *, numbers: bool = True
+    lines: Sequence[LimitLine],
+    axis: str = "rate; thin line: certified bound; thick: limit",
+    *,
+    numbers: bool = True,
 ) -> str:
     """Draw limits, or differences, each with its verdict first; ``axis`` names the numbers and the line."""
     display = LimitsDisplay(lines, axis=axis, numbers=numbers)
