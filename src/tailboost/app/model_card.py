@@ -20,7 +20,7 @@ from tailboost.core.exceptions import LeakageError, warn_user
 from tailboost.core.files import write_output
 from tailboost.core.limit_lines import DEFERRED_OF_ALL, LimitLine, filled_columns
 from tailboost.core.rate_words import bound_words, value_words
-from tailboost.core.spelling import a_type_of, how_many, with_known_arguments
+from tailboost.core.spelling import a_type_of, how_many, number_form, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
 from tailboost.guarantees.certificates import Certificate, bounds_table, certify, today
 from tailboost.guarantees.monitor import Monitor
@@ -379,7 +379,7 @@ def _summary(measured: _Measured, monitor: Monitor | None) -> str:
         if n_beyond > len(recheck.broken):
             sentences.append(
                 f"In these rows {n_beyond} of {how_many(len(recheck.bounds), 'rate')} "
-                f"{'is' if n_beyond == 1 else 'are'} beyond the bound."
+                f"{number_form(n_beyond, 'is', 'are')} beyond the bound."
             )
         if recheck.unnamed:
             sentences.append(recheck.groups_without_bound)

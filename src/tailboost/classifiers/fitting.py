@@ -28,7 +28,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
-from tailboost.core.spelling import a_type_of
+from tailboost.core.spelling import a_type_of, number_form
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
 from tailboost.learners.scores import Scores, only_scores
@@ -313,7 +313,7 @@ def _fits(
     if len(unfinished) == len(estimators):
         raise KeyboardInterrupt
     if unfinished:
-        verb = "is" if len(unfinished) == 1 else "are"
+        verb = number_form(len(unfinished), "is", "are")
         warn_user(
             f"fit was interrupted: {list(unfinished.values())} {verb} left out of the mixture",
             FitInterruptedWarning,

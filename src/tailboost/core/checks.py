@@ -1190,7 +1190,9 @@ def label_column(values: ArrayLike, name: str) -> Labels:
                 f"{name} must hold labels of one kind, numbers or text; it has {names}"
             )
     if array.dtype.kind not in "biufU":
-        cure = "; take a part of each date, such as .dt.year" if array.dtype.kind == "M" else ""
+        cure = ""
+        if array.dtype.kind == "M":
+            cure = "; take a part of each date, such as .dt.year"
         raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}{cure}")
     return array
 
@@ -1200,7 +1202,7 @@ def labels_and_places(groups: Column, name: Any = None) -> tuple[Labels, Ints]:
 
     Messages have the ``name`` of the column; None for groups without one.
     """
-    words = "groups" if name is None else f"groups column {name!r}"
+    words = column_words(name)
     names_and_places = factorized(groups)
     if names_and_places is None:
         refuse_missing(groups, words, GROUP_OF_MISSING)
@@ -1208,6 +1210,13 @@ def labels_and_places(groups: Column, name: Any = None) -> tuple[Labels, Ints]:
     names, places = names_and_places
     labels, place_of_name = distinct_and_places(label_column(names, words))
     return labels, place_of_name[places]
+
+
+def column_words(name: Any, argument: str = "groups") -> str:
+    """Return an argument of groups, or the column of this name in it, for a message."""
+    if name is None:
+        return argument
+    return f"{argument} column {name!r}"
 
 
 def distinct(values: Array) -> Array:

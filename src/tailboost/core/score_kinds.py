@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Floats32, Mask
 from tailboost.core.checks import first_numbers, is_missing, number_in_table
-from tailboost.core.spelling import as_typed, how_many
+from tailboost.core.spelling import as_typed, how_many, number_form
 from tailboost.core.written_numbers import is_percent, percent_cure
 
 # Probabilities may be outside [0, 1] by rounding of this size.
@@ -112,11 +112,9 @@ class ScoreKind:
             values[is_missing_score] = missing
         elif is_missing_score.any():
             rows_without_score = _rows(is_missing_score)
-            verb = "have"
-            if len(rows_without_score) == 1:
-                verb = "has"
+            n_lacking = len(rows_without_score)
             faults.append(
-                f"{how_many(len(rows_without_score), 'row')} {verb} no score (row "
+                f"{how_many(n_lacking, 'row')} {number_form(n_lacking, 'has', 'have')} no score (row "
                 f"{first_numbers(rows_without_score)}); {cure_of_missing()}"
             )
         outside = self.words_outside(values, remedy)

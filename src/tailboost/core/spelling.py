@@ -195,8 +195,9 @@ def drop_rows_without(rows: Any) -> str:
 def a_type_of(thing: object) -> str:
     """Return the name of a type with its article: "a Pipeline", "an AdaBoostClassifier"."""
     name = type(thing).__name__
-    article = "an" if name[0] in "AEIOaeio" else "a"
-    return f"{article} {name}"
+    if name[0] in "AEIOaeio":
+        return f"an {name}"
+    return f"a {name}"
 
 
 def _as_written(signature: inspect.Signature) -> str:
@@ -219,6 +220,13 @@ def how_many(n: int, one: str, several: str = "") -> str:
     if n == 1:
         return f"1 {one}"
     return f"{n:,} {several or f'{one}s'}"
+
+
+def number_form(n: int, one: str, several: str) -> str:
+    """Return the words for one thing, or for several."""
+    if n == 1:
+        return one
+    return several
 
 
 def listed(names: Sequence[Any]) -> str:

@@ -20,7 +20,7 @@ from tailboost.core.exceptions import (
     without_warning,
 )
 from tailboost.core.limit_lines import LimitLine
-from tailboost.core.spelling import how_many
+from tailboost.core.spelling import how_many, number_form
 from tailboost.rows.fingerprints import EqualRows, RowHashes, hash_rounded_rows
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import GroupsByColumn
@@ -402,12 +402,11 @@ def rows_with_score(model: Model, X: Table) -> Mask:
     n_lacking = int(np.count_nonzero(lacks_score))
     if n_lacking == len(lacks_score):
         raise ValueError(f"X: none of {how_many(n_lacking, 'row')} has a score")
-    if n_lacking == 1:
-        warn_user(f"1 row of {len(lacks_score):,} is not tested, because it has no score")
-    elif n_lacking:
-        warn_user(
-            f"{n_lacking:,} rows of {len(lacks_score):,} are not tested, because they have no score"
+    if n_lacking:
+        lack = number_form(
+            n_lacking, "is not tested, because it has", "are not tested, because they have"
         )
+        warn_user(f"{how_many(n_lacking, 'row')} of {len(lacks_score):,} {lack} no score")
     return ~lacks_score
 
 

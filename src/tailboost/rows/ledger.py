@@ -20,7 +20,7 @@ from tailboost.core.exceptions import (
     ResubstitutionWarning,
     warn_user,
 )
-from tailboost.core.spelling import as_typed, how_many
+from tailboost.core.spelling import as_typed, how_many, number_form
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -68,9 +68,7 @@ def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
         If nothing is left, or more attempts were made than declared.
     """
     if attempts is not None and len(earlier) >= attempts:
-        made = "attempt was"
-        if len(earlier) > 1:
-            made = "attempts were"
+        made = number_form(len(earlier), "attempt was", "attempts were")
         raise ValueError(
             f"{as_typed('attempts=', '--attempts ')}{attempts}: {len(earlier)} {made} made before "
             "this one. A new fit or selection on other rows starts again"

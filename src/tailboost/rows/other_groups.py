@@ -13,6 +13,7 @@ from tailboost.core.checks import (
     GROUP_OF_MISSING,
     MISSING_GROUP,
     as_pandas,
+    column_words,
     columns_by_name,
     is_missing,
     names_columns,
@@ -21,7 +22,7 @@ from tailboost.core.checks import (
     with_missing_group,
 )
 from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
-from tailboost.core.spelling import how_many, listed
+from tailboost.core.spelling import how_many, listed, number_form
 from tailboost.rows.subgroups import by_column, plain_list, unit_name
 
 # The most groups in a warning.
@@ -81,8 +82,7 @@ def refuse_missing_groups(named: GroupsByColumn, groups: Groups) -> None:
                 "drop their rows, or give them the name that the calibration gave to such rows; "
                 f"the groups of the certificate are {listed(groups_known)}"
             )
-        words = "groups" if name is None else f"groups column {name!r}"
-        refuse_missing(with_interval_names(columns[name]), words, remedy)
+        refuse_missing(with_interval_names(columns[name]), column_words(name), remedy)
 
 
 def unknown_groups(view: Any, groups: Groups) -> dict[Any, Array]:
@@ -129,8 +129,9 @@ def answered_rows(view: Any, groups: Groups) -> Mask:
         if not is_known.all():
             rows_by_group = dict(sorted(Counter(names[~is_known].tolist()).items()))
             known = [unit_name(group) for group in by_column(plain_list(view.groups))[column]]
-            title = "group" if column is None else str(column)
-            faults.append(f"{title} {_listed(rows_by_group)}: it knows {listed(known)}")
+            faults.append(
+                f"{_title(column)} {_listed(rows_by_group)}: it knows {listed(known)}"
+            )
     is_answered = np.logical_and.reduce(masks)
     if not faults:
         return is_answered
@@ -138,9 +139,7 @@ def answered_rows(view: Any, groups: Groups) -> Mask:
     if not is_answered.any():
         raise ValueError(f"{words}, and no row has another group: check the column of groups")
     n_left_out = int(np.count_nonzero(~is_answered))
-    are_left_out = "are not tested"
-    if n_left_out == 1:
-        are_left_out = "is not tested"
+    are_left_out = number_form(n_left_out, "is not tested", "are not tested")
     warn_user(
         f"{how_many(n_left_out, 'row')} of {len(is_answered):,} {are_left_out}, because {words}",
         UncertifiedGroupsWarning,
@@ -165,13 +164,20 @@ def _warn_of_column(name: Any, column: Column, groups_named: Sequence[str]) -> N
     is_text = all(isinstance(value, str) or is_missing(value) for value in rows_by_value)
     if not other_groups or (len(other_groups) == len(rows_by_group) and not is_text):
         return
-    title = "group" if name is None else str(name)
-    are = "is no group" if len(other_groups) == 1 else "are no groups"
+    title = _title(name)
+    are = number_form(len(other_groups), "is no group", "are no groups")
     warn_user(
         f"{title} {_listed(other_groups)} {are} of the certificate: its limits by {title} are certified for "
         f"{listed(list(groups_named))} alone",
         UncertifiedGroupsWarning,
     )
+
+
+def _title(column: Any) -> str:
+    """Return the name of a column of groups."""
+    if column is None:
+        return "group"
+    return str(column)
 
 
 def _listed(rows_by_group: Mapping[str, int]) -> str:

@@ -33,6 +33,7 @@ from tailboost.core.spelling import (
     if_no_header,
     joined,
     listed,
+    number_form,
     other_separator,
     shell_word,
 )
@@ -316,7 +317,7 @@ class TableSchema:
             if not advice:
                 hint = did_you_mean(missing[0], new)
                 advice = f"{hint}the table has {listed(names)}{if_no_header(names, frame)}"
-            columns = "columns" if len(missing) > 1 else "column"
+            columns = number_form(len(missing), "column", "columns")
             raise ValueError(f"missing {columns} {listed(missing)}; {advice}")
 
 
@@ -411,7 +412,7 @@ def warn_of_empty_columns(table: Table) -> None:
     candidates = table.loc[:, first_rows]
     empty = candidates.columns[candidates.isna().all().to_numpy()].tolist()
     if empty:
-        noun = "columns" if len(empty) > 1 else "column"
+        noun = number_form(len(empty), "column", "columns")
         warn_user(f"only missing values in {noun} {listed(empty)}")
 
 

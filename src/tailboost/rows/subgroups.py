@@ -14,6 +14,7 @@ from tailboost.core.checks import (
     category_orders,
     check_length,
     column_name,
+    column_words,
     distinct,
     distinct_and_places,
     factorized,
@@ -360,11 +361,9 @@ class GroupNames:
         first_number = 0  # of the groups of a column
         columns = self._columns_of_fit(groups, name, n, used)
         for (title, (given, place)), values in zip(columns.items(), self.values, strict=True):
-            words = name
-            if title is not None:
-                words = f"{name} column {title!r}"
             cure = "give these rows a known group, or leave them out"
-            number = positions(given, values, words, "groups not seen in fit", cure)
+            fault = "groups not seen in fit"
+            number = positions(given, values, column_words(title, name), fault, cure)
             numbers.append((first_number + number)[place])
             first_number += len(values)
         if len(numbers) == 1:
@@ -520,9 +519,7 @@ def coded_columns(
     if groups is None:
         return columns
     for name, column in group_columns(groups, argument).items():
-        words = argument
-        if name is not None:
-            words = f"{argument} column {name!r}"
+        words = column_words(name, argument)
         names, place = factorized(column) or (column, None)
         refuse_missing(names, words, GROUP_OF_MISSING)
         values = read(names, words)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import FilePath, Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import write
-from tailboost.core.spelling import a_type_of
+from tailboost.core.spelling import a_type_of, number_form
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Ledger
 from tailboost.selection.rule import Rule
@@ -152,7 +152,7 @@ def save_model(
         structure = writer.finished(writer.value(model))
     except Refused:
         refused = _all_refused(model, writer.trusted)
-        verb = "is" if len(refused) == 1 else "are"
+        verb = number_form(len(refused), "is", "are")
         raise TypeError(
             "this model cannot be stored in a file that runs no code: "
             f"{_shortened(', '.join(refused))} {verb} not on the list. Pass your classes and "

@@ -22,7 +22,7 @@ from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.classifiers.label_rules import LabelRules
 from tailboost.core.array_types import Mask, Model, Table
-from tailboost.core.spelling import how_many
+from tailboost.core.spelling import how_many, number_form
 from tailboost.core.table_files import is_parquet
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged, predicted_labels
@@ -142,7 +142,7 @@ def _tell_of_default(rows: NewRows, lacks_score: Any, default: str) -> None:
     """Print how many rows have no score, and their answer; nothing without such rows."""
     n_lacking = int(np.count_nonzero(lacks_score))
     if n_lacking:
-        verb = "has" if n_lacking == 1 else "have"
+        verb = number_form(n_lacking, "has", "have")
         shared.say_aside(
             f"{how_many(n_lacking, 'row')} of {rows.path.name} {verb} no score, and the answer "
             f"{default!r}. No limit and no certificate counts such rows."

@@ -17,6 +17,7 @@ from tailboost.core.spelling import (
     did_you_mean,
     drop_rows_without,
     if_no_header,
+    number_form,
     other_separator,
     shell_word,
     warn_alike,
@@ -276,7 +277,7 @@ def _typed(
 def _kept_as_text(names: list[str]) -> str:
     """Return the end of a message about columns of a training table: how to keep them text."""
     options = " ".join(f"--text {shell_word(name)}" for name in names)
-    kept = "the column" if len(names) == 1 else "these columns"
+    kept = number_form(len(names), "the column", "these columns")
     return f"; {as_typed(f'text={names!r}', options)} keeps {kept} text"
 
 

@@ -25,7 +25,7 @@ from tailboost.app.plotting.style import (
 )
 from tailboost.core.array_types import Axes
 from tailboost.core.rate_words import limit_words
-from tailboost.core.spelling import cut_to
+from tailboost.core.spelling import cut_to, how_many
 from tailboost.guarantees.recheck import down, up
 
 PANEL = 1.4  # height of a panel in inches
@@ -220,8 +220,7 @@ class MonitorDisplay(Display):
         lines = [name]
         n_left_out = len(self.names) - len(self.shown_)
         if n_left_out:
-            bounds = "bound" if n_left_out == 1 else "bounds"
-            lines.append(f"{n_left_out} {bounds} with less evidence not drawn")
+            lines.append(f"{how_many(n_left_out, 'bound')} with less evidence not drawn")
         if not any(lines):
             return
         panel = self.axes_[0]
