@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Model, Table
+from tailboost.core.array_types import Array, Floats, Model, Table
 from tailboost.core.checks import refuse_frame
 from tailboost.core.table_files import checked_names
 from tailboost.rows.schema import TableSchema, refuse_arrays
@@ -106,7 +105,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             [numbers, self.one_hot_.transform(_categories(table[self.text_]))]
         )
 
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: object = None) -> Array:
         """Return the names of the encoded columns."""
         check_is_fitted(self)
         categories = []
@@ -115,7 +114,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.array([*self.numeric_, *categories], dtype=object)
 
 
-def _categories(table: Table) -> NDArray[Any]:
+def _categories(table: Table) -> Array:
     """Return text columns as an array of objects, with None for missing values."""
     texts = table.astype(object).to_numpy(copy=True)
     texts[table.isna().to_numpy()] = None

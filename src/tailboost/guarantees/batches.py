@@ -15,9 +15,8 @@ from itertools import compress
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Groups, Hashes, Ints, Table
+from tailboost.core.array_types import Array, Column, Groups, Hashes, Ints, Mask, Table
 from tailboost.core.checks import (
     as_pandas,
     check_length,
@@ -239,7 +238,7 @@ class RowWords:
 
     def later(
         self, look: RowWords, batch: str, classes: Sequence[Any]
-    ) -> tuple[NDArray[np.bool_], RowWords]:
+    ) -> tuple[Mask, RowWords]:
         """Return which rows of a later look are tested, and the rows of the batch after this look.
 
         Parameters
@@ -310,7 +309,7 @@ class RowWords:
 
 def _has_new_label(
     earlier: RowWords, look: RowWords, batch: str, classes: Sequence[Any]
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Return which rows of a look have a new label, not used by earlier looks, shape (rows,).
 
     Equal rows with equal labels are the same to every test. So the number of new labels matters, and any of
@@ -444,7 +443,7 @@ def _label_words(counts: Counter[int], classes: Sequence[Any]) -> str:
     return ", ".join(parts)
 
 
-def _packed(numbers: NDArray[Any]) -> str:
+def _packed(numbers: Array) -> str:
     """Return numbers as base64 text; each takes as many bytes as the largest one needs."""
     dtype = np.min_scalar_type(int(numbers.max(initial=0))).newbyteorder("<")
     return base64.b64encode(numbers.astype(dtype).tobytes()).decode()

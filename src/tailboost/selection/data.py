@@ -9,9 +9,8 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Array, Floats, Floats32, Ints, Mask
 from tailboost.core.checks import stable_order
 from tailboost.rates import Strata
 from tailboost.rates.make import OVERALL_ERROR
@@ -28,7 +27,7 @@ ADDED_PROBABILITY = 1e-9
 # Steps of iterative scaling.
 SCALINGS = 30
 
-Singles = NDArray[np.float32]
+Singles = Floats32
 """Stratum probabilities p(s | x), shape (S, n): one row of numbers for each stratum."""
 
 
@@ -78,7 +77,7 @@ def rows_spread_over_strata(stratum: Ints, max_rows: int) -> Ints:
     return np.sort(by_stratum[np.concatenate(positions)])
 
 
-def quotient(top: NDArray[Any], bottom: NDArray[Any], otherwise: float = 0.0) -> Floats:
+def quotient(top: Array, bottom: Array, otherwise: float = 0.0) -> Floats:
     """Return ``top / bottom``; ``otherwise`` for denominators of 0 or less."""
     positive = bottom > 0
     return np.where(positive, top / np.where(positive, bottom, 1.0), otherwise)

@@ -8,12 +8,11 @@ from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import gammaln, log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
-from tailboost.core.array_types import Floats, Ints, Model, Table
+from tailboost.core.array_types import Array, Floats, Ints, Model, Table
 from tailboost.core.checks import (
     as_table,
     check_answers,
@@ -272,7 +271,7 @@ def check_named(probabilities: Table) -> None:
 def stacked(
     probabilities: Mapping[str, Any],
     names: Sequence[str],
-    classes: NDArray[Any],
+    classes: Array,
     n_rows: int | None = None,
 ) -> Floats:
     """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
@@ -379,7 +378,7 @@ class Models:
 
     @classmethod
     def from_given(
-        cls, names: Sequence[str], classes: NDArray[Any], average: Average | None = None
+        cls, names: Sequence[str], classes: Array, average: Average | None = None
     ) -> Models:
         """Return models of which only the probabilities are known, an array of shape (n, M, K).
 
@@ -558,7 +557,7 @@ class ModelOutputs:
         logs = tuple(table[i] for i in range(len(self.models.names)))
         return replace(self, unlabeled=ModelOutputs(self.models, logs, rows))
 
-    def check_order(self, classes: NDArray[Any]) -> None:
+    def check_order(self, classes: Array) -> None:
         """Warn if the probabilities of a model fit the labels better in another order of the columns."""
         y = self.rows.y
         for name, logs in zip(self.models.names, self.logs, strict=True):

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.boosting.game import Candidate, Stop, StopKind, Watched
 from tailboost.boosting.pool import ERROR_DECIMALS, Pool
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Array, Floats, Mask
 from tailboost.selection.mixture import Majority, Steering, least_largest, least_tail
 from tailboost.selection.problem import Problem
 
@@ -44,7 +43,7 @@ class HelpsTail:
     problem: Problem
     tol: float
 
-    def __call__(self, pool: Pool, rows: Mask, outputs: NDArray[Any]) -> Stop | None:
+    def __call__(self, pool: Pool, rows: Mask, outputs: Array) -> Stop | None:
         """Return why a new round does not help; None if it may help.
 
         ``outputs`` are the outputs of the round on the m rows of the mask ``rows``. They are class numbers,

@@ -8,11 +8,10 @@ from itertools import combinations, pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Groups, Ints, Table
+from tailboost.core.array_types import Array, Floats, Groups, Ints, Table
 from tailboost.core.checks import (
     as_pandas,
     check_format,
@@ -158,7 +157,7 @@ class Rule(StoredRule):
 
     @classmethod
     def of(
-        cls, ensemble: MixtureEnsemble, classes: NDArray[Any], groups: Sequence[Any] | None
+        cls, ensemble: MixtureEnsemble, classes: Array, groups: Sequence[Any] | None
     ) -> Self:
         """Return the rule of an ensemble; members settle ties in the order of the parts.
 
@@ -208,7 +207,7 @@ class Rule(StoredRule):
         *,
         deferred: Any = HUMAN_REVIEW,
         default: Any = ...,
-    ) -> NDArray[Any]:
+    ) -> Array:
         """Return the action of each row, a label or "human review", from probabilities by model.
 
         Parameters

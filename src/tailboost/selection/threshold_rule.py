@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats, Groups, Ints, Labels
+from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels
 from tailboost.core.checks import (
     MISSING_GROUP,
     as_pandas,
@@ -286,7 +285,7 @@ class ThresholdRule(StoredRule):
         return group_numbers(groups, self.groups, len(rows.scores), "score", cure)
 
     @with_known_arguments(missing="default= is the answer to rows without a score; ")
-    def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> NDArray[Any]:
+    def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> Array:
         """Return the action of each row: a label, or "human review".
 
         Parameters
@@ -344,7 +343,7 @@ class ThresholdRule(StoredRule):
             default,
         )
 
-    def _actions(self, scores: Floats, places: Ints) -> NDArray[Any]:
+    def _actions(self, scores: Floats, places: Ints) -> Array:
         """Return the action of each row, shape (n,), from its score and the number of its group."""
         numbers = self.numbers(scores, places)
         if not self.defers:

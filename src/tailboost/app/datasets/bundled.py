@@ -8,9 +8,9 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
+from tailboost.core.array_types import Array
 from tailboost.core.table_files import import_pandas
 
 _SEX = {1: "male", 2: "female"}
@@ -19,12 +19,12 @@ _EDUCATION = {1: "graduate school", 2: "university", 3: "high school"}
 _GRADES = ("grade 3 or 4", "grade 5", "grade 6", "grade 7", "grade 8 or 9")
 
 
-def _bundled(name: str, dtype: type) -> tuple[list[str], NDArray[Any], str]:
+def _bundled(name: str, dtype: type) -> tuple[list[str], Array, str]:
     """Return the column names, the cells and the description of a bundled table."""
     folder = files("tailboost.app.datasets") / "data"
     text = lzma.decompress((folder / f"{name}.csv.xz").read_bytes()).decode("ascii")
     header, rows = text.split("\n", 1)
-    cells: NDArray[Any] = np.loadtxt(io.StringIO(rows), delimiter=",", dtype=dtype)
+    cells: Array = np.loadtxt(io.StringIO(rows), delimiter=",", dtype=dtype)
     return header.split(","), cells, (folder / "README.md").read_text(encoding="utf-8")
 
 

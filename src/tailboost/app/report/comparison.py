@@ -26,7 +26,7 @@ from tailboost.app.report.results import (
     summarise,
 )
 from tailboost.app.table_encoder import preparation
-from tailboost.core.array_types import Column, Groups, Labels, Model, Table
+from tailboost.core.array_types import Array, Column, Groups, Labels, Model, Table
 from tailboost.core.checks import refuse_missing, take
 from tailboost.core.long_work import noticing_interrupts, steps
 from tailboost.core.spelling import a_type_of
@@ -267,7 +267,7 @@ def _splits(
     table: Table,
     labels: Labels,
     groups: dict[str, Labels],
-    cluster: NDArray[Any],
+    cluster: Array,
     settings: dict[str, Any],
 ) -> Iterator[DataSplit]:
     """Yield the splits of the rows; the rows of a cluster stay on one side."""
