@@ -208,7 +208,7 @@ def test_groups_of_a_text_column_are_named_as_those_of_objects():
     texts = ["b", "1.0", None, "01", "b", "1"]
     expected = ["b", "1", "missing", "01", "b", "1"]
     for dtype in ("string", "str", object):
-        names = group_names(pd.Series(texts, dtype=dtype), "missing")
+        names = group_names(pd.Series(texts, dtype=dtype))
         assert names.dtype == object
         assert names.tolist() == expected
 

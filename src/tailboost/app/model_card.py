@@ -39,8 +39,6 @@ from tailboost.rates.strata import CELL, GROUP, names_in
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.subgroups import DEFERRAL_COUNTED, HUMAN_REVIEW, without_cure
 
-__all__ = ["ModelCard", "Section"]
-
 NOT_STATED = "Not stated."
 FEW_ROWS = 30  # fewer rows of a class or group are marked, and listed among the limitations
 NAMES_OF_SENTENCE = 20  # largest number of names in one sentence

@@ -40,7 +40,7 @@ from tailboost.core.checks import (
     label_column,
     labels_and_places,
     n_rows_of,
-    numbered,
+    numbered_clusters,
     numbering_rows,
     sorted_names,
     take,
@@ -105,8 +105,6 @@ from tailboost.rows.readers import row_hashes
 from tailboost.rows.subgroups import MOST_NUMBERS, refuse_many_numbers
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
-
-__all__ = ["calibrate", "certified_on_rest", "selected_on_part"]
 
 # Fractions of the selecting rows: for tests, for ranks of a gap or ratio, and for other ranks. Other ranks
 # use the selecting rows only for the objective and for the balance of groups. Beside deferral 202, 197 and
@@ -717,9 +715,7 @@ class Batch:
 
     def random_places(self, seed: int) -> Ints:
         """Return the place of each row, or of its cluster, in a random order, see `random_places`."""
-        clusters = None
-        if self.arguments.clusters is not None:
-            clusters = numbered(self.arguments.clusters, "clusters", len(self.labels))
+        clusters = numbered_clusters(self.arguments.clusters, len(self.labels))
         ties = contents_of_groups(self.contents, self.arguments.groups)
         return random_places(self.contents, seed, clusters, ties)
 

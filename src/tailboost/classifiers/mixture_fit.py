@@ -36,7 +36,7 @@ from tailboost.core.checks import (
     check_indexes,
     n_rows_of,
     naming_cells,
-    numbered,
+    numbered_clusters,
     take,
 )
 from tailboost.core.long_work import doing
@@ -278,7 +278,7 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
         scores = columns_of_scores([estimator for _, estimator in estimators])
         warn_of_persons(arguments.X, [*arguments.names_of_groups, *scores], features)
     else:
-        clusters = numbered(arguments.clusters, "clusters", training.n_given)
+        clusters = numbered_clusters(arguments.clusters, training.n_given)
         training.clusters = clusters[training.used]
         if (training.clusters == training.clusters[0]).all():
             raise ValueError(

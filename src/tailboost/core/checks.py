@@ -834,20 +834,22 @@ def label_vector(labels: Any, *, warn: bool = False) -> Labels:
     return sklearn_utils().column_or_1d(unboxed(labels), warn=warn)
 
 
-def numbered(values: Column, name: str, n: int) -> Ints:
-    """Return a number from 0 for each of n values, shape (n,), equal for equal values.
+def numbered_clusters(clusters: Column, n: int) -> Any:
+    """Return the number of the cluster of each of n rows, from 0, shape (n,); None without clusters.
 
-    Raise ValueError unless ``values`` is one column of n values, without missing values, of one type.
+    Raise ValueError unless ``clusters`` is one column of n values, without missing values, of one type.
     """
-    refuse_missing(values, name)
-    check_length(values, name, n)
-    if np.ndim(values) == 2 and np.shape(values)[1] != 1:
-        raise ValueError(f"{name} must be one column, got the shape {np.shape(values)}")
+    if clusters is None:
+        return None
+    refuse_missing(clusters, "clusters")
+    check_length(clusters, "clusters", n)
+    if np.ndim(clusters) == 2 and np.shape(clusters)[1] != 1:
+        raise ValueError(f"clusters must be one column, got the shape {np.shape(clusters)}")
     try:
-        _, numbers = distinct_and_places(sklearn_utils().column_or_1d(values))
+        _, numbers = distinct_and_places(sklearn_utils().column_or_1d(clusters))
     except TypeError as error:
         raise ValueError(
-            f"{name}: values of types that cannot be ordered ({error}); convert them to text"
+            f"clusters: values of types that cannot be ordered ({error}); convert them to text"
         ) from None
     return numbers.astype(np.intp)
 

@@ -6,16 +6,6 @@ from statistics import NormalDist
 
 import numpy as np
 
-__all__ = [
-    "bound_words",
-    "estimate_words",
-    "fixed_words",
-    "lead_words",
-    "limit_words",
-    "stated_words",
-    "value_words",
-]
-
 # Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
 ROWS_OF_DIGITS = (2_500, 250_000)
 MOST_DIGITS = 6
@@ -149,20 +139,20 @@ def bound_words(
         Whether the bound is printed in percent.
     """
     digits = _least_digits(n_rows)
-    rounded = _rounded_away(value, digits, above)
+    rounded = rounded_away(value, digits, above)
     if beside is not None and not _is_beyond(value, beside, above, tolerance=0.0):
         while digits < MOST_DIGITS and _is_beyond(rounded, beside, above, ROUNDING):
             digits += 1
-            rounded = _rounded_away(value, digits, above)
+            rounded = rounded_away(value, digits, above)
     return fixed_words(rounded, digits, in_percent)
 
 
-def _rounded_away(value: float, digits: int, above: bool) -> float:
+def rounded_away(value: float, digits: int, above: bool) -> float:
     """Return an upper bound rounded up to so many decimals, or a lower one rounded down."""
     scale = 10.0**digits
     if not above:
         scale = -scale
-    return float(np.ceil(value * scale - UNITS_OF_ROUNDING)) / scale
+    return float(np.ceil(value * scale - UNITS_OF_ROUNDING)) / scale + 0.0  # no −0
 
 
 def _is_beyond(bound: float, limit: float, above: bool, tolerance: float) -> bool:

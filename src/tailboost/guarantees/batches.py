@@ -40,15 +40,6 @@ from tailboost.rows.fingerprints import (
 )
 from tailboost.rows.schema import text
 
-__all__ = [
-    "GivenRows",
-    "RowWords",
-    "copies_pass",
-    "label_numbers",
-    "refuse_repeated",
-    "row_ids",
-]
-
 # Largest probability with which fresh batches are taken for repeated ones.
 BATCH_LEVEL = 0.001
 # The smallest chance in a message: smaller ones may be rounded to 0.

@@ -123,8 +123,6 @@ from tailboost.selection.one_answer import answer_names
 from tailboost.selection.problem import by_group_option, is_overall_error
 from tailboost.selection.selected import how_to_draw, mostly_one_action
 
-__all__ = ["before_any_attempt", "calibrate_selected"]
-
 #: The simplest first: a later one runs if no earlier one applies.
 PROCEDURES: tuple[type[Procedure], ...] = (
     Ranks,

@@ -92,8 +92,6 @@ from tailboost.rows.other_groups import refuse_missing_groups
 from tailboost.rows.subgroups import DEFERRAL_COUNTED, unit_name, whole_percents, with_cure
 from tailboost.selection.one_answer import group_words
 
-__all__ = ["Certificate", "CertifiedBound", "Price", "certify", "errors_within"]
-
 # A table with more rows than LONGEST_TABLE prints the BOUNDS_SHOWN largest bounds of each kind.
 LONGEST_TABLE = 60
 BOUNDS_SHOWN = 12

@@ -34,7 +34,7 @@ from tailboost.core.checks import (
     label_column,
     n_rows_of,
     naming_columns,
-    numbered,
+    numbered_clusters,
     numbering_rows,
     positions,
     refuse_quantity,
@@ -970,9 +970,7 @@ def _counted(
         As in `fresh_rows`.
     """
     columns = given.any_columns
-    clusters = None
-    if given.clusters is not None:
-        clusters = numbered(given.clusters, "clusters", given.n_labels)
+    clusters = numbered_clusters(given.clusters, given.n_labels)
     listed = listed_groups(final, given.listed[1], columns)
     listed_kinds = listed.kinds
     if listed_labels is not None:

@@ -15,7 +15,7 @@ from tailboost.core.checks import (
     check_number,
     finite,
     label_column,
-    numbered,
+    numbered_clusters,
 )
 from tailboost.core.spelling import with_known_arguments
 from tailboost.guarantees.certificates import Certificate, today, worst_of
@@ -196,9 +196,9 @@ def _samples(losses: Floats, groups: Groups, clusters: Column) -> list[tuple[Kin
         for number, name in enumerate(names.tolist()):
             rows = np.flatnonzero(group_number == number)
             samples.append(("group", sample_of(name, rows)))
-    if clusters is None:
+    cluster_of_row = numbered_clusters(clusters, len(losses))
+    if cluster_of_row is None:
         return samples
-    cluster_of_row = numbered(clusters, "clusters", len(losses))
     contents = hash_rows(losses[:, None])
     group_number = numbered_by_rows(group_number, contents)
     draws = random_numbers(contents, group_number, clusters=cluster_of_row)

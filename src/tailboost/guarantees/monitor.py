@@ -51,13 +51,9 @@ from tailboost.guarantees.batches import (
     refuse_repeated,
     row_ids,
 )
-from tailboost.guarantees.certificates import (
-    Certificate,
-    CertifiedBound,
-    bounds_table,
-    limit_on_errors,
-)
+from tailboost.guarantees.certificates import Certificate, bounds_table, limit_on_errors
 from tailboost.guarantees.fresh_rows import answers_of, groups_of_fit
+from tailboost.guarantees.rate_bounds import CertifiedBound
 from tailboost.guarantees.recheck import (
     GROUPS_NOTED,
     Cells,
@@ -83,8 +79,6 @@ from tailboost.rows.other_groups import (
 )
 from tailboost.rows.readers import reason_of_equal_rows, row_hashes
 from tailboost.rows.subgroups import by_column
-
-__all__ = ["Monitor", "MonitoredBatch"]
 
 # Version of the state's JSON.
 MONITOR_FORMAT = 8

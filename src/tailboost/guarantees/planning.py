@@ -21,8 +21,6 @@ from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, pair_p
 from tailboost.rows.ledger import spent_by_next
 from tailboost.rows.subgroups import unit_name
 
-__all__ = ["RowsForLimit", "RowsNeeded", "rows_needed"]
-
 RANKS = "ranks"
 COUNTS = "exact test of a count"
 PAIRS = "exact test of pairs"

@@ -52,8 +52,6 @@ from tailboost.rows.subgroups import (
 )
 from tailboost.selection.rate_table import number_or_none
 
-__all__ = ["CertifiedBound", "Shortfall", "limit_bounds", "rate_bounds"]
-
 Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst"]
 
 #: The lack of a missed target: rows of `calibrate`, rows of the selection, or no rows at all.

@@ -23,8 +23,6 @@ from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
 from tailboost.rows.fingerprints import Fingerprint, UsedRows
 from tailboost.rows.subgroups import unit_name
 
-__all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
-
 # Largest number of groups in a note.
 GROUPS_NOTED = 10
 # Headings of the table of a monitor.
@@ -43,17 +41,6 @@ WORD_COLUMNS = (
     "reason",
 )
 CERTIFIED_WORDS = {True: CERTIFIED, False: NOT_CERTIFIED, None: ""}
-
-
-def up(value: float) -> str:
-    """Return an upper bound rounded up, to keep the printed bound true."""
-    # 1e-9 is more than the rounding error of a number with four decimals.
-    return f"{np.ceil(value * 1e4 - 1e-9) / 1e4:z.4f}"
-
-
-def down(value: float) -> str:
-    """Return a lower bound rounded down, to keep the printed bound true."""
-    return f"{np.floor(value * 1e4 + 1e-9) / 1e4:.4f}"
 
 
 def percent(confidence: float) -> str:

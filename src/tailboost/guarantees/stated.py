@@ -11,8 +11,6 @@ from tailboost.rows.judged import judged, last_step
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
 
-__all__ = ["StatedTargets", "as_model", "stated_by"]
-
 
 @dataclass(frozen=True)
 class StatedTargets:

@@ -13,8 +13,6 @@ from tailboost.core.spelling import did_you_mean
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier, xgboost
 from tailboost.learners.stumps import StumpClassifier
 
-__all__ = ["LEARNERS", "named_learner", "plain_xgboost"]
-
 
 def plain_xgboost(
     *, random_state: Seed = None, n_jobs: int | None = None, **params: object

@@ -41,17 +41,6 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import base_measure, check_number
 from tailboost.solvers import cvar, worst_case_weights
 
-__all__ = [
-    "betting_p_value",
-    "betting_upper",
-    "clopper_pearson_interval",
-    "clopper_pearson_upper",
-    "clustered_size",
-    "cvar_of_mean",
-    "shift_of_mean",
-    "tail_band",
-]
-
 # Number of distinct losses of a betting bound; more are rounded up to multiples of its inverse, which keeps
 # the bound valid.
 MOST_LOSSES = 2**14

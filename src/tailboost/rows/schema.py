@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
-from tailboost.core.checks import is_missing, is_nested, number_in_table
+from tailboost.core.checks import MISSING_GROUP, is_missing, is_nested, number_in_table
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import (
@@ -490,17 +490,17 @@ def group_name(value: object) -> str:
     return name
 
 
-def group_names(column: Column, missing: str) -> Array:
-    """Return the names of the groups of a column of a data frame as text, ``missing`` for missing values."""
+def group_names(column: Column) -> Array:
+    """Return the names of the groups of a column of a data frame as text, "missing" for missing values."""
     if isinstance(column.dtype, import_pandas("groups").StringDtype):
         place, texts = column.factorize()  # a missing value has the place −1, the last
-        return np.array([*map(group_name, texts), missing], dtype=object)[place]
+        return np.array([*map(group_name, texts), MISSING_GROUP], dtype=object)[place]
     values = column.to_numpy(dtype=object).tolist()
     if {*map(type, values)} == {str}:  # a name for each distinct text is faster
         name_of = {value: group_name(value) for value in {*values}}
         return np.array([name_of[value] for value in values], dtype=object)
     names = np.array([group_name(value) for value in values], dtype=object)
-    names[column.isna().to_numpy()] = missing
+    names[column.isna().to_numpy()] = MISSING_GROUP
     return names
 
 

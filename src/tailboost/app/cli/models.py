@@ -182,7 +182,7 @@ class NewRows:
             warning = many_numbers_as_groups(option, column)
             if warning:
                 warn(warning)
-            groups[name] = group_names(column, "missing")
+            groups[name] = group_names(column)
         if not groups:
             return None
         # Each use of another type would convert it: seconds for a million rows.

@@ -355,7 +355,7 @@ def _groups(column: Column, source: str) -> Any:
             f"{_MAX_GROUPS}; name a column of few groups, such as bands 30-49"
         )
     pandas = import_pandas("load_table")
-    names = pandas.Series(group_names(column, "missing"), column.index, name=column.name)
+    names = pandas.Series(group_names(column), column.index, name=column.name)
     return names.astype(str).astype("category")
 
 

@@ -216,7 +216,7 @@ class LimitsDisplay(Display):
         top, bottom = BOUND_ENDS
         ax.vlines(bound, bar_top + top, bar_top + bottom, color=text_colour(), linewidth=3.5)
         titles = list(map(_title, self.shown_))
-        size = fitting_size(ax, titles, "bold")
+        size = fitting_size(ax, titles)
         for place, title, line in zip(band_top, titles, self.shown_, strict=True):
             fitted_text(ax, place + NAME_TOP, title, size=size, weight="bold")
             if self.numbers:

@@ -24,9 +24,8 @@ from tailboost.app.plotting.style import (
     width_of,
 )
 from tailboost.core.array_types import Axes
-from tailboost.core.rate_words import limit_words
+from tailboost.core.rate_words import limit_words, rounded_away
 from tailboost.core.spelling import cut_to, how_many
-from tailboost.guarantees.recheck import down, up
 
 PANEL = 1.4  # height of a panel in inches
 TITLE = 1.1  # height of title and names of batches in inches
@@ -251,7 +250,7 @@ class MonitorDisplay(Display):
             _draw_alarm(ax, alarm, height, is_early=alarm < len(rates) / 2)
         titles = [self._title(bound) for bound in self.shown_]
         margin = WIDTH_OF_NUMBERS
-        size = fitting_size(ax, titles, "bold", margin=margin, columns=n_columns)
+        size = fitting_size(ax, titles, margin=margin, columns=n_columns)
         self._write_bound(ax, j, size, n_columns)
         ax.spines[["top", "right"]].set_visible(False)
         return line
@@ -266,14 +265,10 @@ class MonitorDisplay(Display):
         from matplotlib.transforms import offset_copy
 
         bounds = []
-        if not np.isnan(self.lower[j]):
-            bounds.append(
-                limit_words("≥", float(down(self.lower[j])), in_percent=self.in_percent)
-            )
-        if not np.isnan(self.upper[j]):
-            bounds.append(
-                limit_words("≤", float(up(self.upper[j])), in_percent=self.in_percent)
-            )
+        for sign, bound in (("≥", self.lower[j]), ("≤", self.upper[j])):
+            if not np.isnan(bound):
+                rounded = rounded_away(bound, 4, above=sign == "≤")
+                bounds.append(limit_words(sign, rounded, in_percent=self.in_percent))
         lines = [
             (1.6, "bold", self._title(j)),
             (0.6, "normal", f"bound {' and '.join(bounds)}"),

@@ -111,9 +111,9 @@ def fitted_text(
 
 
 def fitting_size(
-    ax: Axes, lines: Sequence[str], weight: str, *, margin: float = MARGIN, columns: int = 1
+    ax: Axes, lines: Sequence[str], *, margin: float = MARGIN, columns: int = 1
 ) -> float:
-    """Return the size of a font in which all lines fit the column less a margin, or else the smallest one.
+    """Return the size of a bold font in which all lines fit the column less a margin, or the smallest one.
 
     The lines of a drawing have one size: the usual one, or on a phone a smaller one.
     """
@@ -125,7 +125,7 @@ def fitting_size(
         1.0, SMALLEST_TEXT, 21
     ).tolist():  # widths are not linear in the size
         size = float(usual * share)
-        if all(width_of(line, size, weight) <= room for line in lines):
+        if all(width_of(line, size, "bold") <= room for line in lines):
             break
     return size
 

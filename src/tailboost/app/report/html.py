@@ -13,8 +13,6 @@ from tailboost.app.report.results import Results
 from tailboost.guarantees.monitor import Monitor
 from tailboost.rows.judged import judged
 
-__all__ = ["render", "render_demo", "render_monitor"]
-
 
 def render(results: Results | Mapping[str, Any]) -> str:
     """Return the report of a comparison as an HTML page; its security policy forbids requests and scripts.
