@@ -31,7 +31,7 @@ SENTENCES = {
     "summary_: 95 % interval of the worst class or group": "test_intervals",
     "summary_: upper end for the objective, CVaR": "test_intervals",
     "summary_: better by a 95 % interval": "test_useless_scores_are_not_shown_to_be_better",
-    "LimitBelowNoiseWarning: even an estimate of 0 shows only": "test_the_noise_of_few_rows",
+    "LimitBelowNoiseWarning: the rows that a test needs": "test_the_noise_of_few_rows",
     "LimitBelowNoiseWarning: not known to better than": "test_the_noise_of_a_gap",
 }
 DRAWS, FRESH, LEAST_P = 60, 20_000, 0.001
@@ -257,10 +257,13 @@ def told(limits, groups, n):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_noise_of_few_rows():
-    """At the named rate, no row of 40 is counted with probability .05."""
-    said = told([MISS <= 0.05], {"g": np.repeat(["a", "b"], 40)}, 80)
-    shown = float(re.search(r"shows only ≤ ([\d.]+)", said)[1])
-    assert binom.pmf(0, 40, shown) == pytest.approx(0.05, abs=0.005)
+    """At the limit, so many rows have no error with a probability of .05 or less; one row fewer with more."""
+    by_group = rates.miss(1, by="g")
+    said = told([by_group <= 0.1], {"g": np.repeat(["a", "b", "c"], [20, 40, 80])}, 140)
+    needed = {name: int(n) for name, _, n in re.findall(r"(\w) has (\d+) rows and needs (\d+)", said)}
+    assert needed.keys() == {"a", "b"}
+    for n in needed.values():
+        assert binom.pmf(0, n, 0.1) <= 0.05 < binom.pmf(0, n - 1, 0.1)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

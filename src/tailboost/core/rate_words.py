@@ -71,6 +71,20 @@ def lead_words(
     return f"{printed_low} to {high:.{decimals}f}{unit} (95 %)"
 
 
+def gain_words(
+    gain: float, noise: float, *, in_percent: bool, level: float = 0.05
+) -> str | None:
+    """Return by how much a rate is lower on some rows; None if not beyond noise, as for `lead_words`.
+
+    No interval for new rows: the rows selected the compared rules, one of which has more freedom.
+    """
+    if lead_words(gain, noise, in_percent=in_percent, level=level) is None:
+        return None
+    if in_percent:
+        return f"{100.0 * gain:.2g} points"
+    return f"{gain:.2g}"
+
+
 def limit_words(sense: str, value: float, *, in_percent: bool) -> str:
     """Return a limit, such as "≤ 35 %"."""
     return f"{sense} {stated_words(value, in_percent=in_percent)}"

@@ -86,7 +86,6 @@ from tailboost.guarantees.rate_bounds import (
     better_answer,
     keeps_by_construction,
     limit_bounds,
-    rows_for_no_error,
     rule_remarks,
     with_deferral,
     with_kept,
@@ -105,6 +104,7 @@ from tailboost.rates import (
     deferred,
     limits_to_keep,
 )
+from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rates.pair_test import some_counts_pass
 from tailboost.rates.power import MOST_ROWS
 from tailboost.rates.strata import Answered

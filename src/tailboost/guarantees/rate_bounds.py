@@ -38,6 +38,7 @@ from tailboost.rates.bounds import (
     betting_upper,
     clopper_pearson_upper,
     each_most_reached,
+    rows_for_no_error,
 )
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows
 from tailboost.rates.strata import CELL, CLASS, GROUP, is_named_column
@@ -89,14 +90,6 @@ def enough_rows(sufficient: int, n: int) -> str:
     return (
         f"about {sufficient:,} rows like the {n:,} here, in {times} times as many fresh rows,"
     )
-
-
-def rows_for_no_error(allowed: float, level: float) -> int:
-    """Return the fewest rows with which an exact test of an error rate passes if no row is an error.
-
-    At an error rate of ``allowed``, so many rows are without an error with at most the probability ``level``.
-    """
-    return math.ceil(math.log(level) / math.log1p(-allowed))
 
 
 @dataclass(frozen=True)
@@ -883,9 +876,8 @@ def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str
             f"Limits are about a random row of each of the {fresh.n_clusters:,} clusters, not about all "
             "rows: in a class or group one row of a cluster counts."
         )
-    columns = [use.column for use in group_uses(fresh.model) if use.inferred]
-    if columns:
-        names = ["the group" if column is None else str(column) for column in columns]
+    names = [use.named for use in group_uses(fresh.model) if use.inferred]
+    if names:
         remarks.append(estimates_words(", ".join(names)))
     return remarks + deferral_remarks(bounds, fresh)
 

@@ -180,6 +180,14 @@ def are_few_for(n: int, bound: float, level: float = 0.05) -> bool:
     return clopper_pearson_upper(fewest_above_half, n, level) > bound
 
 
+def rows_for_no_error(allowed: float, level: float) -> int:
+    """Return the fewest rows with which an exact test of an error rate passes if no row is an error.
+
+    At an error rate of ``allowed``, so many rows are without an error with at most the probability ``level``.
+    """
+    return math.ceil(math.log(level) / math.log1p(-allowed))
+
+
 def clopper_pearson_interval(
     error: ArrayLike, n: ArrayLike, confidence: float = 0.95
 ) -> tuple[Floats, Floats]:

@@ -144,10 +144,7 @@ class GroupUse:
         if self.by_group:
             statements.append("the rule reads it (by_group)")
         if self.features:
-            names = f"feature {self.features[0]!r}"
-            if len(self.features) > 1:
-                names = f"features {', '.join(map(repr, self.features))}"
-            statements.append(f"answers may depend on it through {names}; {cure}")
+            statements.append(f"answers may depend on it through {self._telling}; {cure}")
         if self.inferred:
             start = "the rule also"
             if self.features == ():
@@ -164,6 +161,22 @@ class GroupUse:
         if self.column is not None:
             title = f"group {self.column}"
         return f"{title}: {'; '.join(statements)}"
+
+    @property
+    def named(self) -> str:
+        """The column, with the features that tell the group."""
+        name = "the group" if self.column is None else str(self.column)
+        if not self.features:
+            return name
+        tell = "tells" if len(self.features) == 1 else "tell"
+        return f"{name} ({self._telling} {tell} it)"
+
+    @property
+    def _telling(self) -> str:
+        """The features that tell the group, in words."""
+        features = self.features or ()
+        plural = "s" if len(features) > 1 else ""
+        return f"feature{plural} {', '.join(map(repr, features))}"
 
 
 def estimates_words(groups: str) -> str:

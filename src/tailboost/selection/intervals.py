@@ -11,7 +11,7 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.spelling import how_many, joined
 from tailboost.rates import ROUNDING, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
-from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rates.bounds import clopper_pearson_interval, rows_for_no_error
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import quotient
 from tailboost.selection.problem import NORMAL_975
@@ -29,6 +29,8 @@ OVERDISPERSION = 1.25
 DRAWS = 2_000
 # Normal numbers drawn at once.
 NORMALS_AT_ONCE = 2_000_000
+# Probability of a false certificate of one limit.
+LEVEL = 0.05
 # The most subgroups named in a sentence.
 SUBGROUPS_NAMED = 4
 # Why rates have no interval.
@@ -392,7 +394,7 @@ def tightened(
 def below_noise(limit: Limit, strata: Strata) -> str | None:
     """Return why so few rows cannot show that a limit holds, for a warning; None if they can.
 
-    The check needs no predictions. It assumes the least possible noise for the smallest subgroup, or for the
+    The check needs no predictions. It assumes no error in subgroups, or the least possible noise for the
     smallest two subgroups of a gap or ratio.
     """
     if limit.rate.is_ratio or not limit.rate.is_fraction:
@@ -411,16 +413,20 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     if empty:
         names = ", ".join(empty[:SUBGROUPS_NAMED])
         return f"{limit}: {names} {limit.rate.without_rows}, so that nothing is known of it"
+    allowed = limit.against(bounds)
+    few = []
     for i in np.argsort(sizes, kind="stable"):
-        # At this rate of errors, n rows have no error with probability .05.
-        undetected = 1.0 - 0.05 ** (1.0 / max(sizes[i], 1e-300))
-        if sizes[i] > 0 and undetected > limit.against(bounds[i]) > 0:
-            return (
-                f"{limit}: {subgroups[i]} has {how_many(round(sizes[i]), 'row')}; even an "
-                f"estimate of {limit.against(0):g} there shows only {limit.sense} "
-                f"{limit.against(undetected):.2g} (95 %)"
-            )
-    return None
+        n_rows = int(round(sizes[i], 6))
+        if n_rows and 0.0 < allowed[i] < 1.0:
+            needed = rows_for_no_error(float(allowed[i]), LEVEL)
+            if n_rows < needed:
+                few.append(f"{subgroups[i]} has {how_many(n_rows, 'row')} and needs {needed:,}")
+    if not few:
+        return None
+    return (
+        f"{limit}: {joined(few, SUBGROUPS_NAMED)}; with fewer no test certifies the limit (95 %), even at "
+        f"an estimate of {limit.against(0):g}"
+    )
 
 
 def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -> str | None:

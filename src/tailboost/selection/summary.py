@@ -462,7 +462,7 @@ class Summary(PrintedSummary):
             return ""
         in_percent = any(line.in_percent for line in self.rates)
         error, least_error = self.overall
-        words = stated_words(round(error, 3), in_percent=in_percent)
+        words = f"{stated_words(round(error, 3), in_percent=in_percent)} before calibrate"
         for line in self.rates:
             if line.rate == OVERALL and line.subgroup is None and not np.isnan(line.low):
                 interval = replace(line, in_percent=in_percent).interval_text
