@@ -217,7 +217,7 @@ class CellWeightedClassifier(MetaClassifier):
 
 
 class TunedThresholdClassifier(MetaClassifier):
-    """Classifier whose class weights are tuned on out-of-fold probabilities for the worst class.
+    """Classifier with class weights tuned on out-of-fold probabilities for the worst class.
 
     The answer is ``argmax_k p_k(x) w_k``; for two classes this is ``p_1(x) > threshold``. scikit-learn's
     ``TunedThresholdClassifierCV`` takes only two classes and averages the scores of the folds on a grid of

@@ -283,7 +283,7 @@ class _Measured:
             if calibrated is not None:
                 lacks = "has its certificate, and no errors on these rows"
             warn_user(f"the card {lacks}: {failure}")
-            # What is wrong; the rest of the message is advice to the writer of the card.
+            # The fault; the rest of the message is advice to the writer of the card.
             fault = str(failure).removeprefix("X: ").partition(". ")[0]
             return replace(measured, leakage=fault)
         measured = replace(measured, errors_certificate=errors_certificate)
@@ -410,7 +410,7 @@ def _certifying_rows(measured: _Measured, certificate: Certificate) -> str:
 
 
 def _stated_limits(measured: _Measured, limits: Sequence[Limit]) -> Section:
-    """Return the stated limits with verdicts, estimates and what further rows show, and their meanings."""
+    """Return the stated limits with verdicts, estimates, rates of further rows, and their meanings."""
     certificate = measured.limits_certificate
     if certificate is None:
         return Section(LIMITS, ["No limit is stated or tested on fresh rows."])

@@ -176,7 +176,7 @@ class AdditivePool:
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """What an additive game remembers: votes on the selection data, costs, and the rounds in use.
+    """Memory of an additive game: votes on the selection data, costs, and the rounds in use.
 
     Attributes
     ----------
@@ -315,7 +315,7 @@ class AdditiveSelection:
         heaviest : int
             Class number of the best constant classifier.
         refit : SoftMargin, optional
-            The program whose weights replace the steps.
+            The program for weights that replace the steps.
         """
         rows = progress.rows
         votes = position.memory
@@ -355,7 +355,7 @@ class AdditiveSelection:
         )
 
     def rule(self) -> AdditiveEnsemble:
-        """Return the base models in use with their steps, whose scores are the answers."""
+        """Return the base models in use with their steps; the answers are their scores."""
         return self.ensemble
 
     @property
@@ -372,7 +372,7 @@ class AdditiveSelection:
 
 
 def _decided(progress: ErrorOfSteps, refit: SoftMargin | None) -> tuple[str, ...]:
-    """Return what the selection data have decided, in words."""
+    """Return the decisions of the selection data in words."""
     decided = []
     if progress.best_prefix:
         decided.append("the number of rounds")

@@ -263,7 +263,7 @@ def majority_vote(
 ) -> Ints:
     """Return the class number with the most votes of at least one base model, shape (n,).
 
-    Among classes with equal votes, the first one is returned. The parameters are those of `staged_votes`.
+    Among classes with equal votes, the first one is returned. The parameters are as in `staged_votes`.
     """
     *_, votes = staged_votes(answers, steps, n_rows, n_classes)
     # Centred votes have the same ties after rounding as `AdditiveEnsemble.scores`.

@@ -63,7 +63,7 @@ class NamedSubgroups:
         Parameters
         ----------
         kind : {"class", "group", "cell"}
-            What a subgroup is.
+            The kind of subgroup.
         rows : Rows
             The training rows. Only their cells are subgroups.
         classes : ndarray of shape (K,)
@@ -97,7 +97,7 @@ class NamedSubgroups:
         return self.cells.tolist()
 
     def with_subgroups(self, rows: Rows) -> Rows:
-        """Return rows whose groups are the numbers of their subgroups; −1 for a cell of no training row."""
+        """Return rows with the numbers of their subgroups as groups; −1 for a cell of no training row."""
         if self.kind == "class":
             return replace(rows, groups=rows.y)
         if self.cells is None:

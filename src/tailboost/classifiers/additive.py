@@ -281,7 +281,7 @@ def play_steps(
     player : Additive
         The weight player; its steps are the weights of the hypotheses.
     refit : SoftMargin, optional
-        A program whose solution gives the weights instead.
+        A program that gives the weights instead.
     """
     clf = fit.classifier
     patience = clf.n_iter_no_change

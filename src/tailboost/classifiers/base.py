@@ -262,7 +262,7 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
             Rows, as in `fit`. A `RobustMixtureClassifier` also takes a dict of its models' probabilities of
             the rows; models without weight (see ``used_models_``) may be left out.
         groups : array-like of shape (n,), optional
-            Group of each row, one of those in `fit`; needed with ``by_group=True`` alone.
+            Group of each row, one of the groups in `fit`; needed with ``by_group=True`` alone.
 
         Returns
         -------
@@ -272,7 +272,7 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
         Raises
         ------
         ValueError
-            If groups are missing, not used, or not among those of `fit`; if probabilities are missing.
+            If groups are missing, not used, or not among the groups of `fit`; if probabilities are missing.
         """
         refuse("blind rule", groups=groups)
         ensemble, X = rule_and_table(self, X)

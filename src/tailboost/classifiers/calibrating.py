@@ -382,7 +382,7 @@ def _certified_or_advised(
     share : float
         The fraction of the rows or clusters that selected.
     max_error : as in `calibrate`
-        What is to be certified, beside the limits of the classifier.
+        Targets to certify in addition to the limits of the classifier.
     options : dict
         Further arguments of `calibrate`.
     """
@@ -443,7 +443,7 @@ def selected_on_part(
     arguments : Given
         The arguments of `calibrate` with rows.
     max_error, limits : as in `calibrate`
-        What is to be certified.
+        The limits to certify.
     selection_share : float in (0, 1), optional
         The least fraction of the rows that select.
     ledger : Ledger, optional
@@ -522,7 +522,7 @@ def certified_on_rest(
     rows : Given
         The rows that certify.
     max_error : as in `calibrate`, optional
-        What is to be certified, beside the limits of the classifier.
+        Targets to certify in addition to the limits of the classifier.
     """
     # Rows of one batch are different rows, also if a row of each part has the same content. So the
     # records of the selection are left out while the other rows certify.
@@ -852,7 +852,7 @@ def default_share(
     Parameters
     ----------
     limits : sequence of Limit
-        What is to be certified.
+        The limits to certify.
     strata : Strata
         The strata of the labels; groups are not needed.
     by_group : bool or str

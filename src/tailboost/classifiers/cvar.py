@@ -430,7 +430,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     random guess has the CVaR 1 − 1/K for every α. A mixture can do better than its hypotheses if these err on
     different rows. `summary_` gives the smallest α at which the hypotheses beat a random guess.
 
-    Further attributes are those of `CVaRBoostClassifier`.
+    Further attributes: see `CVaRBoostClassifier`.
 
     Parameters
     ----------
@@ -497,7 +497,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
     label distribution `predict_distribution`, not about `predict`. The hypotheses depend on α: `reweight` for
     another α keeps the hypotheses trained for this one. See `AdaLPBoostClassifier` for the choice of α.
 
-    Further attributes are those of `CVaRBoostClassifier`.
+    Further attributes: see `CVaRBoostClassifier`.
 
     Parameters
     ----------
@@ -548,7 +548,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     whether T and β are large enough. The bound is about the randomised classifier with the label distribution
     `predict_distribution`.
 
-    Further attributes are those of `CVaRBoostClassifier`.
+    Further attributes: see `CVaRBoostClassifier`.
 
     Parameters
     ----------
@@ -624,7 +624,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     With the default learner, a row of weight 3 and three equal rows give probabilities that differ by up to
     1e-7: XGBoost rounds the product of weight and gradient to float32. Weights 2, 4, 8 … are exact.
 
-    Further attributes are those of `CVaRBoostClassifier`.
+    Further attributes: see `CVaRBoostClassifier`.
 
     Parameters
     ----------
@@ -682,7 +682,7 @@ class OCOBoostClassifier(MixtureClassifier):
     and 1,269 for 569 rows. The number falls with 1/γ²: γ = 0.3 has a ninth of it. A strong learner meets
     γ = 0.3 or more.
 
-    Further attributes are those of `CVaRBoostClassifier`.
+    Further attributes: see `CVaRBoostClassifier`.
 
     Parameters
     ----------
@@ -744,7 +744,7 @@ class OCOBoostClassifier(MixtureClassifier):
     outlier_fraction: float = 0.0
 
     def _play(self, fit: BoostingFit) -> Cautions:
-        """Play the game over rows, whose rounds all vote; warn if the learner misses its condition."""
+        """Play the game over rows, with votes of all rounds; warn if the learner misses its condition."""
         if fit.validation.any_given:
             raise ValueError(
                 "X_val: OCO boosting takes no validation rows, because it selects nothing"

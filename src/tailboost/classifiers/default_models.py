@@ -72,7 +72,7 @@ ONE_HOT: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class TableKind:
-    """What the choice of models depends on.
+    """The table as far as the choice of models depends on it.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ class DROBoostClassifier(AdditiveClassifier):
     The ball does not distinguish a hard row from a mislabelled row: label noise within the radius gets
     weight.
 
-    Further attributes are those of `VarianceBoostClassifier`.
+    Further attributes: see `VarianceBoostClassifier`.
 
     Parameters
     ----------

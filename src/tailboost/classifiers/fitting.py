@@ -45,7 +45,7 @@ Jobs = dict[int, tuple[str, Any]]
 FIVE_FOLDS_UP_TO = 5_000
 # Out-of-fold log-probabilities are rounded to multiples of this step.
 LOG_STEP = 2.0**-16
-# The number of rows of which those given to `tune` are a part.
+# The number of rows with the rows of `tune` as a part.
 _n_given_rows: ContextVar[int | None] = ContextVar("part_of", default=None)
 
 
@@ -480,7 +480,7 @@ def _fits_on_table(
 
 
 def _seeded(estimator: Model, seed: int) -> Any:
-    """Return a clone whose parameters ``random_state`` without a value have one drawn from ``seed``."""
+    """Return a clone with drawn values of the parameters ``random_state`` without a value, from ``seed``."""
     estimator = clone(estimator)
     stated_seeds = {}
     for name, value in estimator.get_params().items():

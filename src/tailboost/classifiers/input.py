@@ -528,7 +528,7 @@ def marked_if_fitted(
     features : table
         Their features.
     models : list of classifiers
-        Models whose records are asked for these rows.
+        Models with records that are asked for these rows.
     X_unlabeled : table or None
         The rows without labels.
     training_rows : Fingerprint or None

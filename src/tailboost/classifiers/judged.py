@@ -79,7 +79,7 @@ from tailboost.selection.threshold_rule import ThresholdRule
 
 
 class JudgedSelection(Recorded):
-    """A classifier whose rule was selected among candidates."""
+    """A classifier with a rule selected among candidates."""
 
     knows_rows = True
 

@@ -488,7 +488,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         self.certificate_ = rules.certificate_
 
     def fit(self, X: Table, y: Column = None) -> Self:
-        """Return the classifier, whose rules were selected before."""
+        """Return the classifier with the rules selected before."""
         return self
 
     @property

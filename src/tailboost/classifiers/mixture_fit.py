@@ -119,7 +119,7 @@ def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records
     problem : Problem
         The objective within limits.
     records : Records
-        What the models and the selection have read.
+        The rows read by the models and the selection.
     """
     mix.records_ = records
     try:

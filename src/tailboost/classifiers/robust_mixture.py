@@ -1,4 +1,4 @@
-"""An ensemble of any classifiers whose decision rule holds up on the worst class, group, cell or tail."""
+"""An ensemble of any classifiers, and a rule that holds up on the worst class, group, cell or tail."""
 
 from __future__ import annotations
 
@@ -469,13 +469,13 @@ class RobustMixtureClassifier(
         classes: Any = None,
         **params: Any,
     ) -> Self:
-        """Return a classifier for models whose probabilities alone are available.
+        """Return a classifier for models with available probabilities alone.
 
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K)
             Class probabilities of each model on rows not used in its training: columns in the order of
-            ``classes``, or a data frame whose columns are named by the labels, in any order. With two
+            ``classes``, or a data frame with columns named by the labels, in any order. With two
             classes, those of the second suffice, shape (n,). Row sums may differ from 1 by .01, as those of
             printed numbers do; rows are scaled.
         y : array-like of shape (n,)
@@ -616,7 +616,7 @@ class RobustMixtureClassifier(
             Rows, as in `fit`. A `RobustMixtureClassifier` also takes a dict of its models' probabilities of
             the rows; models without weight (see ``used_models_``) may be left out.
         groups : array-like of shape (n,), optional
-            Group of each row, one of those in `fit`; needed with ``by_group=True`` alone.
+            Group of each row, one of the groups in `fit`; needed with ``by_group=True`` alone.
 
         Returns
         -------
@@ -626,7 +626,7 @@ class RobustMixtureClassifier(
         Raises
         ------
         ValueError
-            If groups are missing, not used, or not among those of `fit`; if probabilities are missing.
+            If groups are missing, not used, or not among the groups of `fit`; if probabilities are missing.
         """
         tables = tables_of(self, X, groups)
         return np.concatenate([shares(self.ensemble_, table) for table in tables])

@@ -286,7 +286,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
 class AdaBoostClassifier(VarianceBoostClassifier):
     """AdaBoost (SAMME for more than two classes), as a reference for the penalised and robust classifiers.
 
-    Further attributes are those of `VarianceBoostClassifier`.
+    Further attributes: see `VarianceBoostClassifier`.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     ``((K−1)/(2K)) log((K−1) Σ_I u / Σ_J u)``, over the rows I answered right and J answered wrong. For more
     than two classes the same bound holds for the margins of SAMME's coding.
 
-    Further attributes are those of `VarianceBoostClassifier`.
+    Further attributes: see `VarianceBoostClassifier`.
 
     Parameters
     ----------
@@ -395,7 +395,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
     The cost is that of `VadaBoostClassifier`. Each round minimises it exactly over every column, threshold,
     polarity and step (see `tailboost.learners.StumpClassifier`). Two classes and finite numbers only.
 
-    Further attributes are those of `VarianceBoostClassifier`.
+    Further attributes: see `VarianceBoostClassifier`.
 
     Parameters
     ----------
@@ -461,7 +461,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
     rejected if their value is no better than that of the best constants, or if their vote errs on more
     training rows than the best constant.
 
-    Further attributes are those of `VarianceBoostClassifier`.
+    Further attributes: see `VarianceBoostClassifier`.
 
     Parameters
     ----------

@@ -474,7 +474,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
     The published algorithm is `tailboost.published.group_dro_boost`: ``combine="average"``, ``cv="train"``,
     ``shrinkage=0``, ``min_subgroup_rows=1``, ``n_iter_no_change=None``.
 
-    Further attributes are those of `WorstClassBoostClassifier`.
+    Further attributes: see `WorstClassBoostClassifier`.
 
     Parameters
     ----------

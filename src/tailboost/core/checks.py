@@ -267,7 +267,7 @@ def _numbered(numbers: Ints | None) -> Iterator[None]:
 
 
 def numbering_later() -> Callable[[], AbstractContextManager[None]]:
-    """Return a function whose blocks number rows as the caller's block, also after its end."""
+    """Return a function with blocks that number rows as the caller's block, also after its end."""
     numbers = _row_numbers.get()
     return lambda: _numbered(numbers)
 
@@ -294,7 +294,7 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
     """Return rows and labels of a dataset, read once from beginning to end.
 
     An item is a row, or a row and its label. Images are arrays or pictures of shape H×W or H×W×C, or tensors
-    of shape C×H×W, whose channels move last. Random transforms are applied once; pass them to the learner as
+    of shape C×H×W; the channels move last. Random transforms are applied once; pass them to the learner as
     ``augment`` instead.
 
     Parameters
@@ -917,7 +917,7 @@ def check_answers(answers: Any, name: str, X: Table) -> None:
     Parameters
     ----------
     answers : array or table
-        What a model returned for the rows.
+        The output of a model for the rows.
     name : str
         Its name in the message.
     X : table
@@ -1110,7 +1110,7 @@ def positions(
 
 
 def _hints_on_unknown(unknown: list[Any], known: list[Any], cure: str) -> list[str]:
-    """Return what helps to correct unknown labels or groups, for a message.
+    """Return advice to correct unknown labels or groups, for a message.
 
     Parameters
     ----------
@@ -1359,7 +1359,7 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
 
 
 def names_columns(groups: Groups) -> bool:
-    """Return whether groups are a data frame or a dict: a table whose columns have names."""
+    """Return whether groups are a data frame or a dict: a table with names of columns."""
     return isinstance(groups, Mapping) or hasattr(groups, "columns")
 
 

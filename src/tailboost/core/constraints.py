@@ -17,7 +17,7 @@ from tailboost.core.array_types import Model
 from tailboost.core.checks import NO_SHARES
 from tailboost.core.spelling import did_you_mean
 
-# What a value of a parameter does, for messages.
+# Effect of a value of a parameter, for messages.
 MEANINGS = {
     "player": "the Player of a game is what the method player(clf, units) of a RowPlayer returns",
     "gamma": "the weighted error of a base model may be at most ½ − gamma",

@@ -151,7 +151,7 @@ class ModelVersionWarning(UserWarning):
 
 # -- giving warnings -----------------------------------------------------------------------------------
 
-# Packages whose lines are not those of the user's program.
+# Packages with lines that are not of the user's program.
 _OURS = ("tailboost", "sklearn")
 _left_out: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
 

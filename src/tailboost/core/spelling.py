@@ -265,7 +265,7 @@ def other_separator(names: Sequence[Any]) -> str:
 
 
 def if_no_header(names: Iterable[Any], table: Any = None) -> str:
-    """Return advice for a table whose names of columns seem to be values; for others an empty text.
+    """Return advice for a table with names of columns like values; for others an empty text.
 
     Such a name is a number, or a value of its own column of ``table``.
     """

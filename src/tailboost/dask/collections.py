@@ -134,7 +134,7 @@ def _aligned(table: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any]:
 
 
 def _has_known_length(values: Column) -> bool:
-    """Return whether a collection is an array whose chunks have known lengths."""
+    """Return whether a collection is an array with chunks of known lengths."""
     return isinstance(values, da.Array) and not np.isnan(sum(values.chunks[0]))
 
 

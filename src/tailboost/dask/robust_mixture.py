@@ -88,7 +88,7 @@ def from_probabilities(
     classes: object = None,
     **params: Any,
 ) -> RobustMixtureClassifier:
-    """Return a classifier for models whose probabilities are Dask collections.
+    """Return a classifier for models with probabilities in Dask collections.
 
     It is the classifier of `tailboost.RobustMixtureClassifier.from_probabilities`, without costs by row
     (``costs=``). Its answers to collections are computed in memory; `predict` is lazy. The probabilities are
@@ -208,7 +208,7 @@ def predict(
 def predict_proba(mix: RobustMixtureClassifier, probabilities: Mapping[str, Any]) -> Any:
     """Return P(y | x) of a classifier, shape (n, K), for Dask collections: a lazy Dask array.
 
-    The arguments are those of `predict`.
+    The arguments are as in `predict`.
     """
     return _answers(mix, lambda P, groups: mix.predict_proba(P), probabilities, None)
 
@@ -250,7 +250,7 @@ def _select(reader: _RemoteReader, blocks: list[tuple[Any, ...]], records: Recor
     blocks : list of tuple
         The partitions: probabilities, labels and further columns.
     records : Records
-        What the models and the selection have read.
+        The rows read by the models and the selection.
     """
     mix = reader.mix
     sample: RowSample | None = _folded(blocks, partial(_sampled, reader), RowSample.merged)

@@ -1,4 +1,4 @@
-"""What would certify refused limits, estimated on the refused rows: more rows, or a looser limit."""
+"""Cures of refused limits, estimated on the refused rows: more rows, or a looser limit."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class Price:
 
 
 def price_name(rate: Rate, subgroup: Any, rates: Sequence[Rate]) -> str:
-    """Return the name of the price of a rate in a subgroup; ``rates`` are those of all limits."""
+    """Return the name of the price of a rate in a subgroup; ``rates`` are of all limits."""
     if subgroup is None:
         return rate.words
     return f"{rate.words} of {group_words(unit_name(subgroup), rate.by, rates)}"
@@ -826,7 +826,7 @@ def bounds_table(
 
 
 def _families(bounds: Sequence[CertifiedBound]) -> dict[str, list[CertifiedBound]]:
-    """Return bounds by the quantity and limit that they share, those with a limit first."""
+    """Return bounds by the quantity and limit that they share, bounds with a limit first."""
     with_limit: dict[str, list[CertifiedBound]] = {}
     without_limit: dict[str, list[CertifiedBound]] = {}
     for bound in bounds:
@@ -946,7 +946,7 @@ def certify(
         them are refused as training rows of a classifier of tailboost are. Fingerprints are compared, and
         nothing is stored. The fingerprints of a classifier (``records_.trained``) can be given instead.
     verbose : int, default=0
-        Above 0 predictions of more than five seconds print what is done, of how much, and the time left.
+        Above 0 predictions of more than five seconds print finished and total steps, and the time left.
 
     Returns
     -------
@@ -1053,9 +1053,9 @@ def check_unlabeled(
     Parameters
     ----------
     model : classifier or array
-        What is certified, or an array of answers.
+        The certified model, or an array of answers.
     expressions : sequence of rates and limits
-        What is bounded; none for errors of all kinds, which need labels.
+        The bounded rates; none for errors of all kinds, which need labels.
     clusters, sample_weight : array-like or None
         The arguments of the call.
     """

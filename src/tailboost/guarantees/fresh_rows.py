@@ -1071,7 +1071,7 @@ def _named_training_rows(model: Model, given: Given) -> Fingerprint | None:
 def _without_copies(model: Model, given: Given) -> tuple[Given, list[RowHashes]]:
     """Return rows without those without labels that are copies of labelled ones, and the hashes by part."""
     hashes = [row_hashes(model, X) for _, X, _ in given.parts]
-    # A classifier whose cases have several rows has left out copies before.
+    # A classifier of cases with several rows has left out copies before.
     has_cases = judged(last_step(model)).cases(given.any_table) is not None
     if not given.has_unlabeled or has_cases:
         return given, hashes
@@ -1107,13 +1107,13 @@ def _compared_with_fit(
     given : Given
         The checked rows.
     hashes : sequence of RowHashes
-        Hashes of the rows with labels, and of those without.
+        Hashes of the rows with labels, and of the rows without.
     classes : ndarray of shape (K,)
         The labels that the model knows.
     training_rows : Fingerprint or None
         Training rows that the caller names.
     equal_rows : str
-        What equal rows are, as in `certify`.
+        The meaning of equal rows, as in `certify`.
 
     Raises
     ------
@@ -1187,7 +1187,7 @@ def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
 
 
 def _with_equal_columns(given: Given) -> Given:
-    """Return rows whose columns of groups have the same names with and without labels.
+    """Return rows with the same names of columns of groups with and without labels.
 
     Raises
     ------

@@ -502,7 +502,7 @@ class Monitor:
         ids : ndarray of shape (n,) or None
             Hashes of the rows' ids.
         equal_rows : str or None
-            What equal rows are, as stated.
+            The meaning of equal rows, as stated.
         """
         hashes = None
         if reason_of_equal_rows(judged(model), equal_rows) == "natural":
@@ -679,7 +679,7 @@ class Monitor:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Axes whose place the panels take, one for each bound.
+            Axes to replace by the panels, one for each bound.
         **kwargs
             Passed to ``Axes.plot``.
 

@@ -225,7 +225,7 @@ class CertifiedBound:
     def name(self) -> str:
         """Name of the subgroup, as printed.
 
-        Of a bound on all other groups, on the worst subgroup, or on a tail, it says what the bound is on.
+        Of a bound on all other groups, on the worst subgroup, or on a tail, it names the bounded quantity.
         """
         if self.others and self.subgroup is None:
             return OTHERS

@@ -413,7 +413,7 @@ class Recheck:
         samples : sequence
             For each bound the rows of each of its subgroups; None if it has no rows.
         rows, repeated, unnamed
-            Those of this batch, as in the class.
+            Of this batch, as in the class.
         """
         evidence = tuple(
             bets if of_bound is None else bets.add(bound.claim, of_bound)

@@ -163,7 +163,7 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
 
 
 class _OnPresentClasses:
-    """Fitted model whose training rows lacked classes, with the class numbers that were present."""
+    """Fitted model of training rows without some classes, with the class numbers that were present."""
 
     def __init__(self, model: Model, classes_: Ints) -> None:
         self.model = model
@@ -280,7 +280,7 @@ class SklearnSession:
 
 
 class RegressorSession:
-    """Session of a regressor, whose functions are real-valued hypotheses.
+    """Session of a regressor with functions as real-valued hypotheses.
 
     Scores sum to 0 over the classes. A label y is coded ``z_k = 1`` for k = y, else −1/(K−1). For weights u
     on rows the gradient of the loss in the scores of row i is ``−u_i z_i`` up to a constant. The regressor

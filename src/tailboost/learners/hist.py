@@ -351,7 +351,7 @@ class GrowingFold(NamedTuple):
 
 
 class BoostSession(HistSession):
-    """Fits of boosted trees, whose class probabilities can be averaged over folds and rounds."""
+    """Fits of boosted trees with class probabilities for averages over folds and rounds."""
 
     fold: Ints | None = None  # the fold of each row; None without folds
     n_trees = MOST_TREES  # of the next fit, for "auto"
@@ -794,7 +794,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
 
 class HistTreeClassifier(_HistClassifier):
-    """Binned decision tree, whose leaves contain the distribution of all classes.
+    """Binned decision tree with leaves that contain the distribution of all classes.
 
     The splits minimise the Gini impurity over the binned values. A leaf predicts the weighted majority.
 
@@ -871,7 +871,7 @@ class HistTreeClassifier(_HistClassifier):
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         # With squared error on class indicators, the gain of a split is the decrease in Gini impurity. The
         # value of a leaf is the class distribution.
-        """Return XGBoost's parameters for one tree, whose splits minimise the Gini impurity."""
+        """Return XGBoost's parameters for one tree with splits that minimise the Gini impurity."""
         params = {
             "objective": "reg:squarederror",
             "base_score": 0.0,

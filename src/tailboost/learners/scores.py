@@ -209,7 +209,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         raise ValueError(f"{self._named}: {self._fault_of_labels(labels, counts, X)}")
 
     def _fault_of_labels(self, labels: list[Any], counts: Ints, X: Table) -> str:
-        """Return why the labels of rows do not suit a single column of scores, and what to do.
+        """Return why the labels of rows do not suit a single column of scores, and the cure.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         counts : ndarray of int
             Number of rows of each label.
         X : table
-            The rows, whose columns may have other names.
+            The rows; their columns may have other names.
         """
         [column] = self.column_list
         names = list(getattr(as_pandas(X), "columns", [column]))

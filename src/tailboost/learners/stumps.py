@@ -22,7 +22,7 @@ from tailboost.learners.foreign import rows_of_mask
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
 TIE = 1e-12
-# Entries of the columns whose thresholds are compared together.
+# Entries of the columns with thresholds that are compared together.
 BLOCK = 2**14
 
 
@@ -171,7 +171,7 @@ def threshold_value(column: Floats, threshold: int) -> float:
 
 
 class StumpSession:
-    """All stumps of one learner on one table, whose columns are sorted once."""
+    """All stumps of one learner on one table with columns sorted once."""
 
     concurrent = True
 

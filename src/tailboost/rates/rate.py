@@ -1410,7 +1410,7 @@ def measure(
     groups : array-like of shape (n,), dict or data frame, optional
         Groups of the rows.
     deferred : array-like of bool, shape (n,), optional
-        True for deferred rows, whose answers do not count.
+        True for deferred rows; their answers do not count.
     costs : array-like of shape (n, K) or data frame, optional
         Cost of each answer for each row, for ``cost()`` without a matrix. The columns of an array are in the
         order of the labels. The columns of a data frame are named by the labels.

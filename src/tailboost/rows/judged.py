@@ -266,7 +266,7 @@ class Recorded(Judged):
 
 
 class RecordedScores(Recorded):
-    """A classifier whose rule reads scores alone, with limits."""
+    """A classifier with limits and a rule that reads scores alone."""
 
     takes_limits = True
     reads_scores = True

@@ -63,7 +63,7 @@ def warn_of_other_groups(named: GroupsByColumn, table: Table, groups: Groups = N
 def refuse_missing_groups(named: GroupsByColumn, groups: Groups) -> None:
     """Raise ValueError if rows lack a group in a column of the certificate. The message has its groups.
 
-    The arguments are those of `warn_of_other_groups`. A group 'missing' in place of the name that the
+    The arguments are as in `warn_of_other_groups`. A group 'missing' in place of the name that the
     calibration had would leave the rows untested by group.
     """
     if groups is None or not named:
@@ -118,7 +118,7 @@ def unknown_groups(view: Any, groups: Groups) -> dict[Any, Array]:
 def answered_rows(view: Any, groups: Groups) -> Mask:
     """Return a mask of the rows whose groups the rule knows, shape (n,); a warning counts the others.
 
-    The arguments are those of `unknown_groups`, of a rule that reads a column of these groups. Raise
+    The arguments are as in `unknown_groups`, of a rule that reads a column of these groups. Raise
     ValueError if the rule knows the groups of no row.
     """
     faults = []

@@ -397,7 +397,7 @@ class GroupNames:
         n : int
             Number of rows.
         used : mask of shape (n,) or None
-            The rows whose groups are read; None for all.
+            The rows with groups to read; None for all.
         """
         columns = coded_columns(groups, name, n, used=used, read=_as_given)
         if list(columns) == [None]:
@@ -524,7 +524,7 @@ def coded_columns(
     of : str
         Name of the table with these rows, for messages.
     used : mask of shape (n,), optional
-        The rows whose groups are returned; all by default.
+        The rows with groups to return; all by default.
     read : callable
         Returns the values of a column as an array; its second argument names the column.
     """

@@ -483,7 +483,7 @@ def limits_between(
 ) -> list[Limit]:
     """Return limits on a rate from the loosest end of a curve to the tightest, each with a little room.
 
-    Parameters are those of `ends_of_curve`; ``n_points`` is the number of limits.
+    Parameters are as in `ends_of_curve`; ``n_points`` is the number of limits.
     """
     limits = []
     loosest, tightest = ends_of_curve(limited, rate, problem)

@@ -493,7 +493,7 @@ class Rule(StoredRule):
         return list(names)
 
     def _labels_held(self, label: Any) -> list[Any]:
-        """Return the labels whose probabilities have columns: all, or of two labels the stated one."""
+        """Return the labels of the columns of probabilities: all, or of two labels the stated one."""
         if label is None:
             return self.classes
         if len(self.classes) != 2:

@@ -359,7 +359,7 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     program : Program
         Its limits on deferral say how many rows may be deferred.
     candidate : Candidate
-        The candidate whose cost of deferral changes.
+        The candidate with the changed cost of deferral.
     """
     if not program.caps_deferral:
         return candidate
@@ -436,7 +436,7 @@ def counts_on_line(
     costs : ndarray of shape (A, n) or (1, n)
         Expected costs of the actions, see `expected_costs`; of two actions their difference.
     action : int
-        Number of the action whose cost changes; of two actions always the second.
+        Number of the action with the changed cost; of two actions always the second.
     direction : ndarray of shape (n,)
         Change of the action's cost in each row for δ = 1.
     max_thresholds : int
@@ -810,7 +810,7 @@ def _direction(
     target_costs : sequence of such arrays
         Action costs of other rules; none for random changes alone.
     action : int
-        The action whose costs change.
+        The action with changed costs.
     rng : Generator
         Draws the change.
     """

@@ -545,7 +545,7 @@ class ThresholdRule(StoredRule):
         return f"{sql_comment(words)} {expression}"
 
     def _label_held(self, label: Any) -> tuple[Any, bool]:
-        """Return the label whose probability a given column or number is, and whether it is the first.
+        """Return the label of the probability in a given column or number, and whether it is the first.
 
         ``label`` is as stated; None for the second, which the rule reads.
         """

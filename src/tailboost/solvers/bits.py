@@ -152,7 +152,7 @@ class BitLosses(_Losses):
         return self._with(planes, self._rows + 1)
 
     def _with(self, planes: tuple[Bytes, ...], rows: int) -> Self:
-        """Return the losses of this number of candidates, whose bits are in these planes."""
+        """Return the losses of this number of candidates, from the bits in these planes."""
         n = self._n
         if planes:
             n = planes[0].size

@@ -139,7 +139,7 @@ def _certify(
 ) -> EntropicSolution:
     """Return the solution with both objectives: the value of w on the full problem and the bound 1 − F(λ).
 
-    ``lam`` and ``w`` are the mixture and the weights of the reduced problem, whose losses are scaled.
+    ``lam`` and ``w`` are the mixture and the weights of the reduced problem with scaled losses.
     """
     unit_weights = problem.expand(w)
     penalty = divergence(w / problem.p - 1.0, problem.p) / beta

@@ -544,7 +544,7 @@ def mixture_program(
     cap : ndarray of shape (n,)
         Largest weights c.
     fixed : ndarray of shape (T,)
-        Expected losses of units whose weights are fixed.
+        Expected losses of units with fixed weights.
     mass : float
         Weight of the n units.
     """

@@ -55,7 +55,7 @@ XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
 
 
 def export_onnx(clf: Any, path: FilePath) -> None:
-    """Write a fitted mixture as an ONNX file, whose graph predicts like `predict`.
+    """Write a fitted mixture as an ONNX file with a graph that predicts like `predict`.
 
     The graph takes ``X``, float32 of shape (n, d), with the columns of `fit` in their order and NaN for
     missing values. It returns ``label``, shape (n,), and the label distribution, shape (n, K). For a rule
@@ -523,7 +523,7 @@ def _xgboost_tree(tree: dict[str, Any], target: int, columns: Ints, name: str) -
 
 
 def _lightgbm_tree(root: dict[str, Any], target: int, slope: float, name: str) -> _Tree:
-    """Return a tree of LightGBM, whose nodes are dicts; leaf values are multiplied by ``slope``.
+    """Return a tree of LightGBM with dicts as nodes; leaf values are multiplied by ``slope``.
 
     Raise ValueError, with the name of the model, for a split without a form in ONNX.
     """

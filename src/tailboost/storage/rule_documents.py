@@ -139,7 +139,7 @@ def _scores_of(classifier: Model) -> Scores:
 
 
 def _refuse_unnamed(columns: Sequence[Any], cure: str) -> None:
-    """Raise ValueError for a column whose name is no text."""
+    """Raise ValueError for a column without text as its name."""
     for name in columns:
         if not isinstance(name, str):
             raise ValueError(

@@ -57,7 +57,7 @@ def packed_trees(trees: list[Any], pack: Pack) -> list[dict[str, Any]]:
 
 
 def _packed(trees: list[Any], pack: Pack) -> dict[str, Any]:
-    """Return the packed arrays of trees with one shape of values, whose nodes are in one long array."""
+    """Return the packed arrays of trees with one shape of values, from nodes in one long array."""
     states = [tree.__getstate__() for tree in trees]
     counts = [int(state["node_count"]) for state in states]
     nodes = np.concatenate([state["nodes"][: state["node_count"]] for state in states])

@@ -224,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _usage_words(error: Any, words: Sequence[str]) -> str:
-    """Return the message of a wrong call, with what it lacks."""
+    """Return the message of a wrong call, with the missing parts."""
     message = str(error.format_message())
     if message.startswith("Missing option"):
         message = f"Missing: {_missing_options(error, words)}"

@@ -433,7 +433,7 @@ class _Request:
             )
 
     def rows(self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool) -> Given:
-        """Read the rows with labels and those without; one of the two files may be absent.
+        """Read the rows with labels and the rows without; one of the two files may be absent.
 
         ``columns`` are columns of groups, which are no features. ``with_groups`` tells whether the rows have
         these groups.
@@ -585,7 +585,7 @@ def _to_certify(
 
 
 def _kind_of_file(out: Path) -> str:
-    """Return what a written file holds."""
+    """Return the content of a written file in words."""
     return "rule" if shared.is_rule_file(out) else "model"
 
 

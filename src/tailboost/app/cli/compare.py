@@ -266,7 +266,7 @@ def _listed(text: str) -> list[str]:
 def _compare(out: Path, X: Table, y: Column, groups: Groups = None, **settings: Any) -> Results:
     """Compare methods on rows, and write results.json and report.html to the folder ``out``.
 
-    The settings are those of `compare`. The results so far are written before each fit.
+    The settings are as in `compare`. The results so far are written before each fit.
     """
     with shared.bad_input():
         results = compare(

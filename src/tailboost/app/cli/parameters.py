@@ -74,7 +74,7 @@ def _stated(
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield option, name and value of each parameter, after a check that the method has the parameter.
 
-    The arguments are those of `configured`, and the names of the parameters of the method.
+    The arguments are as in `configured`, and the names of the parameters of the method.
     """
     for name, value in parameters.items():
         if value is None:

@@ -66,7 +66,7 @@ class MonitorDisplay(Display):
     Attributes
     ----------
     ax_, figure_ : matplotlib artists
-        The given axes, whose place the panels take, and the figure.
+        The given axes, replaced by the panels, and the figure.
     axes_ : list of matplotlib Axes
         The panels.
     lines_ : list of matplotlib Line2D

@@ -96,7 +96,7 @@ class TotallyCorrective(Player[History], ABC):
 class TotallyCorrectiveLP(TotallyCorrective):
     """Maximiser of ``min_s ⟨w, ℓ^s⟩`` over ``w ∈ Δ, w_i ≤ p_i/α`` that is closest to ``p``.
 
-    Equation 5 of Zhai et al. 2021. The parameters are those of `TotallyCorrective`.
+    Equation 5 of Zhai et al. 2021. The parameters are as in `TotallyCorrective`.
     """
 
     def solve(self, past: History) -> MixtureSolution:
