@@ -105,8 +105,24 @@ def test_arguments_in_another_form_name_their_cure():
         tb.tune(model, X, Y, limits=limit)
     with pytest.raises(ValueError, match=r"give pd.DataFrame\(\{'p': scores\}\)"):
         tb.tune(tb.Scores("p", 1), X[:, 0], Y)
-    with pytest.raises(ValueError, match="columns are numbers below 2; name one of them"):
-        tb.tune(tb.Scores("p", 1), model.predict_proba(X), Y)
+    scores = model.predict_proba(X)
+    for column in ("p", 2, -1):
+        words = f"the table is an array without a column {column!r}; its columns are 0, 1. State such"
+        with pytest.raises(ValueError, match=words):
+            tb.tune(tb.Scores(column, 1), scores, Y)
+    with pytest.raises(ValueError, match="a row for each case and a column for each score"):
+        tb.tune(tb.Scores(0, 1), scores[:, :, None], Y)
+    with pytest.raises(ValueError, match="scores must be numbers, got the type complex128"):
+        tb.tune(tb.Scores(0, 1), scores + 0j, Y)
+    rule = tb.tune(tb.Scores(0, 1), scores[:, 1:], Y, limits="miss(1) <= .4")
+    with pytest.raises(
+        ValueError, match=f"^X is one column of {len(X)} values, .*2D array, as by np.reshape"
+    ):
+        rule.predict(scores[:, 1])
+    with pytest.raises(ValueError, match=f"^y_cal has {len(X)} rows, X_cal has {len(X) - 1}$"):
+        tb.calibrate(rule, scores[1:, 1:], Y)
+    with pytest.raises(ValueError, match="by_group='sex': groups have no name; state by_group=True"):
+        tb.tune(model, X, Y, groups=X[:, 0] > 0, by_group="sex", limits="miss(1) <= .4")
     with pytest.raises(
         ValueError, match=r"map y to \[0, 1\] as in the model's training, as by y.map\(\{1: …\}\)"
     ):
@@ -542,7 +558,7 @@ def test_a_column_has_its_name():
     assert rates.measure(rates.error(by="sex"), Y, Y, groups=named) == {"f": 0.0, "m": 0.0}
     errors = tb.certify(Y, None, Y, groups=named)
     assert {b.subgroup for b in errors.bounds if b.kind == "group"} == {"f", "m"}
-    with pytest.raises(ValueError, match="groups have no such column"):
+    with pytest.raises(ValueError, match="no column of groups has this name"):
         tb.tune(LINE, X, Y, groups=pd.Series(SEX, name="age"), limits=limits)
     with pytest.raises(ValueError, match="groups have no name"):
         tb.tune(LINE, X, Y, groups=SEX, limits=limits)

@@ -171,10 +171,13 @@ def test_names_are_those_of_the_table(files):
         (["--limit", "error(by=group) <= .1"], "name their column: --group"),
         (
             ["--limit", "gap(miss(1, by=sex)) <= 10%", "--group", "sex"],
-            r"'gap\(miss\(1, by=sex\)\) <= 10%': there is no label '1'; the labels are 'no', 'yes'; write, "
-            r"for instance, 'gap\(miss\(yes, by=sex\)\) <= 10%'",
+            r"'gap\(miss\(1, by=sex\)\) <= 10%': there is no label '1'; the labels are 'no', 'yes'$",
         ),
-        (["--objective", "miss(yess)"], "'miss.yess.': there is no label 'yess'; did you mean 'yes'"),
+        (
+            ["--objective", "miss(yess)"],
+            "'miss.yess.': there is no label 'yess'; the labels are 'no', 'yes'$",
+        ),
+        (["--objective", "miss(Yes)"], "there is no label 'Yes'; did you mean 'yes'[?] the labels"),
         (["--objective", "error() <= .1"], "is a limit; use --limit"),
         (["--objective", "worst_clas"], "worst_class"),
         (

@@ -94,7 +94,7 @@ def test_missing_measurements_are_listed(mix):
     seen = tb.ModelCard.of(mix, X[:600], LABELS[:600])
     assert "Nothing is certified" in seen.to_markdown()
     assert (
-        "Not measured: models were trained on 100% of these rows, or on rows equal to them."
+        "Not measured: models were trained on 100% of these rows, or on rows equal to them, so errors are"
         in seen.to_markdown()
     )
     assert "equal_rows" not in seen.to_markdown()  # advice to the caller

@@ -71,7 +71,7 @@ def test_a_unit_without_rows_is_named_where_it_is_limited():
     [
         (SELECTED <= {"x": 0.2}, "no subgroup is called 'x'"),
         (rates.selected("maybe", by="sex") <= 0.3, "no class is called 'maybe'"),
-        (rates.selected("yes", by="race") <= 0.3, "no such column"),
+        (rates.selected("yes", by="race") <= 0.3, "no column of groups has this name"),
     ],
 )
 def test_labels_and_units_that_are_not_there_are_named(limit, words):

@@ -351,7 +351,7 @@ def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
     ("params", "words"),
     [
         ({"limits": [rates.selected("ja") <= 0.1]}, "no class is called 'ja'"),
-        ({"limits": [rates.error(by="age") <= 0.1]}, "no such column"),
+        ({"limits": [rates.error(by="age") <= 0.1]}, "no column of groups has this name"),
         ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "no subgroup is called 'x'"),
         ({"limits": [0.3]}, "is no limit"),
         ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "no subgroup is called"),

@@ -723,7 +723,7 @@ def test_limits_name_the_only_column_of_groups():
     X, y, sex = np.zeros((4, 1)), np.array([0, 1, 1, 1]), ["f", "f", "m", "m"]
     watched = monitor.add(X, y, groups={"sex": sex})
     assert [bound["n"] for bound in watched.summary()["bounds"][:2]] == [2, 2]
-    with pytest.raises(ValueError, match="groups have no such column"):
+    with pytest.raises(ValueError, match="no column of groups has this name"):
         monitor.add(X, y, groups={"gender": sex})
 
 

@@ -374,7 +374,10 @@ def test_texts_made_at_random_are_read_or_refused(n_texts):
     [
         (rates.selected("ja"), "no class is called 'ja'"),
         (rates.selected(1), "no class is called 1"),
-        (rates.error(by="race"), "no such column.*'sex'"),
+        (
+            rates.error(by="race"),
+            "by='race': no column of groups .* there are .'sex'.*also in the call that selects",
+        ),
         (rates.cost([[0, 1, 2], [1, 0, 2], [1, 2, 0]]), "shape"),
     ],
 )

@@ -330,8 +330,12 @@ def test_missing_scores_are_refused_or_get_a_stated_level():
     [
         (tb.Scores("p"), r"which label does a higher score speak for\? State label='ok' or label='toxic'"),
         (tb.Scores("logit", "toxic"), r"are no probabilities between 0 and 1 \(row .*\); state kind='logit'"),
-        (tb.Scores("p", "toxi"), "'toxi' is no label of y; did you mean 'toxic'"),
+        (tb.Scores("p", "nontoxic"), r"'nontoxic' is no label of y; y has the labels \['ok', 'toxic'\]"),
+        (tb.Scores("p", " Toxic"), "' Toxic' is no label of y; did you mean 'toxic'"),
         (tb.Scores("q", "toxic"), "the table has no column 'q'"),
+        (tb.Scores(0, "toxic"), r"the table has no column 0; it has 'p', "),
+        (tb.Scores(TABLE["p"], "toxic"), "columns is a name, a number or a list of them, got a Series; "),
+        (tb.Scores(["p", "logit"], ["ok"]), "a label for each of the 2 columns"),
         (tb.Scores("lang", "toxic"), "scores must be numbers"),
         (tb.Scores(["p", "p"], ["ok", "toxic"]), "a column is named twice"),
         (tb.Scores(["p", "logit"], "toxic"), "label must be a list"),

@@ -53,6 +53,7 @@ from tailboost.core.exceptions import (
     InfeasibleLimitsError,
     LimitBelowNoiseWarning,
     NotCertifiedError,
+    ResubstitutionWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
     warn_user,
@@ -125,6 +126,7 @@ ABOUT_SELECTION = (
     ConfidenceNotReachedWarning,
     DependentRowsWarning,
     LimitBelowNoiseWarning,
+    ResubstitutionWarning,  # the certifying rows raise LeakageError
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
@@ -291,6 +293,7 @@ def calibrate(
         subgroups=subgroups,
         equal_rows=equal_rows,
         training_rows=training_rows,
+        suffix="_cal",
     )
     options: dict[str, Any] = {
         "confidence": confidence, "rule": rule, "previous": previous, "attempts": attempts

@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -187,15 +188,8 @@ def checked_table(classifier: Model, learner: Model, X: Table, argument: str = "
     if hasattr(X, "iloc"):
         return _frame_as_in_fit(classifier, X, names, argument)
     if names is not None and len(names) == 1 and np.ndim(X) < 2:
-        given = "one value"
-        entries = "[X]"
-        if np.ndim(X) == 1:
-            given = f"one column of {len(X)} values"
-            entries = "X"
-        raise ValueError(
-            f"X is {given}, where a table is needed: give "
-            f"pd.DataFrame({{{names[0]!r}: {entries}}})"
-        )
+        entries = "X" if np.ndim(X) else "[X]"
+        raise _no_table(X, f"give pd.DataFrame({{{names[0]!r}: {entries}}})")
     try:
         return _validated_array(classifier, learner, X, reset=False)
     except ValueError as failure:
@@ -278,6 +272,8 @@ def _frame_as_in_fit(classifier: Model, frame: Any, names: Any, argument: str) -
 
 def _validated_array(classifier: Model, learner: Model, X: Any, **options: Any) -> Any:
     """Return scikit-learn's `validate_data` of an array, with what the tags of ``learner`` allow."""
+    if not issparse(X) and np.asarray(X).ndim < 2:
+        raise _no_table(X, "Reshape your data to a 2D array, as by np.reshape(X, (-1, 1))")
     tags = input_tags(learner)
     if tags.sparse:
         options["accept_sparse"] = ["csr", "csc"]
@@ -287,6 +283,12 @@ def _validated_array(classifier: Model, learner: Model, X: Any, **options: Any) 
         options["dtype"] = None  # any type
     with naming_cells(X):
         return validate_data(classifier, summed(X), allow_nd=tags.three_d_array, **options)
+
+
+def _no_table(X: Any, cure: str) -> ValueError:
+    """Return the error for one value or one column in the place of a table."""
+    given = f"one column of {len(X)} values" if np.ndim(X) else "one value"
+    return ValueError(f"X is {given}, where a table is needed: {cure}")
 
 
 def labels_of(y: Column, name: str = "y") -> Array:

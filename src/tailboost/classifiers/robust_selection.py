@@ -160,6 +160,10 @@ def column_read(mix: Any) -> int | None:
         return None
     titles = mix._group_names.titles
     if mix.by_group is not True:
+        if titles == (None,):
+            raise ValueError(
+                f"by_group={mix.by_group!r}: groups have no name; state by_group=True"
+            )
         if mix.by_group not in titles:
             raise ValueError(
                 f"by_group={mix.by_group!r}: no column of groups has this name; there are "

@@ -246,7 +246,7 @@ def _as_numbers(scores: Column, owner: str) -> Floats:
     if array.dtype.kind in "iufO":  # dates are no scores
         with suppress(OverflowError, TypeError, ValueError):
             return array.astype(np.float64)
-    raise ValueError(f"{owner}: scores must be numbers")
+    raise ValueError(f"{owner}: scores must be numbers, got the type {array.dtype}")
 
 
 def shortest_decimals(numbers: Floats32) -> Floats:

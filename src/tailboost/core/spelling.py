@@ -299,9 +299,11 @@ def sep_of(sign: str) -> str:
 def meant(name: object, known: Iterable[Any]) -> str:
     """Return a suggestion for an unknown label or group, or an empty text.
 
-    The text also points out a number given as text, and the reverse. ``known`` are all labels or groups.
+    The text also points out a number given as text, and the reverse. ``known`` are all labels or groups. Of
+    few, which a message lists, only one with the same letters is meant: "nontoxic" is near "toxic".
     """
     known_names = list(known)
+    look = str(name).strip().casefold()
     for known_name in known_names:
         if str(known_name) == str(name) and known_name != name:
             kind = "number"
@@ -310,6 +312,8 @@ def meant(name: object, known: Iterable[Any]) -> str:
             elif isinstance(known_name, bool):
                 kind = "truth value"
             return f"write the {kind} {known_name!r}; "
+    if len(known_names) <= COLUMNS_NAMED:
+        known_names = [each for each in known_names if str(each).strip().casefold() == look]
     return did_you_mean(str(name), map(str, known_names))
 
 

@@ -895,8 +895,8 @@ def _answered_by_model(
         _refuse_missing_labels(rates, classes)
     given, hashes_of_rows = _without_copies(model, given)
     hashes = [
-        part.with_groups(given.columns if name == "X" else given.columns_unlabeled)
-        for (name, _, _), part in zip(given.parts, hashes_of_rows, strict=True)
+        part.with_groups(given.columns if X is given.X else given.columns_unlabeled)
+        for (_, X, _), part in zip(given.parts, hashes_of_rows, strict=True)
     ]
     read, cases, repeated = _compared_with_fit(
         model, given, hashes, classes, training_rows, equal_rows
@@ -983,7 +983,7 @@ def _counted(
     if any(rate.needs_costs for rate in rates):
         costs = given.costs
     labels = classes[:0] if given.labels is None else given.labels
-    positions(labels, classes, "y")
+    positions(labels, classes, f"y{given.suffix}")
     n_unlabeled = len(answers) - len(labels)
     if n_unlabeled:
         # Any label: `without_labels` removes them.
@@ -1128,9 +1128,9 @@ def _compared_with_fit(
         hashes_read = part_hashes if final is model else row_hashes(final, table)
         read.append(hashes_read.whole)
         labels: Any = ()
-        if name == "X" and given.labels is not None:
+        if X is given.X and given.labels is not None:
             labels = given.labels
-            check_same_kind(labels, "y", classes, "classes_ of the model")
+            check_same_kind(labels, f"y{given.suffix}", classes, "classes_ of the model")
             if not np.isin(labels, classes).any():
                 refuse_quantity(labels)
 
@@ -1157,7 +1157,8 @@ def _classes_of(model: Model, given: Given) -> Labels:
     X = given.any_table
     refuse("classifier", X=X, deferred=given.deferred)
     if given.labels is not None:
-        check_length(given.labels, "y", n_rows_of(X))
+        suffix = given.suffix
+        check_length(given.labels, f"y{suffix}", n_rows_of(X), f"X{suffix}")
     if hasattr(model, "classes_"):
         return label_column(model.classes_, "classes_")
     if isinstance(model, Scores):

@@ -24,7 +24,16 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import warn_user
 from tailboost.core.score_kinds import score_kind, with_shortest_decimals
-from tailboost.core.spelling import as_typed, how_many, listed, meant, shell_word, warn_alike
+from tailboost.core.spelling import (
+    a_type_of,
+    as_typed,
+    how_many,
+    joined,
+    listed,
+    meant,
+    shell_word,
+    warn_alike,
+)
 from tailboost.rates.strata import plain
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
@@ -151,7 +160,14 @@ class Scores(ClassifierMixin, BaseEstimator):
         except ValueError as failure:
             raise ValueError(f"{self._named}: {failure}") from None
         columns = self.column_list
-        if len(set(columns)) < len(columns):
+        try:
+            n_names = len(set(columns))
+        except TypeError:  # arrays
+            raise ValueError(
+                "Scores(columns, …): columns is a name, a number or a list of them, got "
+                f"{a_type_of(self.columns)}; the table of a call holds the scores"
+            ) from None
+        if n_names < len(columns):
             raise ValueError(f"{self._named}: a column is named twice")
         has_one_column = len(columns) == 1
         if has_one_column:
@@ -180,7 +196,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         n_columns = len(self.column_list)
         if not isinstance(self.label, (list, tuple)) or len(self.label) != n_columns:
             raise ValueError(
-                f"{self._named}: label must be a list with the label of each column"
+                f"{self._named}: label must be a list with a label for each of the "
+                f"{n_columns} columns"
             )
 
     def _check_label(self, y_labels: Labels, counts: Ints, X: Table) -> None:
@@ -394,10 +411,10 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> Array:
     if hasattr(X, "columns"):
         absent = [name for name in columns if name not in X.columns]
         if absent:
-            raise ValueError(
-                f"{owner}: the table has no column {listed(absent)}; it has "
-                f"{list(X.columns)[:20]}"
+            given, absent_names = (
+                joined(list(map(repr, names)), NAMES_SHOWN) for names in (X.columns, absent)
             )
+            raise ValueError(f"{owner}: the table has no column {absent_names}; it has {given}")
         # Columns of different types would have one type in common.
         scores = with_shortest_decimals(X[list(columns)]).to_numpy()
         if scores.shape[1] > len(columns):
@@ -405,19 +422,19 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> Array:
         return scores
     array = np.asarray(X)
     if array.ndim != 2:
-        if len(columns) == 1:
+        cure = "a row for each case and a column for each score"
+        if array.ndim < 2 and len(columns) == 1:
             cure = f"pd.DataFrame({{{columns[0]!r}: scores}})"
-        else:
-            cure = "table[[column]] instead of table[column]"
         raise ValueError(
             f"{owner}: the table must be a data frame or an array of shape (n, d), got "
             f"{type(X).__name__} of shape {array.shape}; give {cure}"
         )
     for column in columns:
         if not isinstance(column, (int, np.integer)) or not 0 <= column < array.shape[1]:
+            numbers = joined(list(map(str, range(array.shape[1]))), NAMES_SHOWN)
             raise ValueError(
-                f"{owner}: the table is an array, so columns are numbers below "
-                f"{array.shape[1]}; name one of them, or give a data frame"
+                f"{owner}: the table is an array without a column {column!r}; its columns are "
+                f"{numbers}. State such a number, or give a data frame for names"
             )
     return array[:, list(columns)]
 

@@ -24,7 +24,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import check_indexes
 from tailboost.core.rate_words import stated_words
-from tailboost.core.spelling import meant, with_known_arguments
+from tailboost.core.spelling import did_you_mean, meant, with_known_arguments
 from tailboost.rates.comparisons import (
     AT_LEAST,
     AT_MOST,
@@ -308,7 +308,7 @@ def defined_kind(name: str) -> Kind:
     if name not in KINDS:
         raise ValueError(
             f"a rate of the kind {name!r} is unknown, so it has no limit, table or "
-            f"certificate: {meant(name, KINDS)}there are {list(KINDS)}"
+            f"certificate: {did_you_mean(str(name), KINDS)}there are {list(KINDS)}"
         )
     return KINDS[name]
 

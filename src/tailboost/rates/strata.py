@@ -338,8 +338,8 @@ class Strata:
             )
         near = did_you_mean(str(name), map(str, self.columns))
         raise ValueError(
-            f"by={name!r}: groups have no such column: {near}columns: "
-            f"{_first_names(self.columns)}"
+            f"by={name!r}: no column of groups has this name; {near}there are "
+            f"{_first_names(self.columns)}. Add it to groups=, also in the call that selects the rule"
         )
 
     def number(self, y: Ints, combination: Ints) -> Ints:

@@ -49,6 +49,7 @@ class Given:
     deferred: Column = None  # with an array of answers
     batch: Given | None = None  # all rows of a call, if these are its part that certifies
     numbers: Ints | None = None  # of the rows with labels in the batch
+    suffix: str = ""  # of X and y in messages: "_cal" in `calibrate`
 
     def __post_init__(self) -> None:
         """Read the names of columns of groups; refuse texts in the place of tables."""
@@ -117,7 +118,7 @@ class Given:
                 raise ValueError(
                     "y is needed, the labels of the rows; rows without labels are X_unlabeled="
                 )
-            return label_column(self.y, "y")
+            return label_column(self.y, f"y{self.suffix}")
         return None
 
     @property
@@ -150,7 +151,7 @@ class Given:
         """The rows with labels if there are any, then those without: name of X, X and groups of each part."""
         parts = []
         if self.has_labels:
-            parts.append(("X", self.X, self.groups))
+            parts.append((f"X{self.suffix}", self.X, self.groups))
         if self.has_unlabeled:
             parts.append(("X_unlabeled", self.X_unlabeled, self.groups_unlabeled))
         return parts

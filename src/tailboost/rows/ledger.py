@@ -526,10 +526,10 @@ def refuse_known(
     """
     if equal_rows == "copies" and too_many(equal, compared):
         raise LeakageError(
-            f"{name}: {use} {equal / compared:.0%} of these rows, or on rows equal to them. "
-            "Errors there are smaller than on new rows: give rows that were not used to "
-            "train or select the classifier. If features take so few values that fresh rows "
-            f"equal training rows, and nobody copied a row, state {equal_by_nature()}"
+            f"{name}: {use} {equal / compared:.0%} of these rows, or on rows equal to them, so "
+            "errors are smaller than on new rows. Give rows that no fit or selection used. If "
+            "fresh rows may equal training rows because columns take few values, and nobody "
+            f"copied a row, state {equal_by_nature()}"
         )
     if equal_rows == "natural" and known.unnatural(equal, compared):
         raise LeakageError(

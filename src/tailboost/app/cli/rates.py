@@ -15,7 +15,7 @@ from tailboost.app.cli.models import NewRows, StoredModel, columns_instead
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.core.array_types import Column, Model, Table
-from tailboost.core.spelling import did_you_mean, listed, shell_word
+from tailboost.core.spelling import did_you_mean, listed, meant, shell_word
 from tailboost.guarantees.stated import stated_by
 from tailboost.rows.judged import judged
 from tailboost.rows.schema import group_name
@@ -265,19 +265,13 @@ def _faults_of_divisions(
 
 
 def _faults_of_label(expression: Any, labels: dict[str, Any]) -> list[str]:
-    """Return a sentence on a rate or limit about a label that is not in the table; [] for others.
-
-    The sentence has the rate or limit with a label of the table.
-    """
+    """Return a sentence on a rate or limit about a label that is not in the table; [] for others."""
     label = expression.rate.label
     if label is None or str(label) in labels or label in labels.values():
         return []
-    advice = f"{did_you_mean(str(label), labels)}the labels are {listed(list(labels))}"
-    example = replace(expression.rate, label=list(labels.values())[-1])
-    in_terms = expression.of_rate(example, lambda subgroup: subgroup)
     return [
-        f"{_text_of(expression)!r}: there is no label {str(label)!r}; {advice}; write, for "
-        f"instance, {_text_of(in_terms)!r}"
+        f"{_text_of(expression)!r}: there is no label {str(label)!r}; "
+        f"{meant(label, labels)}the labels are {listed(list(labels))}"
     ]
 
 
