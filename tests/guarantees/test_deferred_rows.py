@@ -286,3 +286,36 @@ def test_the_advice_on_deferral_can_be_read_as_a_limit():
     assert line.endswith("""all: "deferred(by='Site (ward)') <= …" limits it.""")
     text = line.split('"')[1].replace("…", "10%")
     assert rates.parse(text) == (rates.deferred(by="Site (ward)") <= 0.1)
+
+
+def test_a_selection_says_that_a_certified_rule_may_defer_more_of_a_small_group():
+    """Four draws of about 25 ill rows in a site: its certified band is much wider on 20,000 new rows."""
+
+    def draw(n, rng):
+        site = rng.choice(4, n, p=[0.5, 0.3, 0.15, 0.05])
+        y = (rng.random(n) < 0.25).astype(int)
+        return (2.4 * y + 0.3 * site + rng.normal(size=n))[:, None], y, {"site": site}
+
+    score = tb.Scores(0, 1, kind="logit")
+    limits = ["miss(1, by=site) <= 15%", "deferred <= 15%"]
+    wider = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y, groups = draw(2_000, rng)
+        rule = tb.tune(score, X, y, groups=groups, limits=limits, by_group="site")
+        ill = int(y[groups["site"] == 3].sum())
+        sentence = f"Of 3, with {ill} rows for its limit, a certified rule may defer much more than here: "
+        assert sentence + "'deferred(by=site) <= …' limits it." in str(rule.summary_)
+        new, _, new_groups = draw(20_000, rng)
+        small = new_groups["site"] == 3
+        fresh, fresh_y, fresh_groups = draw(2_000, rng)
+        certified = tb.calibrate(rule, fresh, fresh_y, groups=fresh_groups)
+        before, after = (each.defers(new, groups=new_groups)[small].mean() for each in (rule, certified))
+        wider += after > 2 * before
+    assert wider > 2
+    one = tb.tune(score, X, y, groups=groups, limits=limits)
+    bounded = tb.tune(
+        score, X, y, groups=groups, limits=[*limits, "deferred(by=site) <= 30%"], by_group="site"
+    )
+    for rule in (one, bounded):
+        assert "may defer much more" not in str(rule.summary_)

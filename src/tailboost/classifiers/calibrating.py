@@ -241,7 +241,7 @@ def calibrate(
         Above 0 work of more than five seconds prints finished and total steps, and about the time left.
     **params
         For such a model: further parameters of `tune`, for example ``by_group``, ``objective`` or
-        ``random_state`` (default 0).
+        ``random_state`` (default 0). Decide ``by_group`` first: `tune` on other rows names its gain.
 
     Returns
     -------

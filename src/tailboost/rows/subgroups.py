@@ -101,13 +101,18 @@ def deferral_lines(
         shares = [(share, unit_name(group)) for group, share in share_of_group.items()]
         largest_share, group_name = max(shares, default=(0, ""))
         if largest_share > MUCH_DEFERRED * overall:
-            limit = f"deferred(by={name_in_limit(column)}) <= …"
-            quote = '"' if "'" in limit else "'"
             lines.append(
                 f"{whole_percents(largest_share)} of {group_name} are deferred here, "
-                f"{overall_text} of all: {quote}{limit}{quote} limits it."
+                f"{overall_text} of all: {limits_deferral(column)}."
             )
     return lines
+
+
+def limits_deferral(column: Any) -> str:
+    """Return a clause: the limit on the deferral of each group of a column."""
+    limit = f"deferred(by={name_in_limit(column)}) <= …"
+    quote = '"' if "'" in limit else "'"
+    return f"{quote}{limit}{quote} limits it"
 
 
 def whole_percents(share: float) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -33,7 +34,9 @@ from tailboost.rates import (
     deferred,
     error,
 )
-from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.rates.bounds import are_few_for
+from tailboost.rates.strata import is_named_column
+from tailboost.rows.subgroups import HUMAN_REVIEW, limits_deferral, unit_name
 from tailboost.selection.contradiction import reached_words
 from tailboost.selection.data import (
     ROWS,
@@ -533,8 +536,37 @@ class SelectedRule(Selected):
         if worst is not None and not same_rate:
             summary = replace(summary, largest_error=worst[1])
         if self.problem.limits:
-            summary = replace(summary, rates=self.estimates, one_answer=self._one_answer)
+            deferral = (*self.estimates.deferral, *self._deferred_if_certified)
+            table = replace(self.estimates, deferral=deferral)
+            summary = replace(summary, rates=table, one_answer=self._one_answer)
         return summary
+
+    @property
+    def _deferred_if_certified(self) -> list[str]:
+        """A sentence on the group of fewest rows, of which a certified rule may defer more; [] without one.
+
+        A test of few rows leaves a wide band between two thresholds of their own, if no limit bounds it.
+        """
+        rates = [limit.rate for limit in self.problem.limits]
+        bounded = {rate.by for rate in rates if rate.counts_deferral}
+        if None not in bounded or not self._has_thresholds_by_group:
+            return []
+        few = []
+        for limit in self.problem.limits:
+            by = limit.rate.by
+            if limit.compares or not is_named_column(by) or by in bounded:
+                continue
+            for line in self.estimates:
+                n_rows = round(line.known_rows)
+                if line.limit == str(limit) and are_few_for(n_rows, limit.against(line.bound)):
+                    few.append((n_rows, unit_name(line.subgroup), by))
+        if not few:
+            return []
+        n_rows, name, by = min(few, key=itemgetter(0))
+        return [
+            f"Of {name}, with {how_many(n_rows, 'row')} for its limit, a certified rule may defer much more "
+            f"than here: {limits_deferral(by)}."
+        ]
 
     @property
     def _one_answer(self) -> tuple[str, ...]:

@@ -236,7 +236,11 @@ Missing = Annotated[
 ]
 ByGroup = Annotated[
     str | None,
-    option("COL", "Select thresholds for each group of this column; it needs no --group."),
+    option(
+        "COL",
+        "Select thresholds for each group of this column; it needs no --group. Decide before rows "
+        "certify: `tune` on other rows names the gain.",
+    ),
 ]
 
 # Numbers.
