@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost.guarantees import calibration
+from tailboost.guarantees.joint_power import FIRST, SECOND
 from tailboost.guarantees.ranks_beside_deferral import RanksBesideDeferral
 
 LEVEL = 0.05  # of the only attempt
@@ -116,6 +117,30 @@ def test_the_certified_rule_passes_the_exact_tests_at_their_parts_of_the_level(
             assert (by_score["min"] == by_score["max"]).all()
             order = {0: 0, 2: 1, 1: 2}
             assert by_score["min"].map(order).is_monotonic_increasing
+
+
+@pytest.mark.parametrize("decimals", [9, 1])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        ["miss(1) <= 20%", "deferred() <= 25%"],
+        ["miss(1) <= 20%", "miss(1, by=g) <= 25%", "deferred() <= 25%"],
+    ],
+)
+def test_misses_of_all_rows_pass_the_exact_test_beside_thresholds_by_group(limits, decimals):
+    level = OF_ERRORS / (1 if len(limits) == 2 else 3)
+    for seed in range(2):
+        X, y, groups = drawn(seed + 20, 2500, decimals)
+        rule = calibrated(limits, X, y, groups, decimals=decimals, by_group=True)
+        answers = answers_of(rule, X, groups)
+        missed = answers[y == 1] == 0
+        assert passes(missed.sum(), len(missed), 0.2, level)
+        assert passes((answers == 2).sum(), len(y), 0.25, OF_DEFERRAL)
+        for g in (0, 1) if len(limits) == 3 else ():
+            of_group = missed[groups["g"].to_numpy()[y == 1] == g]
+            assert passes(of_group.sum(), len(of_group), 0.25, level)
+        if decimals == 9:  # the groups share the misses: none of them stops far before all do
+            assert not passes(missed.sum() + 30, len(missed), 0.2, level)
 
 
 @pytest.mark.parametrize("by_group", [False, True])
@@ -233,6 +258,27 @@ def breaks_and_passes(cells, errors, probabilities, rooms, n, most, allowed, fir
         found |= 1.0 - probability > most + 1e-12 and n - sum(answered) <= allowed
 
 
+def outcomes_of(n, shares, of_errors):
+    """Numbers of rows and of errors in two times two cells, and the probability, of each draw of n rows.
+
+    The cells have ``shares`` of all rows, and ``of_errors`` of these are errors.
+    """
+    cells = list(product(range(2), range(2)))
+    chances = [shares[cell] * part for cell in cells for part in (of_errors[cell], 1.0 - of_errors[cell])]
+    chances.append(1.0 - sum(chances))
+    outcomes = []
+    for rows in combinations_with_replacement(range(len(chances)), n):
+        numbers = np.bincount(rows, minlength=len(chances))
+        by_cell = numbers[:-1].reshape(2, 2, 2)
+        outcomes.append((by_cell.sum(axis=2), by_cell[..., 0], multinomial.pmf(numbers, n, chances)))
+    assert sum(chance for *_, chance in outcomes) == pytest.approx(1.0)
+    return outcomes
+
+
+SHARES = np.array([[0.2, 0.1], [0.15, 0.2]])
+OF_ERRORS_IN_CELLS = np.array([[0.5, 0.3], [0.9, 0.2]])
+
+
 @pytest.mark.parametrize("n", [3, 5])
 @pytest.mark.parametrize("first_needs", [0, 1, 2])
 @pytest.mark.parametrize("rooms", [(0, 0), (0, 1), (1, 1), (9, 9), (0, 9)])
@@ -241,35 +287,65 @@ def test_neither_stops_nor_orders_by_answered_rows_make_a_test_of_deferral_easie
 
     The probability that some rule breaks the limit and passes is at most that of the exact test.
     """
-    shares = np.array([[0.2, 0.1], [0.15, 0.2]])
-    of_errors = np.array([[0.5, 0.3], [0.9, 0.2]])
-    categories = [
-        (
-            side,
-            cell,
-            is_error,
-            shares[side, cell] * (of_errors[side, cell] if is_error else 1 - of_errors[side, cell]),
-        )
-        for side, cell, is_error in product(range(2), range(2), (True, False))
-    ]
-    categories.append((None, None, False, 1.0 - shares.sum()))
-    outcomes = []
-    for rows in combinations_with_replacement(range(len(categories)), n):
-        cells, errors = np.zeros((2, 2), int), np.zeros((2, 2), int)
-        for row in rows:
-            side, cell, is_error, _ = categories[row]
-            if side is not None:
-                cells[side, cell] += 1
-                errors[side, cell] += is_error
-        numbers = np.bincount(rows, minlength=len(categories))
-        chance = multinomial.pmf(numbers, n, [share for *_, share in categories])
-        outcomes.append((cells, errors, chance))
-    assert sum(chance for *_, chance in outcomes) == pytest.approx(1.0)
+    outcomes = outcomes_of(n, SHARES, OF_ERRORS_IN_CELLS)
     for most, allowed in product((0.38, 0.5, 0.6, 0.7, 0.85), range(n)):
         probability = sum(
             chance
             for cells, errors, chance in outcomes
-            if breaks_and_passes(cells, errors, shares, rooms, n, most, allowed, first_needs)
+            if breaks_and_passes(cells, errors, SHARES, rooms, n, most, allowed, first_needs)
+        )
+        assert probability <= binom.cdf(allowed, n, most) + 1e-12
+
+
+# The first label reaches the cells of two places in this order. The second label reaches one cell before.
+TURNS = [
+    (FIRST, 0, 0),
+    (FIRST, 1, 0),
+    (SECOND, 0, 1),
+    (FIRST, 0, 1),
+    (FIRST, 1, 1),
+    (SECOND, 1, 1),
+    (SECOND, 0, 0),
+    (SECOND, 1, 0),
+]
+
+
+def breaks_and_passes_within_all(cells, errors, probabilities, rooms, room_of_all, n, most, allowed):
+    """As `breaks_and_passes`, with limits on errors of the first label: of each place, and of both together.
+
+    The errors of both places are counted in each turn of the first label until both have stopped. Rows of a
+    cell with counted errors that is left out never count as answered.
+    """
+    left, stopped, left_out, answered = list(rooms), [False, False], set(), set()
+    n_answered, probability, found = 0, 0.0, False
+    for label, place, cell in TURNS:
+        here = (place, cell)
+        if label == FIRST and not all(stopped):
+            room_of_all -= errors[here]
+            left[place] -= errors[here]
+            stopped[place] |= left[place] < 0
+            stopped = [is_stopped or room_of_all < 0 for is_stopped in stopped]
+            if stopped[place]:
+                left_out.add(here)
+        if here in answered or (label == FIRST and stopped[place]):
+            continue
+        answered.add(here)
+        probability += probabilities[here]
+        n_answered += 0 if here in left_out else cells[here]
+        found |= 1.0 - probability > most + 1e-12 and n - n_answered <= allowed
+    return found
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize("room_of_all", [0, 1, 2, 9])
+@pytest.mark.parametrize("rooms", [(0, 0), (0, 1), (1, 0), (9, 9), (0, 9)])
+def test_limits_on_errors_of_several_places_make_no_test_of_deferral_easier(n, rooms, room_of_all):
+    outcomes = outcomes_of(n, SHARES, OF_ERRORS_IN_CELLS)
+    for most, allowed in product((0.38, 0.5, 0.6, 0.7, 0.85), range(n)):
+        probability = sum(
+            chance
+            for cells, errors, chance in outcomes
+            if breaks_and_passes_within_all(cells, errors, SHARES, rooms, room_of_all, n, most, allowed)
         )
         assert probability <= binom.cdf(allowed, n, most) + 1e-12
 
@@ -277,6 +353,21 @@ def test_neither_stops_nor_orders_by_answered_rows_make_a_test_of_deferral_easie
 # -- the library at the boundary ---------------------------------------------------------------------------
 
 
+# The answer that counts against a limit, and the largest share.
+ANSWERS = {
+    "miss(1, by=g) <= 20%": (0, 0.2),
+    "miss(1, by=g) <= 25%": (0, 0.25),
+    "miss(1) <= 20%": (0, 0.2),
+    "false_alarm(1, by=g) <= 20%": (1, 0.2),
+    "false_alarm(1, by=g) <= 30%": (1, 0.3),
+    "false_alarm(1) <= 30%": (1, 0.3),
+    "deferred() <= 25%": (2, 0.25),
+    "deferred() <= 50%": (2, 0.5),
+    "deferred(by=g) <= 25%": (2, 0.25),
+}
+OF_ALL = ["miss(1) <= 20%", "deferred() <= 25%"]
+OF_ALL_AND_GROUPS = ["miss(1) <= 20%", "miss(1, by=g) <= 25%", "deferred() <= 25%"]
+BOTH_OF_ALL = ["miss(1) <= 20%", "miss(1, by=g) <= 25%", "false_alarm(1) <= 30%", "deferred() <= 50%"]
 BOUNDARY = {
     "many values": (9, (0.5, 0.5), OF_MISSES, False),
     "few values": (1, (0.5, 0.5), OF_MISSES, False),
@@ -287,6 +378,11 @@ BOUNDARY = {
     "thresholds by group, few values": (1, (0.6, 0.4), WITHOUT_DEFERRAL, True),
     "misses, thresholds by group": (9, (0.6, 0.4), OF_MISSES, True),
     "deferral by group": (9, (0.6, 0.4), ["miss(1, by=g) <= 20%", "deferred(by=g) <= 25%"], True),
+    "misses of all, thresholds by group": (9, (0.6, 0.4), OF_ALL, True),
+    "misses of all, few values": (1, (0.6, 0.4), OF_ALL, True),
+    "misses of all and by group": (9, (0.8, 0.2), OF_ALL_AND_GROUPS, True),
+    "both errors of all": (1, (0.6, 0.4), BOTH_OF_ALL, True),
+    "deferral by group, misses of all": (9, (0.6, 0.4), ["miss(1) <= 20%", "deferred(by=g) <= 25%"], True),
 }
 
 
@@ -302,9 +398,7 @@ def test_certificates_at_the_boundary_are_false_no_more_often_than_stated(name):
     """Losses drive the thresholds and the deferral to their limits."""
     decimals, shares, limits, by_group = BOUNDARY[name]
     new, _, new_groups = drawn(99, 200_000, decimals, shares)
-    most = {OF_MISSES[0]: {0: 0.2}, OF_ALARMS[0]: {1: 0.2}}.get(limits[0], {0: 0.25, 1: 0.3})
     params = {"objective": "deferred"} if limits is WITHOUT_DEFERRAL else {}
-    most_deferred = 1.0 if limits is WITHOUT_DEFERRAL else 0.25
     false = certified = 0
     n_draws = 300
     for seed in range(n_draws):
@@ -326,12 +420,12 @@ def test_certificates_at_the_boundary_are_false_no_more_often_than_stated(name):
                 continue
         certified += 1
         answers = answers_of(rule, new, new_groups)
-        by_group_of_new = [answers[(new_groups["g"] == g).to_numpy()] for g in (0, 1)]
-        limited = by_group_of_new if "deferred(by=g) <= 25%" in limits else [answers]
-        broken = any((of_rows == 2).mean() > most_deferred for of_rows in limited)
-        for of_group, (answer, share) in product(by_group_of_new, most.items()):
-            broken |= (of_group == answer).mean() > share
-        false += broken
+        of_groups = [answers[(new_groups["g"] == g).to_numpy()] for g in (0, 1)]
+        false += any(
+            (rows == ANSWERS[limit][0]).mean() > ANSWERS[limit][1]
+            for limit in limits
+            for rows in (of_groups if "by=g" in limit else [answers])
+        )
     assert certified > n_draws / 2
     assert binom.sf(false - 1, n_draws, LEVEL) > 0.001
 
@@ -366,7 +460,7 @@ def test_the_deferral_of_certified_rules_is_false_no_more_often_than_its_part_of
 
 
 def test_other_limits_have_other_procedures():
-    """A precision, a gap, misses in groups across the thresholds, and clusters."""
+    """A precision, a gap and clusters; misses in groups across the thresholds have the same."""
     X, y, groups = drawn(6, 900)
     groups["h"] = np.arange(len(y)) % 2
     served = []
@@ -396,7 +490,7 @@ def test_other_limits_have_other_procedures():
             tb.calibrate(
                 copy.deepcopy(rule), X[400:], y[400:], groups=groups[400:], clusters=np.arange(500) // 2
             )
-    assert served == [False, False, False, True, True, True, False]
+    assert served == [False, False, True, True, True, True, False]
 
 
 def test_calibrate_takes_limits_without_deferral_after_a_rule_that_defers():

@@ -4,13 +4,13 @@
 threshold of a group by ill rows alone, the second one by well rows alone, and the share of deferred rows by
 all thresholds together. A human decides between the two thresholds. The procedure has three steps:
 
-1. Each limited threshold has a rank of fresh scores, at the level α₁ divided by the number of limited
-   thresholds, see `tailboost.guarantees.shares.ranks_of`. So all thresholds within their ranks keep all
-   limits on errors together.
-2. At first all rows are deferred. The selection data have cells, the rows of a threshold between two
+1. At first all rows are deferred. The selection data have cells, the rows of a threshold between two
    scores, and an order in which cells get an answer: those of the surest answers first. From the lowest
-   scores upwards they get the first label, from the highest downwards the second one. A threshold stops
-   for good before the first cell beyond its rank.
+   scores upwards they get the first label, from the highest downwards the second one.
+2. A limit on errors stops the thresholds of its rows before the first cell in whose turn its errors are
+   beyond a rank, see `tailboost.guarantees.shares.ranks_of`. The turns of a limit on several pairs of
+   thresholds are those of all their cells. Limits with the same answer and pairs are a chain. Each chain
+   has the level α₁ divided by the number of chains, so all limits on errors are kept together.
 3. Each number of answered cells is a rule. One of those that pass the exact tests of all limits on
    deferral is certified: the one of least expected loss on the selection data. J limited shares of deferred
    rows are tested at the level α₂ / J each.
@@ -31,17 +31,20 @@ at most U(N, P). If no cell is answered, U does not change. So U is a supermarti
 makes P larger than p. It is 1 for each rule with P < p that passes. So some rule that breaks the limit passes
 with a probability of at most U(0, 0) ≤ α₂ / J. ∎
 
-A cell before which one threshold has stopped may get the other answer later. Its rows are many by selection,
-so they count as deferred in the tests. It is the last cell of its thresholds, so no later step depends on it.
+A cell whose errors were counted, and which is left out, may get the other answer later. Its rows count as
+deferred in the tests, so U does not grow in the mean when they are counted. Of a limit on one pair this is
+the cell at which its threshold stops. A limit on several pairs counts the errors of all cells up to its own
+stop, or to the last stop of its thresholds, also where another limit has stopped a threshold before.
 
-The order may depend on the numbers of answered rows, which the proof takes as known. So a group first answers
-what its own limits on deferral need, and only then the surest cells of all groups come first. With one order
-of all cells by price, a group of 2 % of the rows that had to answer nearly all of them removed deferral from
-all other groups.
+Without limits on several pairs, the order may depend on the numbers of answered rows, which the proof takes
+as known. So a group first answers what its own limits on deferral need, and only then the surest cells of all
+groups come first. With one order of all cells by price, a group of 2 % of the rows that had to answer nearly
+all of them removed deferral from all other groups.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -111,11 +114,11 @@ class RanksBesideDeferral(Procedure):
     def applies(self) -> bool:
         """Whether a rule on one score defers, and each limit is on shares of rows with one answer.
 
-        Each limited error is about the rows of one pair of thresholds. Rows are independent, and each limited
-        group has fresh ones. Compared with `ScorePath`, the error is .075 ± .045, .026 ± .009 and
-        .017 ± .009 lower with 1,000, 3,000 and 8,000 rows (misses of groups with thresholds by group, 36
-        pairs, four made tables). The fewest deferred rows within both errors of groups are .131 ± .049,
-        .116 ± .037 and .092 ± .015 fewer.
+        Rows are independent, and each limited group has fresh ones. Compared with `ScorePath`, the error is
+        .075 ± .045, .026 ± .009 and .017 ± .009 lower with 1,000, 3,000 and 8,000 rows (misses of groups with
+        thresholds by group, 36 pairs, four made tables). The fewest deferred rows within both errors of
+        groups are .131 ± .049, .116 ± .037 and .092 ± .015 fewer. With misses of all rows and thresholds by
+        group, the error is .078 ± .057 and .041 ± .027 lower with 1,000 and 3,000 rows (12 pairs each).
         """
         strata = self.fresh.answered.strata
         if (
@@ -131,10 +134,7 @@ class RanksBesideDeferral(Procedure):
         families = families_of(self.limits, strata)
         if not all(family.has_strata.all() for family in families):
             return False
-        places = self.odds.places_of(strata)
-        if not self.of_errors or (places < 0).any():
-            return False
-        return all(len(np.unique(places[share.counted])) == 1 for share in self.of_errors)
+        return bool(self.of_errors) and bool((self.odds.places_of(strata) >= 0).all())
 
     @cached_property
     def odds(self) -> Any:
@@ -182,12 +182,20 @@ class RanksBesideDeferral(Procedure):
             return None
         return self.odds, scored_fresh(self.selection, self.odds.family, self.fresh).scores
 
+    @cached_property
+    def chains(self) -> dict[tuple[int, tuple[int, ...]], list[CountedShare]]:
+        """The limited errors by answer and places."""
+        chains: dict[tuple[int, tuple[int, ...]], list[CountedShare]] = {}
+        for share in self.of_errors:
+            places = tuple(np.unique(self.places[share.counted]).tolist())
+            chains.setdefault((share.answer, places), []).append(share)
+        return chains
+
     @property
     def level_of_test(self) -> float:
-        """Level of the rank of one threshold."""
-        limited = {(share.answer, self.place_of(share)) for share in self.of_errors}
+        """Level of the ranks of one chain."""
         part = PART_OF_ERRORS if self.of_deferral else 1.0
-        return part * self.level / len(limited)
+        return part * self.level / len(self.chains)
 
     @property
     def level_of_deferral(self) -> float:
@@ -247,26 +255,33 @@ class RanksBesideDeferral(Procedure):
         """Number V of cells of a pair of thresholds."""
         return len(self.odds.values)
 
-    def place_of(self, share: CountedShare) -> int:
-        """Return the number of the pair of thresholds of an error."""
-        return int(self.places[share.counted][0])
-
     # -- steps 1 and 2 ---------------------------------------------------------------------------------
 
-    def stops(self, answer: int) -> Ints:
-        """Return how many cells of each place may get an answer within all ranks, shape (m,)."""
-        most_cells = np.full(self.n_places, self.n_cells)
-        for share in self.of_errors:
-            if share.answer != answer:
-                continue
-            by_cell = self.rows[share.counted].sum(axis=0)
-            if answer == SECOND:
-                by_cell = by_cell[::-1]
-            allowed = most_reached(int(by_cell.sum()), share.largest, self.level_of_test)
-            n_cells = int(np.searchsorted(by_cell.cumsum(), allowed, side="right"))
-            place = self.place_of(share)
-            most_cells[place] = min(most_cells[place], n_cells)
-        return most_cells
+    def end_of(self, share: CountedShare, places: Sequence[int]) -> int:
+        """Return the time of the first cell beyond the rank of a limited error; NEVER if there is none."""
+        times = self.times[share.answer, places].ravel()
+        by_time = times.argsort()
+        errors = self.by_place(self.rows * share.counted[:, None])[list(places)].ravel()
+        errors = errors[by_time].cumsum()
+        allowed = most_reached(int(errors[-1]), share.largest, self.level_of_test)
+        n_cells = int(np.searchsorted(errors, allowed, side="right"))
+        return int(times[by_time[n_cells]]) if n_cells < len(times) else NEVER
+
+    @cached_property
+    def ends(self) -> tuple[Ints, Ints]:
+        """When each label stops in each place, and until when its errors there are counted, shape (2, m)."""
+        ends = {
+            (answer, places): min(self.end_of(share, places) for share in shares)
+            for (answer, places), shares in self.chains.items()
+        }
+        stops = np.full((2, self.n_places), NEVER)
+        for (answer, places), end in ends.items():
+            stops[answer, places] = np.minimum(stops[answer, places], end)
+        counted = np.zeros_like(stops)
+        for (answer, places), end in ends.items():
+            last = min(end, int(stops[answer, places].max()))
+            counted[answer, places] = np.maximum(counted[answer, places], last)
+        return stops, counted
 
     @cached_property
     def times(self) -> Ints:
@@ -307,25 +322,26 @@ class RanksBesideDeferral(Procedure):
     def order(self) -> Ints:
         """The answered cells in their order: columns answer, place, cell and whether its rows count, (T, 4).
 
-        Rows of a cell do not count as answered in tests if the threshold of the other label has stopped
-        before it.
+        Rows of a cell do not count as answered in tests if it was left out before, with counted errors.
         """
-        cells = np.arange(self.n_cells)
-        # How many cells of its place would have the label of a cell before it, shape (2, 1, V).
-        before = np.stack([cells, cells[::-1]])[:, None]
-        stops = np.stack([self.stops(FIRST), self.stops(SECOND)])[..., None]
-        times = np.where(before < stops, self.times, NEVER)
+        stops, counted = (ends[..., None] for ends in self.ends)
+        times = np.where(self.times < stops, self.times, NEVER)
         answer = times.argmin(axis=0)  # shape (m, V)
         time = times.min(axis=0)
-        stopped_before = ((before == stops) & (self.times < time)).any(axis=0)
+        left_out = (self.times >= stops) & (self.times <= counted) & (self.times < time)
         place, cell = np.nonzero(time < NEVER)
-        columns = [answer[place, cell], place, cell, ~stopped_before[place, cell]]
+        columns = [answer[place, cell], place, cell, ~left_out.any(axis=0)[place, cell]]
         by_time = np.stack(columns, axis=1)[np.argsort(time[place, cell])].astype(np.intp)
         return by_time[np.argsort(~self.needed(by_time), kind="stable")]
 
     def needed(self, order: Ints) -> Mask:
-        """Return which cells of an order a place must answer for its own limits on deferral, shape (T,)."""
+        """Return which cells of an order a place must answer for its own limits on deferral, shape (T,).
+
+        None with a limited error of several places.
+        """
         needed = np.zeros(len(order), dtype=bool)
+        if any(len(places) > 1 for _, places in self.chains):
+            return needed  # their turns are those of all cells
         for share in self.of_deferral:
             places = np.unique(self.places[share.counted])
             if len(places) > 1:
