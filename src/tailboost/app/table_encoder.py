@@ -23,7 +23,7 @@ def preparation(classifier: Model, schema: TableSchema | None = None) -> list[tu
     For a classifier without missing values a second step replaces them by the median of the
     column. Without a schema the encoder takes it from the table in ``fit``.
     """
-    steps: list[tuple[str, Any]] = [("table", TableEncoder(schema=schema))]
+    steps = [("table", TableEncoder(schema=schema))]
     if not get_tags(classifier).input_tags.allow_nan:
         steps.append(("impute", SimpleImputer(strategy="median", keep_empty_features=True)))
     return steps

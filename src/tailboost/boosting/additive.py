@@ -321,7 +321,7 @@ class AdditiveSelection:
         votes = position.memory
         pool = position.pool
         K = pool.n_classes
-        steps: Floats = np.array(position.played.state.steps)
+        steps = np.array(position.played.state.steps)
         used_rounds = np.flatnonzero(steps[: votes.n_kept] > 0)
         weights = steps[used_rounds]
         answers = votes.answers

@@ -82,7 +82,7 @@ class Units:
             Weights of the rows.
         """
         row, unit = memberships(index)  # one entry for each row and each of its units
-        unit_weight: Floats = np.bincount(unit, weights=sample_weight[row]).astype(np.float64)
+        unit_weight = np.bincount(unit, weights=sample_weight[row]).astype(np.float64)
         # For the total each row counts once, in the first of its units. Rows ascend.
         is_first = np.ones(len(row), dtype=bool)
         is_first[1:] = np.diff(row) != 0
@@ -108,7 +108,7 @@ class Units:
         The density of a row in several units is the sum over them; the density of a row without unit is 1.
         """
         # n·w for equal sample weights, without rounding errors
-        u: Floats = w * self.total / self.weight
+        u = w * self.total / self.weight
         if self.index is None:  # each row is a unit
             return u
         in_unit = self.index >= 0
@@ -299,7 +299,7 @@ def normalised_exp(log_w: Floats) -> tuple[Floats, float]:
     At least one entry must be above −∞. The entries are shifted by the largest, so nothing overflows.
     """
     largest = float(log_w.max())
-    w: Floats = np.exp(log_w - largest)
+    w = np.exp(log_w - largest)
     total = float(w.sum())
     w /= total
     return w, largest + float(np.log(total))
@@ -581,7 +581,7 @@ class Trace:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays as lists with one entry per round, and ``stop_reason``."""
-        columns: dict[str, Any] = {name: getattr(self, name).tolist() for name in COLUMNS}
+        columns = {name: getattr(self, name).tolist() for name in COLUMNS}
         if self.unit_weights is not None:
             columns["weights"] = [w.tolist() for w in self.unit_weights]
         return columns | {"stop_reason": self.stop_reason}

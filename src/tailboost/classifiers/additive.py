@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_softmax, softmax
@@ -72,7 +72,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
             )
             return replace(summary, early_end=self.trace_.early_end)
 
-        return cast("AdditiveSummary", cached(self, "summary", summarised))
+        return cached(self, "summary", summarised)
 
     @property
     def rates_(self) -> RateTable:
@@ -117,7 +117,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
             For two classes positive if `predict` is right, negative if wrong.
         """
         ensemble, X = rule_and_table(self, X)
-        scores: Floats = ensemble.scores(X)
+        scores = ensemble.scores(X)
         k = positions(labels_of(y), self.classes_, "y")
         return scores[np.arange(len(scores)), k]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
@@ -151,7 +151,7 @@ class BaseBoostClassifier(MetaEstimatorMixin, BaseEstimator):
         return router.add(estimator=self._learner(), method_mapping=fit_to_fit)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = cast("dict[str, Any]", super().__getstate__()).copy()
+        state = dict(super().__getstate__())
         if "_results" in state:  # computed anew after loading
             state["_results"] = {}
         return state
@@ -240,7 +240,7 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
     @property
     def summary_(self) -> Summary:
         """The errors by subgroup and the objective, with comparisons; computed at the first access."""
-        summary = cast("Summary", cached(self, "summary", lambda: summary_of(self)))
+        summary = cached(self, "summary", lambda: summary_of(self))
         if self.certificate_ is None or summary.errors is None:
             return summary
         errors = rates_with_verdicts(self, summary.errors)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, TypeVar
 
-import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import _raise_for_params, process_routing
 from sklearn.utils.validation import _check_method_params
@@ -167,9 +166,7 @@ class BoostingFit:
         cv: Any,
         *,
         refit: bool = True,
-        five_up_to: float = np.inf,
-        together: bool = False,
-        known_classes: bool = False,
+        **options: Any,
     ) -> Whole | CrossFit:
         """Return the base learner with its rows, see `open_learner`.
 
@@ -207,10 +204,8 @@ class BoostingFit:
             seed=self.entropy,
             refit=refit,
             n_jobs=clf.n_jobs,
-            five_up_to=five_up_to,
-            together=together,
-            known_classes=known_classes,
             exact=clf.exact_weights,
+            **options,
         )
 
     def _stated_split(self, training: TrainingSet, cv: Any, refit: bool) -> Split:

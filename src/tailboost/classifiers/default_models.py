@@ -185,7 +185,7 @@ def default_estimators(kind: TableKind | None = None) -> Named:
         n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05
     )
     if kind.is_wide:
-        wide: Named = [
+        wide = [
             ("linear", TableLinear(C=0.001)),
             ("kernel", kernel_machine(STRONG_LANDMARKS)),
         ]
@@ -194,7 +194,7 @@ def default_estimators(kind: TableKind | None = None) -> Named:
         forest.set_params(max_features="sqrt")
         return [("boosted", ScreenedBoost()), ("forest", forest), *wide]
 
-    models: Named = [boosted, ("forest", forest), ("linear", TableLinear())]
+    models = [boosted, ("forest", forest), ("linear", TableLinear())]
     if kind.n_rows <= FIVE_FOLDS_UP_TO:
         return [*models, ("kernel", kernel_machine(LANDMARKS))]
     return models

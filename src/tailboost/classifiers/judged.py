@@ -491,7 +491,7 @@ class JudgedModels(JudgedSelection):
 def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:
     """Return the result of ``make``, computed at the first access; a new selection empties ``_results``."""
     check_is_fitted(classifier)
-    results: dict[str, Any] = classifier._results
+    results = classifier._results
     if name not in results:
         results[name] = make()
     return results[name]
@@ -600,7 +600,7 @@ class JudgedHypotheses(JudgedBoosting, JudgedSelection):
 
     def errors_by(self, counts: Floats) -> RateTable:
         """Return the error of each subgroup from confusion counts, in the order of `subgroup_errors_`."""
-        table: RateTable = self.selected.errors_of(counts)
+        table = self.selected.errors_of(counts)
         if not self.own_subgroups:
             return table
         subgroups = self.classifier._named
@@ -611,7 +611,7 @@ class JudgedHypotheses(JudgedBoosting, JudgedSelection):
 
     def error_values(self, counts: Floats) -> Floats:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroup_errors_`."""
-        errors: Floats = self.classifier.selection_.errors(counts)
+        errors = self.classifier.selection_.errors(counts)
         if self.own_subgroups:
             return errors[self.classifier._named.codes]
         return errors
@@ -666,7 +666,7 @@ class JudgedSubgroups(JudgedHypotheses):
         the indicator game, of the balanced model. NaN after `reweight` for other subgroups.
         """
         clf = self.classifier
-        allowed: Floats = clf._allowed
+        allowed = clf._allowed
         if clf.max_error != "auto" or not self.own_subgroups:
             return allowed
         stakes = clf.game_.stakes

@@ -61,7 +61,7 @@ from tailboost.selection.data import (
 from tailboost.selection.outputs import LEAST_PROBABILITY
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateLine, RateTable
-from tailboost.selection.selection import Selection, Thresholds
+from tailboost.selection.selection import Thresholds
 from tailboost.selection.threshold_rule import ThresholdRule, ranges_between
 
 # Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label;
@@ -356,7 +356,7 @@ class LabelRules:
         """
         if X is None and X_unlabeled is None:
             raise ValueError("X or X_unlabeled is needed: there is no row")
-        arguments: dict[str, Any] = {"X": None, "y": None, "model": self.classifier}
+        arguments = {"X": None, "y": None, "model": self.classifier}
         if X is not None:
             arguments = self.pairs(X, Y, clusters=clusters)
             if X_unlabeled is not None:
@@ -462,8 +462,7 @@ class JudgedPairs(RecordedScores):
 
     def selection_within(self, limits: Sequence[Limit]) -> LabelPairs:
         """Return the rules within other limits."""
-        pairs: LabelPairs = self.classifier
-        return pairs.within(limits)
+        return self.classifier.within(limits)
 
 
 class LabelPairs(ClassifierMixin, BaseEstimator):
@@ -501,7 +500,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
     def problem(self) -> Problem:
         """The error of all pairs within the limits."""
         fitted = self.rules.selection_.classifier
-        stated: Problem = fitted.selection_.problem.within(tuple(self.limits))
+        stated = fitted.selection_.problem.within(tuple(self.limits))
         return replace(stated, objective=Objective.from_expression(error()))
 
     @property
@@ -534,8 +533,7 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         """Return the rules with another threshold for each label; None with limits on rows or deferral."""
         if self.rules.defers or not by_group or any(map(_is_of_rows, self.limits)):
             return None
-        selection: Selection = self.rules.selection_.classifier.selection_
-        return selection.family(by_group=True)
+        return self.rules.selection_.classifier.selection_.family(by_group=True)
 
     def thresholds(self, family: ThresholdFamily) -> LabelThresholds:
         """Return a family of rules on the selection data and on further pairs."""
@@ -798,7 +796,7 @@ class LabelSelection:
         row_bounds = np.array([dict(limit.bound)[ANY] for limit in row_limits])
         pair_bounds = row_bounds
         classifier = self.classifier
-        best: LabelRules | None = None
+        best = None
         best_rank = (np.inf, np.inf)
         for _ in range(MOST_SELECTIONS):
             pair_limits = [
@@ -974,8 +972,7 @@ class LabelThresholds:
     @property
     def of_pairs(self) -> Thresholds:
         """The family as one of the classifier of pairs, whose groups are the labels."""
-        selection: Selection = self.selection.classifier.selection_
-        return selection.thresholds(self.family)
+        return self.selection.classifier.selection_.thresholds(self.family)
 
     @property
     def data(self) -> SelectionData:

@@ -375,7 +375,7 @@ def worst_class_boost(
     check_number(
         theta, "theta, the accuracy that each class needs,", 0, 1, closed=True, below=True
     )
-    published: dict[str, Any] = {
+    published = {
         "class_loss": "indicator",
         "combine": "vote",
         "cv": "train",
@@ -551,7 +551,7 @@ def group_dro_boost(
         worst-group error, as the section of Zhai et al. 2021 suggests.
     """
     # Groups are neither pooled nor shrunk: their weights are those of Hedge on their mean losses.
-    published: dict[str, Any] = {
+    published = {
         "cv": "train",
         "min_subgroup_rows": 1,
         "shrinkage": 0.0,

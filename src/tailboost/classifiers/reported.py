@@ -41,7 +41,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     @property
     def certificate_(self) -> Certificate | None:
         """The certificate of `tailboost.calibrate` for this rule; None without one."""
-        certificate: Certificate | None = vars(self).get("certificate_")
+        certificate = vars(self).get("certificate_")
         if certificate is not None and is_about(certificate, self):
             return certificate
         return None

@@ -739,7 +739,7 @@ class RobustMixtureClassifier(
         if further_candidates or candidate.rule is None:
             _, groups_read = self.selection_.engine.answer_names
             return Rule.of(self.ensemble_, self.classes_, groups_read)
-        thresholds: ThresholdRule = candidate.rule
+        thresholds = candidate.rule
         column = column_read(self)
         if column is None:
             return thresholds
@@ -815,7 +815,7 @@ class RobustMixtureClassifier(
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        estimators: Any = self.estimators
+        estimators = self.estimators
         if estimators is None:
             estimators = default_estimators()
         for pair in estimators:  # not checked yet

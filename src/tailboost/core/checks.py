@@ -320,7 +320,7 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
     n = len(dataset)
     if n == 0:
         raise ValueError(f"the {type(dataset).__name__} is empty: it needs at least one row")
-    rows: Array | None = None
+    rows = None
     labels = []
     for i in range(n):
         content = dataset[i]

@@ -116,7 +116,7 @@ def _open_and_lock(path: Path) -> BinaryIO:
         If the file cannot be created.
     """
     while True:
-        file: BinaryIO = path.open("a+b", buffering=0)
+        file = path.open("a+b", buffering=0)
         try:
             _lock(file.fileno())
         except BlockingIOError:

@@ -323,7 +323,7 @@ def unfitted(estimator: E) -> E:
 
     Results are private attributes, and names with an underscore at the end, as in scikit-learn.
     """
-    copy: E = object.__new__(type(estimator))
+    copy = object.__new__(type(estimator))
     for name, value in vars(estimator).items():
         is_result = name.startswith("_") or name.endswith("_")
         if name.startswith(OF_SKLEARN) or not is_result:

@@ -200,7 +200,7 @@ def _answered(model: Model, X: Table, y: Column, groups: Groups) -> Part | None:
     classifier, table = final_step(model, X)
     answers = answers_of(model, X, "predict", groups)
     hashes = row_hashes(model, X)
-    part: Part = {
+    part = {
         "groups": checked_columns(groups, "groups", n),
         "y": positions(labels, classes, "y"),
         "answers": positions(answers, classes, "answers"),

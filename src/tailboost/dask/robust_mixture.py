@@ -253,7 +253,7 @@ def _select(reader: _RemoteReader, blocks: list[tuple[Any, ...]], records: Recor
         The rows read by the models and the selection.
     """
     mix = reader.mix
-    sample: RowSample | None = _folded(blocks, partial(_sampled, reader), RowSample.merged)
+    sample = _folded(blocks, partial(_sampled, reader), RowSample.merged)
     if sample is None:
         raise ValueError("sample_weight: there is no row of positive weight")
     n_all = int(sample.totals[0].sum())
@@ -299,7 +299,7 @@ def _counted_on_workers(
         count_block = partial(
             _candidate_counts, reader, probabilities, strata, sample.keys, stratum, members
         )
-        sums: Floats = _folded(blocks, count_block, partial(np.sum, axis=0))
+        sums = _folded(blocks, count_block, partial(np.sum, axis=0))
         return sums / total_weight
 
     engines = []
@@ -484,7 +484,7 @@ class RowSample:
         sums = [
             np.bincount(combination, weights=v, minlength=len(keys)) for v in totals_by_part
         ]
-        totals: Floats = np.stack(sums).astype(np.float64)
+        totals = np.stack(sums).astype(np.float64)
         stratum = np.concatenate([part.stratum for part in parts])
         hashes = np.concatenate([part.hashes for part in parts])
         order = np.lexsort((hashes, stratum))  # by stratum, and by content within it

@@ -218,7 +218,7 @@ class JointPowerPath:
         if not family.limit.compares:
             return has_no_error
         is_always_counted = possible_errors == possible_rows
-        is_kept: Mask = has_no_error.all(axis=1) | is_always_counted.all(axis=1)
+        is_kept = has_no_error.all(axis=1) | is_always_counted.all(axis=1)
         return is_kept[:, None]
 
     def joint_probits(self, bands: Bands) -> Floats:

@@ -486,7 +486,7 @@ def _rows_together(
         return None
 
     def power_at(rows: Ints) -> Floats:
-        failing: Floats = np.sum([1.0 - powers(rows) for _, powers in procedures], axis=0)
+        failing = np.sum([1.0 - powers(rows) for _, powers in procedures], axis=0)
         return 1.0 - failing
 
     start = max(needed.total for needed in by_limit)

@@ -336,7 +336,7 @@ class ThresholdTests:
         has_limit = np.array(list(map(bool, fresh_rates)))
         paths = self.paths(fresh_rates, level / max(1, has_limit.sum()))
         weights = np.array([path.weight for path in paths]) * has_limit
-        levels: Floats = level * weights / max(weights.sum(), TINY)
+        levels = level * weights / max(weights.sum(), TINY)
         return paths, levels
 
     def paths(self, fresh_rates: list[list[LimitedRate]], level: float) -> list[ThresholdPath]:

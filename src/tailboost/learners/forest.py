@@ -139,7 +139,7 @@ class TableForest(TableClassifier):
         P = np.zeros((block.shape[0], K))  # of the sorted rows; first the sums over the trees
         n_trees = np.zeros(K)  # trees that were fitted with each class
         for batch in self.batches_:
-            columns: Any = batch.classes_
+            columns = batch.classes_
             if len(columns) == K:
                 columns = slice(None)  # faster than a list of numbers
             for tree in batch.estimators_:

@@ -233,7 +233,7 @@ class HistSession:
 
     def _new_model(self) -> _HistClassifier:
         """Return a clone of the learner with the classes and the reader of the session, not yet fitted."""
-        model: _HistClassifier = clone(self.template)
+        model = clone(self.template)
         model.classes_ = np.arange(self.n_classes)
         model.n_features_in_ = self.opened.reader.n_features
         model.table_ = self.reader
@@ -646,7 +646,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
         A fit sets scikit-learn's attributes, such as ``n_features_in_``.
         """
-        options: dict[str, Any] = {"reset": y is not None}
+        options = {"reset": y is not None}
         if y is not None:
             options["y"] = y
         if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
@@ -707,7 +707,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     # The booster is stored as bytes, which can be pickled, copied and written to safe model files.
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
+        state = super().__getstate__()
         return {k: v for k, v in state.items() if k != "_booster"}
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -117,7 +117,7 @@ class Block:
         for rows, sums in zip(self.rows, self.sums, strict=True):
             in_order[rows].cumsum(out=running[sums])
         sums_of_most_common = np.append(total - running.take(self.last_sums), 0.0)
-        below: Floats = running.take(self.ends)
+        below = running.take(self.ends)
         below += sums_of_most_common.take(self.common_below)
         return below
 
@@ -164,7 +164,7 @@ def blocks_of(table: Floats) -> list[Block]:
 def threshold_value(column: Floats, threshold: int) -> float:
     """Return the value of the threshold with this number: the midpoint between neighbouring values."""
     low, high = np.unique(column)[threshold : threshold + 2].tolist()
-    middle: float = low / 2 + high / 2  # a sum may overflow
+    middle = low / 2 + high / 2  # a sum may overflow
     if low <= middle < high:
         return middle
     return low  # neighbours in float64 have no midpoint

@@ -387,7 +387,7 @@ class ClassProbabilities:
         of single models. The arithmetic mean would be larger than these for a rare class.
         """
         shares = self.share / self.share.sum(axis=0)
-        mean_log: Any = 0.0
+        mean_log = 0.0
         for share, model in zip(shares, self.models, strict=True):
             P = np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY)
             mean_log = mean_log + share * np.log(P)
@@ -410,7 +410,7 @@ class ClassProbabilities:
     def transform(self, X: Table) -> Floats:
         """Return the arithmetic mean of the models' probabilities by class, shape (n, K)."""
         table = self.table_.transform(X)
-        total: Any = 0.0
+        total = 0.0
         for share, model in zip(self.share, self.models, strict=True):
             total = total + share * model.predict_proba_table(table)
         return total / self.share.sum(axis=0)

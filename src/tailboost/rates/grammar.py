@@ -300,7 +300,7 @@ class _Parser:
             )
         try:
             if _SIGNS[sign.text] == "<=":
-                limit: Limit = expression <= bound
+                limit = expression <= bound
             else:
                 limit = expression >= bound
         except (TypeError, ValueError) as failure:

@@ -280,8 +280,7 @@ class RecordedScores(Recorded):
 def judged(model: Model) -> Any:
     """Return the view (`Judged`) of the classifier at the end of a search or a pipeline."""
     final = last_step(model)
-    made_by: type[Judged] = getattr(type(final), "_judged_by", Judged)
-    return made_by(final)
+    return getattr(type(final), "_judged_by", Judged)(final)
 
 
 def columns_of(scores: Any) -> tuple[Any, ...]:
@@ -398,7 +397,7 @@ def rows_with_score(model: Model, X: Table) -> Mask:
 
     Raise ValueError if no row has them.
     """
-    lacks_score: Mask = judged(model).without_score(X)
+    lacks_score = judged(model).without_score(X)
     n_lacking = int(np.count_nonzero(lacks_score))
     if n_lacking == len(lacks_score):
         raise ValueError(f"X: none of {how_many(n_lacking, 'row')} has a score")

@@ -31,7 +31,7 @@ class ProbeFrame:
 
         series = []
         for name, values, categories in self.columns:
-            dtype: Any = name
+            dtype = name
             if categories is not None:
                 dtype = pd.CategoricalDtype(*categories)
             if name.startswith("float"):

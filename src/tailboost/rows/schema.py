@@ -271,7 +271,7 @@ class TableSchema:
         for j, column in enumerate(self.columns):
             if column.name in names_of_numbers:
                 continue
-            read_column: Callable[[Column, ColumnSchema], tuple[Any, str]] = _numbers_of
+            read_column = _numbers_of
             if column.kind == "text":
                 read_column = _read_texts
             values, change = read_column(frame[column.name], column)

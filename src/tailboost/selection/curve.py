@@ -15,7 +15,7 @@ from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.drawing import display
 from tailboost.core.files import write_output
 from tailboost.core.html import html_table, text_table
-from tailboost.rates import AT_LEAST, Limit, Objective, Rate, Spread, error, measure
+from tailboost.rates import AT_LEAST, Limit, Objective, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
 from tailboost.rows.judged import group_arguments, judged, predicted_labels
 from tailboost.selection.problem import Problem
@@ -249,7 +249,7 @@ class Curve:
             classifier can defer.
         """
         classifier = self[place].classifier
-        stated: list[Rate | Limit] = [self.limited.within(self.level(place)), *self.limits]
+        stated = [self.limited.within(self.level(place)), *self.limits]
         further_rates = [error()]
         if not self.objective.over_rows:
             further_rates.insert(0, self.objective.rate)

@@ -211,7 +211,7 @@ class SelectionData(Uncached):
         n_strata = len(self.strata.mass)
         A = self.strata.n_actions
         cell = self._cell + self.by_entry(actions)
-        counts: Floats = np.bincount(cell, self.weights, n_strata * A).astype(np.float64)
+        counts = np.bincount(cell, self.weights, n_strata * A).astype(np.float64)
         counts = counts.reshape(n_strata, A)
         if self.costs is None:
             return counts
@@ -285,7 +285,7 @@ def by_probabilities(
     of_class, row = np.nonzero(entries)
     stratum = of_class * n_combinations + group[row]
     counted = entries[of_class, row]
-    sums: Floats = np.bincount(stratum, counted, K * n_combinations).astype(np.float64)
+    sums = np.bincount(stratum, counted, K * n_combinations).astype(np.float64)
     return SelectionData(
         replace(strata, mass=np.maximum(sums, 0.0)),
         stratum,
@@ -655,7 +655,7 @@ def possible_thresholds(scores: Floats) -> tuple[Floats, Ints]:
         From n to 0.
     """
     ascending = np.sort(scores, kind="stable")  # sorted ones take no time then
-    differs: Mask = np.diff(ascending) > COST_RESOLUTION
+    differs = np.diff(ascending) > COST_RESOLUTION
     middles = ((ascending[1:] + ascending[:-1]) / 2)[differs]
     above = len(ascending) - 1 - np.flatnonzero(differs)
     return np.r_[-BEYOND, middles, BEYOND], np.r_[len(ascending), above, 0]

@@ -8,7 +8,6 @@ import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Stated
-from tailboost.rates import Limit
 from tailboost.selection.curve import limits_between
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
@@ -64,7 +63,7 @@ def along(
 
     selections: list[Best] = []
     if problem.randomized:
-        limits: list[Limit] = limits_between(
+        limits = limits_between(
             limited,
             lambda problem: rate_of(limited, best_mixture(problem).counts),
             problem,

@@ -112,7 +112,7 @@ class CrossFit:
             halves.append((first, second))
 
         base = outputs.rows.base
-        mass: Floats = np.bincount(stratum, base, len(labelled.strata.mass)).astype(np.float64)
+        mass = np.bincount(stratum, base, len(labelled.strata.mass)).astype(np.float64)
         strata = replace(labelled.strata, mass=mass)
         if not problem.needs_costs:
             costs = None

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints
 from tailboost.rates import Strata
 from tailboost.selection.data import Candidate, SelectionData, ThresholdFamily
 
@@ -128,7 +128,7 @@ class LogOdds:
         strata = self.data.strata
         lower = self.thresholds(low)[self.places]
         upper = self.thresholds(high)[self.places]
-        second: Mask = strata.y == 1
+        second = strata.y == 1
         costs = np.zeros((len(second), strata.n_actions))
         if strata.defers:
             costs[:, 2] = 1.0

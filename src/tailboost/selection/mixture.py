@@ -150,7 +150,7 @@ class Steering:
 
         Subgroups without rows or without a limit are left out. One limit for all is not subtracted.
         """
-        errors: Floats = np.tensordot(counts, self.linear, axes=([-2, -1], [1, 2]))
+        errors = np.tensordot(counts, self.linear, axes=([-2, -1], [1, 2]))
         return errors - self.allowed
 
 

@@ -165,13 +165,13 @@ def with_class(X: Table, y: Ints, n_classes: int) -> Any:
 
 def _softmax(scores: Floats) -> Floats:
     """Return probabilities from logarithms, both of shape (K, n): each column sums to 1."""
-    exponentials: Floats = np.exp(scores - scores.max(axis=0))
+    exponentials = np.exp(scores - scores.max(axis=0))
     return exponentials / _summed(exponentials)
 
 
 def _summed(values: Floats) -> Floats:
     """Return the sum over the first axis in its order; NumPy's order depends on the number of columns."""
-    total: Floats = values[0].copy()
+    total = values[0].copy()
     for row in values[1:]:
         total += row
     return total

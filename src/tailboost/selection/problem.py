@@ -345,7 +345,7 @@ class Problem:
         if b is not None:
             minimised = b
 
-        limited: Any = a
+        limited = a
         if not getattr(a, "compares", False):
             limited = Objective.from_expression(a)
         objective = Objective.from_expression(minimised)

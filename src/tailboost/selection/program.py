@@ -245,7 +245,7 @@ class Program(Uncached):
     @property
     def random_guess(self) -> float | None:
         """The objective of the even mixture of all labels; None if it breaks the limits."""
-        counts: Floats = np.mean(self.strata.constants()[: self.strata.n_classes], axis=0)
+        counts = np.mean(self.strata.constants()[: self.strata.n_classes], axis=0)
         if self.keeps(counts):
             return self.value(counts)
         return None
@@ -411,7 +411,7 @@ class Master:
 
 def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
     """Return the confusion counts of a mixture."""
-    total: Floats = np.zeros_like(counts[0])
+    total = np.zeros_like(counts[0])
     for i in np.flatnonzero(weights > 0).tolist():
         total += weights[i] * counts[i]
     return total

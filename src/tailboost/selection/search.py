@@ -91,7 +91,7 @@ def add_by_hedge(pool: Pool, program: Program) -> None:
     costs = program.subgroup_costs
     plain = plain_costs(data)
     for share in ERROR_SHARES:
-        losses: Floats = np.zeros(len(rows))
+        losses = np.zeros(len(rows))
         for hedge_round in range(1, HEDGE_ROUNDS + 1):
             weighted = np.tensordot(softmax(HEDGE_RATE * losses), costs, axes=1)
             candidate = Candidate.from_costs((1.0 - share) * weighted + share * plain)
@@ -513,7 +513,7 @@ def _counts_after_changes(
         at_first = np.bincount(cell_before, weight_before, size)
         changes = np.bincount(at_change + cell_after, weight_after, n_cells)
         changes -= np.bincount(at_change + cell_before, weight_before, n_cells)
-        sums: Floats = at_first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
+        sums = at_first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
         counts.append(sums.reshape(-1, n_strata, A))
     return np.concatenate(counts, axis=1)
 

@@ -878,7 +878,7 @@ def why_useless(program: Program, selection: Best) -> str | None:
     class_mass = np.bincount(strata.y, strata.mass, K + 1)[:K]
     equal = mostly_one_action(shares, class_mass)
     if equal is not None:
-        action: Any = [*strata.classes, HUMAN_REVIEW][equal]
+        action = [*strata.classes, HUMAN_REVIEW][equal]
         return (
             f"it answers {unit_name(action)} for {shares[equal]:.1%} of the rows, to "
             f"satisfy {limits}"

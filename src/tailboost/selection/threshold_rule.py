@@ -461,7 +461,7 @@ class ThresholdRule(StoredRule):
         """Raise ValueError unless the thresholds of a group ascend within their range, to known actions."""
         if not band or band[0][0] is not None:
             raise ValueError("thresholds must ascend from null")
-        thresholds: list[Any] = [lower for lower, _ in band[1:]]
+        thresholds = [lower for lower, _ in band[1:]]
         if not all(kind.contains(end) and end > kind.lower for end in thresholds):
             raise ValueError(f"a threshold is no {kind.name}")
         if not (np.diff(thresholds) > 0).all():

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Array, Bytes, Floats, Ints, Mask
+from tailboost.core.array_types import Array, Bytes, Floats, Ints
 from tailboost.core.checks import base_measure, finite
 
 #: BITS[b, j] is bit j of the byte b. One byte holds the losses of eight candidates on one unit.
@@ -194,7 +194,7 @@ class BitLosses(_Losses):
     def row(self, t: int) -> Array:
         """Return the losses of candidate t, shape (n,)."""
         t = range(self._rows)[t]
-        bit: Mask = (self._planes[t // 8] & np.uint8(1 << t % 8)) != 0
+        bit = (self._planes[t // 8] & np.uint8(1 << t % 8)) != 0
         if self._shift is None:
             return bit
         return self._scale * bit + self._shift[t]
@@ -242,7 +242,7 @@ class BitLosses(_Losses):
             block = slice(start, start + CACHED)
             for plane, histogram in zip(planes, histograms, strict=True):
                 histogram += np.bincount(plane[block], weights[block], 256)
-        expected: Floats = self._scale * (histograms @ BITS).ravel()[: self._rows]
+        expected = self._scale * (histograms @ BITS).ravel()[: self._rows]
         if self._shift is None:
             return expected
         return expected + self._shift * total

@@ -90,7 +90,7 @@ def entropic_weights(
     beta = check_number(beta, "beta", 0)
     problem = TailGame.build(losses, alpha, base)
     reduced_start = problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
-    best: EntropicSolution | None = None
+    best = None
     for method in ENTROPIC_METHODS:
         lam, w, name = method(problem, beta * problem.scale, reduced_start)
         solution = _certify(problem, beta, lam, w, name)

@@ -138,7 +138,7 @@ def mixture_path(
     problem = TailGame.build(losses, tail_masses[0], base)
     solutions: dict[int, MixtureSolution] = {}
     # From the largest α on: the solution of an α is a good start for the next smaller one.
-    start: Floats | None = None
+    start = None
     for i in np.argsort(tail_masses)[::-1]:
         at_alpha = replace(problem, alpha=tail_masses[i])
         solutions[i], start = _solve(at_alpha, start, canonical=True)
@@ -372,7 +372,7 @@ def _exact_near_boundary(problem: TailGame, combined: Floats) -> Optimum | None:
     distance = np.abs(combined - eta)
     n_nearest = min(FEW_FREE_UNITS * n_candidates, n_units - 1)
     near = distance <= np.partition(distance, n_nearest)[n_nearest]
-    best: Optimum | None = None
+    best = None
     while 2 * near.sum() < n_units:
         free = _free_units(problem, near, combined > eta)
         if free.units.size == n_units:
@@ -479,7 +479,7 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
     n_first = min(2 * candidates.size, tied.size)
     # They are evenly spread: neighbours have similar losses, and so conditions.
     units = tied[np.arange(n_first) * tied.size // max(n_first, 1)]
-    best: Floats | None = None
+    best = None
     for _ in range(50):
         matrix = _with_threshold(losses.columns(units)[:, candidates])
         # The last constraint is Σ λ = 1.
@@ -591,7 +591,7 @@ def lexicographic_vertex(
     upper = upper.copy()
     floor = np.append(np.zeros(n_columns - 1), -np.inf)
     highs = highs_model(costs[0], matrix, (lower, upper), (floor, np.full(n_columns, np.inf)))
-    x: Floats | None = None
+    x = None
     for k, cost in enumerate(costs):
         if k:
             highs.changeColsCost(n_columns, np.arange(n_columns, dtype=np.int32), cost)

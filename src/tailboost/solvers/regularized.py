@@ -246,7 +246,7 @@ def newton(
     if combined is None:
         combined = losses.combine(start)
     response = respond(combined)
-    best: NewtonResult | None = None
+    best = None
     for iteration in range(max_iter + 1):
         g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())

@@ -128,7 +128,7 @@ def soft_margin_weights(
         weight = weight[weight > 0]
     # Rows with equal losses have equal slack: one row of each pattern is enough.
     first_rows, pattern = losses.patterns()
-    M: Floats = 1.0 - spread * losses.columns(first_rows)
+    M = 1.0 - spread * losses.columns(first_rows)
     prices = np.asarray(C * np.bincount(pattern, weight), dtype=np.float64)
     optimum = _interior_point(M, prices)
     tolerance = DUALITY_GAP * (1.0 + abs(optimum.value))

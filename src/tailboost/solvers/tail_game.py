@@ -101,8 +101,8 @@ class TailGame:
         full_p = base_measure(base, n_units)
         p = full_p
         reduced = full
-        with_mass: Ints | None = None
-        pattern: Ints | None = None
+        with_mass = None
+        pattern = None
         if not full_p.all():
             with_mass = np.flatnonzero(full_p)
             reduced = full.select(units=with_mass)

@@ -70,7 +70,7 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         with zipfile.ZipFile(io.BytesIO(_content(path, max_bytes))) as archive:
             _check_entries(archive, max_bytes)
             members = {entry.filename: _member(archive, entry) for entry in archive.infolist()}
-        record: dict[str, Any] = json.loads(members.pop(RECORD))
+        record = json.loads(members.pop(RECORD))
         try:
             check_format(record["format"], MODEL_FORMAT, "it", "fit and save again")
         except ValueError as fault:

@@ -166,7 +166,7 @@ def save_model(
         ARRAYS: bytes(writer.arrays),
         LEDGERS: _ledgers_text(writer.ledgers),
     }
-    record: dict[str, Any] = {
+    record = {
         "versions": _versions_of_use(writer.classes),
         "answers": _answers_to_probes(model),
     }

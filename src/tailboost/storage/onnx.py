@@ -82,7 +82,7 @@ def export_onnx(clf: Any, path: FilePath) -> None:
             f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}. A rule alone has no "
             f"model to convert: {WITHOUT_MODEL}"
         )
-    rule: Any = clf.rule_  # thresholds on one probability, or a mixture
+    rule = clf.rule_  # thresholds on one probability, or a mixture
     if judged(clf).reads_scores:
         raise ValueError(
             f"clf has thresholds on a score, which is no model to convert: {WITHOUT_MODEL}"

@@ -227,7 +227,7 @@ def typed_labels(column: Any, *, is_text: bool) -> Any:
     number_of_row, values = pd.factorize(column)  # many rows have few distinct values
     texts = pd.Series(values).astype(str).to_numpy(dtype=str)
     if is_bool_dtype(column.dtype) or (is_text and {*texts} == {"False", "True"}):
-        labels: Any = texts == "True"
+        labels = texts == "True"
     elif is_text and all(map(WHOLE.fullmatch, texts)):
         labels = texts.astype(np.int64)
     elif is_integer_dtype(column.dtype):  # of a Parquet file, also pandas' own integers

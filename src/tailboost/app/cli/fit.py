@@ -86,7 +86,7 @@ def fit(
     content of a model file.
     """
     columns = list(group or [])
-    parameters: dict[str, Any] = {
+    parameters = {
         "max_error": read_targets(max_error),
         "error_budget": error_budget,
         "objective": read_objective(objective),

@@ -479,7 +479,7 @@ def errors_by_subgroup(
             subgroups.append(("group", f"{column}={value}", np.asarray(values == value)))
     errors = []
     for kind, name, mask in subgroups:
-        line: dict[str, Any] = {"kind": kind, "name": name, "rows": int(mask.sum())}
+        line = {"kind": kind, "name": name, "rows": int(mask.sum())}
         line |= {"error": None, "target": targets.get(name), "low": None, "high": None}
         line["clusters"] = None
         own_clusters = None

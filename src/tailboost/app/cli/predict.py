@@ -92,7 +92,7 @@ def predict(
             answers = _answers_with_default(stored, rows, default)
             if default is None:
                 stored.warn_of_other_groups(rows)
-        columns: dict[str, Any] = {"row": range(len(rows.table))}
+        columns = {"row": range(len(rows.table))}
         if id_column is not None:
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
     if out is not None:

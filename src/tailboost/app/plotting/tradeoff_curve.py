@@ -154,7 +154,7 @@ class TradeOffDisplay(Display):
         name : str, default=None
             Label of the curve.
         """
-        rates: dict[str, Any] = {
+        rates = {
             "limited_name": str(curve.limited),
             "objective": str(curve.objective),
             "limit": curve.bound,

@@ -137,7 +137,7 @@ def compare(
             "note": interval_note(repeats),
         },
     }
-    document: dict[str, Any] = {
+    document = {
         "schema": "tailboost.results",
         "schema_version": SCHEMA_VERSION,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -340,7 +340,7 @@ def _record(method: Method, split: DataSplit, settings: dict[str, Any]) -> dict[
             split.y_test, distribution, alpha, labels=split.classes
         )
         cvar[f"{alpha:g}"] = float(loss)
-    record: dict[str, Any] = {
+    record = {
         **_errors(answers, split),
         "cvar": cvar,
         "fit_seconds": fitted - start,

@@ -51,7 +51,7 @@ def without_outliers(base: Floats, cumulative: Floats, fraction: float) -> Float
     mass_above = np.cumsum(mass) - mass
     dropped = np.clip(fraction - mass_above, 0.0, mass)
     kept_part = np.divide(mass - dropped, mass, out=np.zeros_like(mass), where=mass > 0)
-    inlier_mass: Floats = base * kept_part[level]
+    inlier_mass = base * kept_part[level]
     return inlier_mass / inlier_mass.sum()
 
 

@@ -121,7 +121,7 @@ class TorchSession:
         if batch.ndim > 2:
             row_words += " (channels first)"
         try:
-            scores: Tensor = net(batch)
+            scores = net(batch)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise ValueError(f"the module rejects {row_words}: {reason}") from error
