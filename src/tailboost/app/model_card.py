@@ -548,8 +548,8 @@ def _evidence(monitor: Monitor | None) -> Section:
     verdict = [] if monitor.alarms else [monitor.verdict]
     allowed_error = percent(round(1.0 - monitor.certificate.confidence, 12))
     meaning = (
-        "If all bounds are true and the rows are independent draws, the probability of any alarm, over all "
-        f"batches, is at most {allowed_error}."
+        "If all bounds are true and the rows are independent draws, the probability of any "
+        f"alarm, over all batches, is at most {allowed_error}."
     )
     return Section(title, [*verdict, meaning, *monitor.caveats()], *monitor.by_limit())
 

@@ -69,8 +69,8 @@ def restated_problem(clf: Any, arguments: Given, restated: Restated) -> Problem:
         raise ValueError("groups without X and y need objective='worst_group'")
     if new_limits and new_objective.over_rows:
         raise ValueError(
-            f"limits have no meaning with the {new_objective}: give a rate as the objective too, "
-            "such as objective='error'"
+            f"limits have no meaning with the {new_objective}: give a rate as the objective "
+            "too, such as objective='error'"
         )
     if alpha is not None and "alpha" in clf.get_params(deep=False):
         clf.alpha = alpha

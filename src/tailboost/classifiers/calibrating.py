@@ -419,8 +419,8 @@ def to_select_again(n_selecting: int, n_others: int, share: float) -> str:
         "The same rows select in a next call with this batch, and the others certify",
     )
     return (
-        f"{n_selecting:,} of the {n_selecting + n_others:,} rows of this batch selected, so only the other "
-        f"{n_others:,} certify. {next_call}"
+        f"{n_selecting:,} of the {n_selecting + n_others:,} rows of this batch selected, so "
+        f"only the other {n_others:,} certify. {next_call}"
     )
 
 
@@ -839,8 +839,8 @@ def _refuse_one_sided(
         if all(remaining):
             texts = [limit.text for (limit,) in remaining]
             advice += (
-                f": {limits_as_typed(texts)}. Then the rule answers their rows too, and no limit "
-                "by group is about them"
+                f": {limits_as_typed(texts)}. Then the rule answers their rows too, and no "
+                "limit by group is about them"
             )
     raise ValueError(
         f"{name}: {'; '.join(faults)}. No rule was tested, so no attempt is spent. {advice}"

@@ -319,8 +319,8 @@ class CVaRBoostClassifier(MixtureClassifier):
             promised, observed = map(tuple, stated)
         except (TypeError, ValueError):
             raise ValueError(
-                f"{type(row_player(self)).__name__}.bounds(clf) must return two sequences of bounds, "
-                f"(promised, observed), such as ((), ()); got {stated!r}"
+                f"{type(row_player(self)).__name__}.bounds(clf) must return two sequences of "
+                f"bounds, (promised, observed), such as ((), ()); got {stated!r}"
             ) from None
         return (promised, observed), {}
 

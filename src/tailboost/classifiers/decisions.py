@@ -257,8 +257,8 @@ def _fault(secret: Any, context: Any) -> Exception | None:
     if not isinstance(secret, (bytes, bytearray)):
         kind = "None" if secret is None else type(secret).__name__
         return TypeError(
-            f"secret must be bytes, got {kind}; secrets.token_bytes(32) makes a good one, and a "
-            "text has text.encode()"
+            f"secret must be bytes, got {kind}; secrets.token_bytes(32) makes a good one, and "
+            "a text has text.encode()"
         )
     if not SHORTEST_SECRET <= len(secret) <= LONGEST_SECRET:
         return ValueError(

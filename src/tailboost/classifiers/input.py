@@ -253,8 +253,8 @@ def _frame_as_in_fit(classifier: Model, frame: Any, names: Any, argument: str) -
         missing = [name for name in names if name not in frame]
         new = [name for name in frame if name not in names]
         words = (
-            f"{argument} has columns that the fit did not have, {listed(new)}: drop them, as by "
-            f"{argument}[classifier.feature_names_in_]"
+            f"{argument} has columns that the fit did not have, {listed(new)}: drop them, as "
+            f"by {argument}[classifier.feature_names_in_]"
         )
         if missing:
             words = (

@@ -73,8 +73,8 @@ def check_format(form: object, own: int, what: str, cure: str) -> None:
     """
     if isinstance(form, int) and form > own:
         raise NewerFormat(
-            f"{what} was written by a newer version of tailboost, in format {form}; this version "
-            f"reads format {own}: upgrade tailboost, or write the file by this version"
+            f"{what} was written by a newer version of tailboost, in format {form}; this "
+            f"version reads format {own}: upgrade tailboost, or write the file by this version"
         )
     if form != own:
         raise ValueError(f"{what} has format {str(form)[:20]}, not {own}; {cure}")
@@ -961,8 +961,8 @@ def naming_cells(X: Table) -> Iterator[None]:
             words = _first_cell(
                 X,
                 is_missing,
-                "drop the row, fill it as with SimpleImputer in a pipeline, or take a model that "
-                "reads missing values",
+                "drop the row, fill it as with SimpleImputer in a pipeline, or take a model "
+                "that reads missing values",
             )
         if not words:
             raise

@@ -114,8 +114,8 @@ class ScoreKind:
             rows_without_score = _rows(is_missing_score)
             n_lacking = len(rows_without_score)
             faults.append(
-                f"{how_many(n_lacking, 'row')} {number_form(n_lacking, 'has', 'have')} no score (row "
-                f"{first_numbers(rows_without_score)}); {cure_of_missing()}"
+                f"{how_many(n_lacking, 'row')} {number_form(n_lacking, 'has', 'have')} no "
+                f"score (row {first_numbers(rows_without_score)}); {cure_of_missing()}"
             )
         outside = self.words_outside(values, remedy)
         if outside:

@@ -556,8 +556,8 @@ def _refuse_repeated_contents(batch: GivenRows, earlier: Sequence[GivenRows]) ->
             raise LeakageError(
                 f"X: {np.minimum(n_here, n_before).sum():,} of {n_here.sum():,} rows have an "
                 f"equal row of their own in {name}. Fresh batches agree as much with an "
-                f"estimated probability of at most {max(chance, SMALLEST_CHANCE):.1g}: rows were "
-                f"given twice. If these are different rows, give {ids} with each batch"
+                f"estimated probability of at most {max(chance, SMALLEST_CHANCE):.1g}: rows "
+                f"were given twice. If these are different rows, give {ids} with each batch"
             )
 
 

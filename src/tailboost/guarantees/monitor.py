@@ -272,8 +272,8 @@ class Monitor:
             if certificate is not None:
                 if subgroups is not None or confidence is not None:
                     raise ValueError(
-                        "subgroups and confidence are those of the rule's certificate: leave them "
-                        "out, or state limits=, such as limits=['miss(1) <= 40%']"
+                        "subgroups and confidence are those of the rule's certificate: leave "
+                        "them out, or state limits=, such as limits=['miss(1) <= 40%']"
                     )
                 return cls.of(certificate, model, equal_rows)
             targets = stated_by(model)
@@ -465,8 +465,8 @@ class Monitor:
         if model is not None and not hasattr(model, "classes_"):  # add(X, y)
             if y is not None:
                 raise TypeError(
-                    f"add(rule, X, y): the first argument is the rule, got {a_type_of(model)}; or "
-                    "add(X, y)"
+                    f"add(rule, X, y): the first argument is the rule, got {a_type_of(model)}; "
+                    "or add(X, y)"
                 )
             y = X
             X = model

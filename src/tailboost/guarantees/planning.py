@@ -131,8 +131,8 @@ class RowsNeeded:
         ]
         if rows_select:
             lines.append(
-                "`calibrate` tests a rule that its selecting rows choose, which may pass less often: plan "
-                f"{TIMES_WITH_SELECTION:g} times as many rows."
+                "`calibrate` tests a rule that its selecting rows choose, which may pass less "
+                f"often: plan {TIMES_WITH_SELECTION:g} times as many rows."
             )
         if len(self.limits) > 1:
             lines.append(

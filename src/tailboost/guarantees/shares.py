@@ -17,8 +17,8 @@ from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
 
 # Why a rule at ranks is refused although the ranks certify it.
 ONE_ANSWER = (
-    "the rule with the least loss within the limits gives every row the same answer; check that "
-    "the scores belong to these rows and labels, or state a limit that this answer breaks"
+    "the rule with the least loss within the limits gives every row the same answer; check "
+    "that the scores belong to these rows and labels, or state a limit that this answer breaks"
 )
 
 

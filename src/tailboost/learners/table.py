@@ -57,8 +57,8 @@ class TableReader:
             dates = [name for name, dtype in X.dtypes.items() if dtype_kind(dtype) == "dates"]
             if dates:
                 raise ValueError(
-                    f"column {listed(dates)} contains dates or durations; convert it to numbers, "
-                    f"or leave it out: X.drop(columns={dates})"
+                    f"column {listed(dates)} contains dates or durations; convert it to "
+                    f"numbers, or leave it out: X.drop(columns={dates})"
                 )
             self.categories_ = [
                 _categories(X.iloc[:, j], name) for j, name in enumerate(X.columns)

@@ -346,8 +346,8 @@ class _Parser:
             if self.ahead(1).text != "=":
                 if keywords:
                     raise self.error(
-                        "this stands behind a named argument; several columns are in brackets, as in "
-                        "by=(sex, age)",
+                        "this stands behind a named argument; several columns are in brackets, "
+                        "as in by=(sex, age)",
                         token.start,
                     )
                 arguments.append(self.value(depth + 1))

@@ -70,8 +70,8 @@ def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
     if attempts is not None and len(earlier) >= attempts:
         made = number_form(len(earlier), "attempt was", "attempts were")
         raise ValueError(
-            f"{as_typed('attempts=', '--attempts ')}{attempts}: {len(earlier)} {made} made before "
-            "this one. A new fit or selection on other rows starts again"
+            f"{as_typed('attempts=', '--attempts ')}{attempts}: {len(earlier)} {made} made "
+            "before this one. A new fit or selection on other rows starts again"
         )
     if not may_follow(earlier, attempts):
         raise ValueError(
@@ -298,8 +298,8 @@ class Ledger:
                 raise LeakageError(
                     f"X_cal: {n_shared:,} of these {rows.contents.n_rows:,} rows were in another "
                     "table, of which a part has selected a rule. That part may not certify. Give "
-                    f"that table again, {as_typed('clusters=', '--cluster')} as in that call, or "
-                    "rows that no call had"
+                    f"that table again, {as_typed('clusters=', '--cluster')} as in that call, "
+                    "or rows that no call had"
                 )
             if not any(rows.shared_with(attempt.rows) for attempt in self.attempts):
                 self.draws = (*others, draw)

@@ -79,8 +79,8 @@ def refuse_missing_groups(named: GroupsByColumn, groups: Groups) -> None:
         remedy = GROUP_OF_MISSING
         if groups_known and MISSING_GROUP not in groups_known:
             remedy = (
-                "drop their rows, or give them the name that the calibration gave to such rows; "
-                f"the groups of the certificate are {listed(groups_known)}"
+                "drop their rows, or give them the name that the calibration gave to such "
+                f"rows; the groups of the certificate are {listed(groups_known)}"
             )
         refuse_missing(with_interval_names(columns[name]), column_words(name), remedy)
 
@@ -167,8 +167,8 @@ def _warn_of_column(name: Any, column: Column, groups_named: Sequence[str]) -> N
     title = _title(name)
     are = number_form(len(other_groups), "is no group", "are no groups")
     warn_user(
-        f"{title} {_listed(other_groups)} {are} of the certificate: its limits by {title} are certified for "
-        f"{listed(list(groups_named))} alone",
+        f"{title} {_listed(other_groups)} {are} of the certificate: its limits by {title} are "
+        f"certified for {listed(list(groups_named))} alone",
         UncertifiedGroupsWarning,
     )
 

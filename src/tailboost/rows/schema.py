@@ -584,8 +584,8 @@ class DatesError(ValueError):
 
     def __init__(self, what: str, example: Any) -> None:
         super().__init__(
-            f"{what} holds dates or times (such as {str(example)[:40]!r}); drop the column or turn "
-            "it into numbers, for instance days before a fixed day"
+            f"{what} holds dates or times (such as {str(example)[:40]!r}); drop the column or "
+            "turn it into numbers, for instance days before a fixed day"
         )
 
 

@@ -424,8 +424,8 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     if not few:
         return None
     return (
-        f"{limit}: {joined(few, SUBGROUPS_NAMED)}; with fewer no test certifies the limit (95 %), even at "
-        f"an estimate of {limit.against(0):g}"
+        f"{limit}: {joined(few, SUBGROUPS_NAMED)}; with fewer no test certifies the limit (95 "
+        f"%), even at an estimate of {limit.against(0):g}"
     )
 
 

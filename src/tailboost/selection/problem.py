@@ -477,8 +477,8 @@ def _refuse_beside_cvar(
     """
     if limits:
         raise ValueError(
-            "objective='cvar', which alpha= states, takes no limits on rates: give limits=[] with "
-            "it, or a rate as the objective"
+            "objective='cvar', which alpha= states, takes no limits on rates: give limits=[] "
+            "with it, or a rate as the objective"
         )
     if alpha is None:
         cvar = as_typed("objective='cvar'", "'cvar'")

@@ -49,8 +49,8 @@ REFITTED = (
     "group) were counted, and models refitted on all rows answer"
 )
 SHADOW_PRICE = (
-    "a shadow price is about the decrease of the objective per unit of a looser bound, on these "
-    "rows; a limit without effect has 0"
+    "a shadow price is about the decrease of the objective per unit of a looser bound, on "
+    "these rows; a limit without effect has 0"
 )
 # The most subgroups of which the worst has an interval: each end misses in 2.5 %, so two of them in 5 %.
 MOST_COMPARED = 2

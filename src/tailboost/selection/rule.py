@@ -498,8 +498,8 @@ class Rule(StoredRule):
             return self.classes
         if len(self.classes) != 2:
             raise ValueError(
-                f"label={label!r} is for a rule with two labels; this one has {len(self.classes)}, and "
-                "each needs a column"
+                f"label={label!r} is for a rule with two labels; this one has {len(self.classes)}, "
+                "and each needs a column"
             )
         return [known_label(label, self.classes)]
 

@@ -219,8 +219,8 @@ class Selection(Uncached):
             return f"{reader} would err less, by {saved} on these rows and often by less on new ones."
         if self.weighs_groups:
             return (
-                f"{reader} is mostly certified at a smaller error than this one, which estimates "
-                "the group."
+                f"{reader} is mostly certified at a smaller error than this one, which "
+                "estimates the group."
             )
         return ""
 

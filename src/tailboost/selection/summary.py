@@ -404,8 +404,8 @@ class Summary(PrintedSummary):
             interval = f"the 95 % interval for them extends to {self.upper:.3f}"
         of_rule = f" of {rule}" if self.draws else ""
         return (
-            f"On {self.measured_on}: {self.objective}{of_rule} is {self.achieved:.3f}, below that of "
-            f"the best {ignoring}. Not shown to be better on new rows: {interval}."
+            f"On {self.measured_on}: {self.objective}{of_rule} is {self.achieved:.3f}, below "
+            f"that of the best {ignoring}. Not shown to be better on new rows: {interval}."
         )
 
     @property

@@ -553,8 +553,8 @@ class ThresholdRule(StoredRule):
             return self.classes[1], False
         if self.model is None or self.kind != "probability":
             raise ValueError(
-                f"{as_typed(f'label={label!r}', '--label')} is for a rule on the probability of a "
-                f"model; this rule reads the score {self.column!r}"
+                f"{as_typed(f'label={label!r}', '--label')} is for a rule on the probability "
+                f"of a model; this rule reads the score {self.column!r}"
             )
         return known_label(label, self.classes), label == self.classes[0]
 

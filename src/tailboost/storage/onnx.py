@@ -43,8 +43,8 @@ __all__ = ["export_onnx"]
 
 WITHOUT_MODEL = "its to_sql() and to_python() write it, save_rule and load_rule keep it"
 WITHOUT_ONNX = (
-    "save_model and load_model keep model and rule for Python, and rule_.to_sql() writes the rule "
-    "over columns of the model's probabilities"
+    "save_model and load_model keep model and rule for Python, and rule_.to_sql() writes the "
+    "rule over columns of the model's probabilities"
 )
 OPSET = 17
 TREES_OPSET = 3
@@ -79,8 +79,8 @@ def export_onnx(clf: Any, path: FilePath) -> None:
     """
     if not isinstance(clf, RobustMixtureClassifier):
         raise TypeError(
-            f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}. A rule alone has no "
-            f"model to convert: {WITHOUT_MODEL}"
+            f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}. A rule alone "
+            f"has no model to convert: {WITHOUT_MODEL}"
         )
     rule = clf.rule_  # thresholds on one probability, or a mixture
     if judged(clf).reads_scores:
@@ -89,8 +89,8 @@ def export_onnx(clf: Any, path: FilePath) -> None:
         )
     if rule.groups is not None or judged(clf).weighs_groups:
         raise ValueError(
-            "the rule of clf needs groups, given or inferred, which a graph of X does not have: "
-            f"{WITHOUT_ONNX}"
+            "the rule of clf needs groups, given or inferred, which a graph of X does not "
+            f"have: {WITHOUT_ONNX}"
         )
     if clf.n_features_in_ is None:
         raise ValueError("clf has no columns")

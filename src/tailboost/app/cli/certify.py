@@ -107,8 +107,8 @@ SelectionShare = Annotated[
     options.option(
         "X",
         "Without a selected rule: the least fraction of the rows that selects, in (0, 1); the "
-        "others certify. Default: 10 to 30 %. Up to half of the rows select if a class or group "
-        "would have no row there, or if few rows contradict the limits.",
+        "others certify. Default: 10 to 30 %. Up to half of the rows select if a class or "
+        "group would have no row there, or if few rows contradict the limits.",
         parser=options.level,
     ),
 ]
@@ -404,8 +404,8 @@ class _Request:
             return
         share = spent_by_next(earlier, self.attempts)
         line = (
-            f"Attempts on record: {len(earlier)}. Another one on new rows has {share:.2g} of the "
-            "error probability."
+            f"Attempts on record: {len(earlier)}. Another one on new rows has {share:.2g} of "
+            "the error probability."
         )
         if self.attempts is None:
             line += " For rows of a new month calibrate a copy of the file from before its first attempt."

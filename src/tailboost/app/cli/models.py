@@ -97,8 +97,8 @@ def many_numbers_as_groups(option: str, groups: Column) -> str:
         f"table[{f'{name}_band'!r}] = pandas.cut(table[{name!r}], [0, 40, 65, 120]).astype(str)"
     )
     return (
-        f"{option} {shell_word(name)}: {len(values)} different numbers, and each is a group; for "
-        f"bands add a column to the file, in Python such as {bands}"
+        f"{option} {shell_word(name)}: {len(values)} different numbers, and each is a group; "
+        f"for bands add a column to the file, in Python such as {bands}"
     )
 
 
@@ -482,8 +482,8 @@ class StoredModel:
                 faults.append(f"{how_many(n_empty, 'row')} with an empty {name!r}")
             raise BadInput(
                 f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows "
-                f"{listed(self.groups_known(name))}. Drop these rows: tailboost monitor leaves them "
-                "out by itself, and tailboost predict --default LABEL answers them"
+                f"{listed(self.groups_known(name))}. Drop these rows: tailboost monitor leaves "
+                "them out by itself, and tailboost predict --default LABEL answers them"
             )
 
     def warn_of_other_groups(self, rows: NewRows) -> None:
@@ -555,8 +555,8 @@ def known_labels(column: Column, classes: Any, name: str) -> Any:
         raise BadInput(
             f"target column {name!r} has labels that the model does not know: "
             f"{', '.join(map(repr, unknown[:5]))}; it knows "
-            f"{', '.join(map(repr, list(by_text)[:5]))}. Name another column by --target, write "
-            f"its labels in this one, or drop these rows{looks and f'. {looks}'}"
+            f"{', '.join(map(repr, list(by_text)[:5]))}. Name another column by --target, "
+            f"write its labels in this one, or drop these rows{looks and f'. {looks}'}"
         )
     with warnings_as_lines():
         warn_alike(by_text, "labels")

@@ -227,8 +227,8 @@ Kind = Annotated[
     Literal["probability", "percent", "logit", "number"],
     option(
         None,
-        "Kind of the score; percent: a probability from 0 to 100; number: only its order matters, "
-        "such as a grade.",
+        "Kind of the score; percent: a probability from 0 to 100; number: only its order "
+        "matters, such as a grade.",
     ),
 ]
 Missing = Annotated[
@@ -274,8 +274,8 @@ Objective = Annotated[
     str | None,
     option(
         "RATE",
-        "Rate to minimise: worst_class, worst_group, worst_cell, error, deferred, or a rate such as "
-        "'largest(error(by=cell))' or 'cost()'. Default with --limit: the overall error.",
+        "Rate to minimise: worst_class, worst_group, worst_cell, error, deferred, or a rate such "
+        "as 'largest(error(by=cell))' or 'cost()'. Default with --limit: the overall error.",
     ),
 ]
 Limits = Annotated[

@@ -257,8 +257,8 @@ def _typed(
                     _refuse_dates(column, subject)
         if numbers is not None and no_numbers and name not in unused:
             words_by_mixed[name] = (
-                f"column {name!r} is read as numbers: {len(no_numbers):,} of {len(values):,} values "
-                f"are no numbers and count as missing (such as {no_numbers[0][:40]!r})"
+                f"column {name!r} is read as numbers: {len(no_numbers):,} of {len(values):,} "
+                f"values are no numbers and count as missing (such as {no_numbers[0][:40]!r})"
             )
     if words_by_mixed:
         words = "; ".join(words_by_mixed.values())
