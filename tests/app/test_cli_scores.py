@@ -1661,6 +1661,22 @@ def test_calibrate_selects_a_rule_for_a_boosted_model_without_candidates(files):
     assert "One batch of 1,500 rows" in done("calibrate", targeted, *rows[2:], "--details")
 
 
+def test_a_fitted_average_has_a_rule_on_one_column_of_its_predictions(files):
+    """The SQL of an average names this way, and each command of it works."""
+    fitted, scores, rule = files / "average.model", files / "averaged.csv", files / "averaged.json"
+    done("fit", files / "scores.csv", "--target", "label", "--model", fitted)
+    models = len(json.loads(done("rule", fitted, "--json"))["models"])
+    hint = f"It reads the probabilities of {models} models, which no command writes."
+    assert models > 1
+    assert hint in call("rule", fitted, "--sql").stderr
+    table(1500, 19).to_csv(files / "fresh19.csv", index=False)
+    done("predict", fitted, files / "fresh19.csv", "--id", "label", "--out", scores)
+    score = ("--score", "probability_toxic", "--target", "label", "--limit", "miss(toxic) <= .6")
+    done("calibrate", scores, *score, "--out", rule)
+    assert '"probability_toxic" >= ' in done("rule", rule, "--sql")
+    assert "no command writes" not in call("rule", rule, "--sql").stderr
+
+
 def test_rows_without_score_are_named_as_in_the_file(tmp_path):
     rng = np.random.default_rng(0)
     score = rng.random(400)

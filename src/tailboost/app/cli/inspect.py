@@ -419,6 +419,12 @@ def rule(
             f"An expression, for a query: SELECT *, <expression> AS {name} FROM "
             f"{_source(table)};"
         )
+        if not isinstance(decision_rule, ThresholdRule) and len(decision_rule.models) > 1:
+            shared.say_aside(
+                f"It reads the probabilities of {len(decision_rule.models)} models, which no command "
+                "writes. For a rule on one column: `tailboost predict MODEL FILE --id TARGET`, then "
+                "`tailboost calibrate` of its output with --score."
+            )
     else:
         shared.tell(str(decision_rule))
 
