@@ -638,7 +638,9 @@ class Schedule:
             earlier_least = trace.value[: -self.patience].min()
             recent_least = trace.value[-self.patience :].min()
             if earlier_least - recent_least <= self.tol:
-                fell = f"fell by no more than {self.tol:g}" if self.tol else "did not fall"
+                fell = "did not fall"
+                if self.tol:
+                    fell = f"fell by no more than {self.tol:g}"
                 words = f"the objective {fell} in the last {self.patience} rounds"
                 return Stop(StopKind.PLATEAU, words)
         return None

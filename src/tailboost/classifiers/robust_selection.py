@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -391,15 +391,13 @@ def predict_with_default(
     else:
         groups = as_pandas(groups_in(X, groups))
         title = mix._group_names.titles[column]
-        titles = groups if isinstance(groups, Mapping) else getattr(groups, "columns", ())
-        if title is not None and title in titles:
+        if title is not None and names_columns(groups) and title in groups:
             groups = groups[title]
         names, is_known = in_known_groups(groups, mix._group_names.values[column].tolist(), n)
         has_answer &= is_known
 
     def answer(rows: Ints) -> Labels:
-        groups_of_rows = None if names is None else names[rows]
-        return mix.predict(take(table, rows), groups=groups_of_rows, deferred=deferred)
+        return mix.predict(take(table, rows), groups=take(names, rows), deferred=deferred)
 
     return answers_with_default(answer, has_answer, mix.classes_.tolist(), default)
 
@@ -421,11 +419,10 @@ def models_and_rows(mix: Any, X: Table, groups: Groups) -> tuple[Models, Any, In
     groups = groups_in(X, groups)
     check_indexes(X=X, groups=groups)
     columns = list(getattr(X, "columns", ()))
-    number = column_read(mix) if groups is None and columns else None
-    if number is not None and mix.selection_.engine.probabilities.group_aware:
-        title = mix._group_names.titles[number]
-        if title is not None:
-            raise ValueError(no_groups("X", title, columns))
+    if groups is None and columns and mix.selection_.engine.probabilities.group_aware:
+        number = column_read(mix)
+        if number is not None and mix._group_names.titles[number] is not None:
+            raise ValueError(no_groups("X", mix._group_names.titles[number], columns))
     models, X = models_and_table(mix, X)
     return models, X, group_numbers(mix, groups, n_rows_of(X))
 

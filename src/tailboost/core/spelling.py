@@ -285,7 +285,9 @@ def if_no_header(names: Iterable[Any], table: Any = None) -> str:
 
 def sign_words(sign: str) -> str:
     """Return the words for a separator in a sentence."""
-    return "a tab" if sign == "\t" else repr(sign)
+    if sign == "\t":
+        return "a tab"
+    return repr(sign)
 
 
 def sep_of(sign: str) -> str:

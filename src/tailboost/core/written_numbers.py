@@ -193,7 +193,9 @@ def unit_of(texts: Sequence[str]) -> str:
     if not with_unit:
         return ""
     ((unit, n_different),) = with_unit.most_common(1)
-    few = 0 if unit == "%" else MANY
+    few = MANY
+    if unit == "%":
+        few = 0
     if n_different <= max(few, MOSTLY * len(different_texts)):
         return ""
     return unit

@@ -516,6 +516,13 @@ def _with_labels(rate: Rate, labels: object) -> Rate:
     return replace(rate, labels=tuple(map(checked_label, labels)))
 
 
+def parsed(stated: Stated) -> Any:
+    """Return a text as `parse` reads it; other values unchanged."""
+    if isinstance(stated, str):
+        return parse(stated)
+    return stated
+
+
 def read_stated(stated: Stated, form: str) -> list[tuple[Any, Expression | None]]:
     """Return each stated rate or limit with its expression; None for an entry of another kind.
 
@@ -535,7 +542,7 @@ def read_stated(stated: Stated, form: str) -> list[tuple[Any, Expression | None]
     faults = []
     for entry in entries:
         try:
-            expression = as_expression(parse(entry) if isinstance(entry, str) else entry)
+            expression = as_expression(parsed(entry))
         except ValueError as fault:
             faults.append(fault)
             continue

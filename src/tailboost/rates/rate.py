@@ -53,6 +53,7 @@ STRICT_ROOM = 1.5 * ROUNDING
 # A bound as text.
 PERCENT = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*")
 # Sides on which a rate is bounded.
+OPPOSITE = {AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
 ABOVE = "above"
 BELOW = "below"
 # Label number in the tables of kinds about all labels.
@@ -1156,17 +1157,22 @@ class Limit(Expression):
     @property
     def from_above(self) -> bool:
         """Whether the bound is an upper bound."""
-        side = self.comparison.side if self.compares else self.form
-        return side == AT_MOST
+        if self.compares:
+            return self.comparison.side == AT_MOST
+        return self.form == AT_MOST
 
     @property
     def sign(self) -> float:
         """1 for an upper bound, −1 for a lower one: the violation is ``sign`` times rate minus bound."""
-        return 1.0 if self.from_above else -1.0
+        if self.from_above:
+            return 1.0
+        return -1.0
 
     def against(self, shares: Any) -> Any:
         """Return shares of rows as shares that count against the limit: complements for a lower bound."""
-        return shares if self.from_above else 1.0 - shares
+        if self.from_above:
+            return shares
+        return 1.0 - shares
 
     @property
     def asks_for_errors(self) -> bool:
@@ -1187,8 +1193,7 @@ class Limit(Expression):
 
         Of "miss >= .8" that is "miss <= .8", of the same rate, or "recall >= .8", with the same bound.
         """
-        form = AT_LEAST if self.from_above else AT_MOST
-        limits = [replace(self, form=form, strict=False)]
+        limits = [replace(self, form=OPPOSITE[self.form], strict=False)]
         if self.rate.kind in COMPLEMENTS:
             rate = replace(self.rate, kind=COMPLEMENTS[self.rate.kind])
             limits.append(replace(self, rate=rate))
@@ -1212,14 +1217,15 @@ class Limit(Expression):
         if not np.array_equal(counted, own_among - own_counted):
             return None
         if self.compares:
-            return replace(self, rate=rate) if self.comparison.of_complements else None
-        form = AT_LEAST if self.from_above else AT_MOST
+            if not self.comparison.of_complements:
+                return None
+            return replace(self, rate=rate)
         bound = self.bound
         if isinstance(bound, tuple):
             bound = tuple((name, round(1.0 - value, 12)) for name, value in bound)
         else:
             bound = round(1.0 - bound, 12)
-        return replace(self, form=form, rate=rate, bound=bound)
+        return replace(self, form=OPPOSITE[self.form], rate=rate, bound=bound)
 
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
@@ -1299,7 +1305,9 @@ class Limit(Expression):
         if self.compares:
             return float(self.comparison.of_rates(values))
         smallest, largest = map(float, smallest_and_largest(values))
-        return largest if self.from_above else smallest
+        if self.from_above:
+            return largest
+        return smallest
 
     def __bool__(self) -> bool:
         raise TypeError(

@@ -47,8 +47,9 @@ def warn_of_other_groups(named: GroupsByColumn, table: Table, groups: Groups = N
     if not named:
         return
     table = as_pandas(table)
-    names_of_table = getattr(table, "columns", table if isinstance(table, Mapping) else ())
-    columns = {name: table[name] for name in names_of_table if name in named}
+    columns = {}
+    if names_columns(table):
+        columns = {name: table[name] for name in table if name in named}
     if groups is not None and not isinstance(groups, str):  # text names a column of the table
         columns_of_groups = columns_by_name(
             with_missing_group(groups, [MISSING_GROUP]), "groups"

@@ -27,6 +27,7 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates import wrong as wrong_answers
+from tailboost.rates.grammar import parsed
 from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
@@ -331,7 +332,7 @@ class Problem:
             given, the overall error is minimised. If neither is given, see `_traded_by_default`. A rate is
             not traded against itself, but against the largest error of a class.
         """
-        a, b = (parse(rate) if isinstance(rate, str) else rate for rate in (a, b))
+        a, b = map(parsed, (a, b))
         if getattr(b, "compares", False):
             a, b = b, a
 

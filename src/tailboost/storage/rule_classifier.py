@@ -147,7 +147,9 @@ class RuleClassifier(ReportedClassifier):
     @property
     def limits_met_(self) -> bool | None:
         """Whether all limits are certified; None without a certificate."""
-        return None if self.certificate_ is None else super().limits_met_
+        if self.certificate_ is None:
+            return None
+        return super().limits_met_
 
     @property
     def rule_(self) -> ThresholdRule | Rule:

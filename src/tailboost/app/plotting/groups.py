@@ -21,7 +21,8 @@ from tailboost.app.plotting.style import (
     text_colour,
 )
 from tailboost.core.array_types import Axes, Floats, Groups, Table
-from tailboost.rates import Answered, as_expression, parse
+from tailboost.rates import Answered, as_expression
+from tailboost.rates.grammar import parsed
 from tailboost.rows.judged import group_arguments, judged, predicted_labels
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.rate_table import RateTable
@@ -146,7 +147,7 @@ class GroupsDisplay(Display):
         labels: tuple[str, str],
     ) -> Self:
         """Return the display of `from_estimators`, not yet drawn."""
-        stated = as_expression(parse(rate) if isinstance(rate, str) else rate)
+        stated = as_expression(parsed(rate))
         if stated is None:
             raise TypeError(f"rate must be a rate or a limit of tailboost.rates, got {rate!r}")
         lines_before, lines_after = (
