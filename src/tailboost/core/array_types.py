@@ -48,5 +48,7 @@ Label = str | float | np.generic
 By = str | int | Sequence[str | int] | None
 #: Values of scikit-learn's ``random_state``.
 Seed = int | np.random.RandomState | None
+#: Plain types for JSON, by the names of fields.
+Document = dict[str, Any]
 #: The name of a file.
 FilePath = str | os.PathLike[str]

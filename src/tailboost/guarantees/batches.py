@@ -16,7 +16,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Column, Groups, Hashes, Ints, Mask, Table
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    Document,
+    Groups,
+    Hashes,
+    Ints,
+    Mask,
+    Table,
+)
 from tailboost.core.checks import (
     as_pandas,
     check_length,
@@ -279,7 +288,7 @@ class RowWords:
             is_tested &= ~np.isin(look.words[:, CLUSTERS], voted_clusters)
         return is_tested, _rows_after(earlier, look)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return plain types for JSON."""
         words = {
             name: _packed(column) for name, column in zip(ID_WORDS, self.words.T, strict=True)
@@ -488,7 +497,7 @@ class GivenRows:
         }
         return cls(name, sorted_ids, counts)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return plain types for JSON."""
         ids = None
         if self.ids is not None:

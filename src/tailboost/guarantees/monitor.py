@@ -13,6 +13,7 @@ import numpy as np
 from tailboost.core.array_types import (
     Axes,
     Column,
+    Document,
     Groups,
     Hashes,
     Labels,
@@ -793,7 +794,7 @@ class Monitor:
             )
         return notes
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Document:
         """Return the results as plain types, for JSON."""
         bounds = self._evidence.to_dict()["bounds"]
         return {
@@ -812,7 +813,7 @@ class Monitor:
 
     # -- state ---------------------------------------------------------------------------------------
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return the state as plain types, for JSON; `from_dict` is the inverse.
 
         The state holds counts and fingerprints of rows, and no row. Its digest shows a changed entry to

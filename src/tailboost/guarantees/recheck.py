@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Stated
+from tailboost.core.array_types import Document, Floats, Stated
 from tailboost.core.exceptions import warn_user
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
@@ -216,7 +216,7 @@ class Bets:
             return Bets((), self.totals)
         return Bets((), tuple(map(Totals.minus, self.totals, before.totals)))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return the bets as plain types, for JSON; `from_dict` is the inverse."""
         return {
             "bets": [bet.to_dict() for bet in self.bets],
@@ -480,14 +480,14 @@ class Recheck:
             return ""
         return f"{n_without_rows} of {how_many(len(self.bounds), 'bound')} without a row there: not compared"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return everything as plain types, for JSON."""
         bounds = [
             vars(rechecked) | {"bound": rechecked.bound.to_dict()} for rechecked in self.bounds
         ]
         return {"confidence": self.confidence, "threshold": self.threshold, "bounds": bounds}
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> Document:
         """Return the state after the batches as plain types, for JSON; `from_state` is the inverse."""
         return {
             "evidence": [bets.to_dict() for bets in self.evidence],

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import (
     Array,
     Column,
+    Document,
     Floats,
     Floats32,
     Hashes,
@@ -451,12 +452,12 @@ class Fingerprint:
         mean = (repeats + same_hash) * sampled
         return poisson_tail(known, mean) <= BY_CHANCE
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return plain types for JSON."""
         return vars(self) | {"kept": packed(self.kept)}
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Self:
+    def from_dict(cls, state: Document) -> Self:
         """Return the fingerprint written by `to_dict`."""
         return cls(
             unpacked(state["kept"]),
@@ -644,7 +645,7 @@ class RowCounts:
         counts[place] = self.counts[place_here]
         return counts
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return plain types for JSON, some 3.3 bytes for each content."""
         gaps = np.diff(self.contents.astype(np.int64), prepend=0)
         return {
@@ -655,7 +656,7 @@ class RowCounts:
         }
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Self:
+    def from_dict(cls, state: Document) -> Self:
         """Return the counts written by `to_dict`.
 
         Raises
@@ -1021,7 +1022,7 @@ class UsedRows:
         """Return the estimate for all rows of the table from ``n`` of its sampled rows."""
         return round(self.contents.n_rows * n / max(1, n_sampled))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return plain types for JSON."""
         return {
             "contents": self.contents.to_dict(),
@@ -1031,7 +1032,7 @@ class UsedRows:
         }
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Self:
+    def from_dict(cls, state: Document) -> Self:
         """Return the rows written by `to_dict`.
 
         Raises

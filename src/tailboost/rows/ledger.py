@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Hashes, Ints
+from tailboost.core.array_types import Document, Hashes, Ints
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import (
     LeakageError,
@@ -93,12 +93,12 @@ class Attempt:
     rows: UsedRows
     spent: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return plain types for JSON."""
         return {"key": self.key, "rows": self.rows.to_dict(), "spent": self.spent}
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Self:
+    def from_dict(cls, state: Document) -> Self:
         """Return the attempt written by `to_dict`.
 
         Raises
@@ -147,12 +147,12 @@ class Draw:
     share: float
     rows: UsedRows
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return plain types for JSON."""
         return {"order": self.order, "share": self.share, "rows": self.rows.to_dict()}
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Self:
+    def from_dict(cls, state: Document) -> Self:
         """Return the draw written by `to_dict`; errors as in `Attempt.from_dict`."""
         share = check_number(state["share"], "share", 0, 1, closed=True)
         return cls(str(state["order"]), share, UsedRows.from_dict(state["rows"]))
@@ -319,7 +319,7 @@ class Ledger:
         with _LOCK:
             yield
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return plain types for JSON."""
         return {
             "attempts": [attempt.to_dict() for attempt in _distinct(self._all_attempts)],
@@ -327,7 +327,7 @@ class Ledger:
         }
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Ledger:
+    def from_dict(cls, state: Document) -> Ledger:
         """Return the ledger written by `to_dict`.
 
         Raises

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Axes, Floats
+from tailboost.core.array_types import Axes, Document, Floats
 from tailboost.core.drawing import display
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import (
@@ -447,11 +447,11 @@ class RateTable:
             return all(verdicts)
         return None
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[Document]:
         """Return the lines as dicts, for ``pandas.DataFrame``."""
         return [asdict(line) for line in self.lines]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return the table as plain types, for JSON; NaN becomes None."""
         lines = self.to_dicts()
         for line in lines:

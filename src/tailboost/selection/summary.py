@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tailboost.boosting.game import Played
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Document, Floats
 from tailboost.core.html import html_details
 from tailboost.core.rate_words import stated_words
 from tailboost.core.spelling import as_typed
@@ -171,7 +171,7 @@ class PrintedSummary:
         """`comparison` and `headline`."""
         return f"{self.comparison} {self.headline}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return everything as plain types, for JSON."""
         plain = asdict(self) | {"summary": self.summary}
         if self.errors is not None:
@@ -518,7 +518,7 @@ class Summary(PrintedSummary):
         lines += map(str, self.groups)
         return [line[:1].upper() + line[1:] for line in lines]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return everything but the certificate as plain types, for JSON."""
         own_values = replace(
             self, rates=None, certificate=None, by_class=None, overall_line=None

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tailboost.core.array_types import Document
 from tailboost.core.checks import check_format
 from tailboost.core.spelling import as_typed
 from tailboost.rows.fingerprints import digest
@@ -35,7 +36,7 @@ class Unreadable(Exception):
     """Fault of a file; the message names the file."""
 
 
-def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
+def packed(members: dict[str, bytes], record: Document) -> bytes:
     """Return the content of a file; equal members and records give equal files."""
     record = record | {"format": MODEL_FORMAT}
     record["seal"] = digest_of_members(members, record)
@@ -48,7 +49,7 @@ def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def digest_of_members(members: dict[str, bytes], record: dict[str, Any]) -> str:
+def digest_of_members(members: dict[str, bytes], record: Document) -> str:
     """Return a digest of members and record of a file, without the seal in the record.
 
     The seal is this digest of all members, and detects damage. It has no key, so an attacker can forge it.

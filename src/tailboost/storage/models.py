@@ -15,7 +15,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import FilePath, Model
+from tailboost.core.array_types import Document, FilePath, Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import write
 from tailboost.core.spelling import a_type_of, number_form
@@ -232,7 +232,7 @@ def _version(library: str) -> str:
     return str(module.__version__)
 
 
-def _answers_to_probes(model: Model) -> dict[str, Any] | None:
+def _answers_to_probes(model: Model) -> Document | None:
     """Return `Answers` for the probe rows as a dict; None without such rows, or if the model rejects them."""
     rows = judged(model).probe_rows
     if rows is None:
@@ -360,7 +360,7 @@ def load_model(
         return _load(Path(path), check, max_bytes, names)
 
 
-def read_notes(path: FilePath, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+def read_notes(path: FilePath, *, max_bytes: int = MAX_BYTES) -> Document:
     """Read versions and notes of a model file, without loading the model.
 
     Parameters

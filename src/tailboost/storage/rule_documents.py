@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tailboost.core.array_types import FilePath, Model, Stated
+from tailboost.core.array_types import Document, FilePath, Model, Stated
 from tailboost.core.files import write_output
 from tailboost.learners.scores import Scores
 from tailboost.rates import as_expression
@@ -57,7 +57,7 @@ def text_of(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def rule_document(classifier: Model, files: Mapping[str, Any], **notes: Any) -> dict[str, Any]:
+def rule_document(classifier: Model, files: Mapping[str, Any], **notes: Any) -> Document:
     """Return the content of a rule file: rule of a classifier, settings of its selection, and notes.
 
     ``files`` has what no classifier knows: the settings of the files from which its rows were read.
@@ -83,7 +83,7 @@ def rule_document(classifier: Model, files: Mapping[str, Any], **notes: Any) -> 
     }
 
 
-def _settings_of(classifier: Model) -> dict[str, Any]:
+def _settings_of(classifier: Model) -> Document:
     """Return the settings of a selection on columns of scores, as in a rule file."""
     scores = _scores_of(classifier)
     columns = scores.column_list

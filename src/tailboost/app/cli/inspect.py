@@ -29,7 +29,7 @@ from tailboost.app.cli.rates import (
 )
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
-from tailboost.core.array_types import Column, Model
+from tailboost.core.array_types import Column, Document, Model
 from tailboost.core.limit_lines import filled_columns
 from tailboost.core.rate_words import value_words
 from tailboost.core.spelling import a_type_of, shell_word
@@ -245,7 +245,7 @@ def _changed_parameters(classifier: Model) -> dict[str, str]:
     return changed
 
 
-def _description(stored: StoredModel) -> dict[str, Any]:
+def _description(stored: StoredModel) -> Document:
     """Return the content of a model file or rule file as the JSON document of ``inspect --json``."""
     classifier = stored.classifier
     encoder = stored.encoder
@@ -278,7 +278,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
     }
 
 
-def _print_description(about: dict[str, Any], stored: StoredModel, details: bool) -> None:
+def _print_description(about: Document, stored: StoredModel, details: bool) -> None:
     """Print a `_description`: a table, the certificate or else the rates, and the summary.
 
     ``details`` adds all columns and assumptions, and the rates also after a certificate.
@@ -304,7 +304,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         shared.tell("All columns, and the bounds with their symbols: --details.")
 
 
-def _description_lines(about: dict[str, Any], stored: StoredModel) -> dict[str, str]:
+def _description_lines(about: Document, stored: StoredModel) -> dict[str, str]:
     """Return the texts of a `_description` by their headings; a text may be empty."""
     notes = about["trained_on"]
     training_data = "not noted"

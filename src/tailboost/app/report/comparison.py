@@ -26,7 +26,7 @@ from tailboost.app.report.results import (
     summarise,
 )
 from tailboost.app.table_encoder import preparation
-from tailboost.core.array_types import Array, Column, Groups, Labels, Model, Table
+from tailboost.core.array_types import Array, Column, Document, Groups, Labels, Model, Table
 from tailboost.core.checks import refuse_missing, take
 from tailboost.core.long_work import noticing_interrupts, steps
 from tailboost.core.spelling import a_type_of
@@ -179,7 +179,7 @@ def _described(
 
 
 def _measured_on(
-    document: dict[str, Any],
+    document: Document,
     methods: Sequence[Method],
     splits: Iterator[DataSplit],
     report: Callable[[Results], None],
@@ -218,7 +218,7 @@ def _add_record(
 
     An exception of the method becomes a record of ``failures``, and the comparison goes on.
     """
-    record: dict[str, Any] = {"repeat": split.description["repeat"]}
+    record: Document = {"repeat": split.description["repeat"]}
     records = entry["repeats"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
