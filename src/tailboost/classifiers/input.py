@@ -330,7 +330,7 @@ def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) ->
             f"{labels}"
         )
     stated = [class_weight.get(label, 1.0) for label in labels]
-    factors: Floats = np.array(stated, dtype=np.float64)
+    factors = np.array(stated, dtype=np.float64)
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
             f"class_weight={class_weight!r}: factors must be positive; to leave out a class, "
@@ -384,7 +384,7 @@ def regroup(classifier: Model, names: GroupNames) -> None:
     values. Otherwise these features are unknown, and so they are for an array, a column without a name.
     """
     columns = names.columns or (None,)
-    revealing: list[Any] = [None for _ in columns]
+    revealing = [None for _ in columns]
     training_groups = getattr(classifier, "groups_", ())
     if names.columns is not None and np.array_equal(training_groups, names.names):
         features = dict(getattr(classifier, "group_features_", ()))

@@ -255,7 +255,7 @@ def shortest_decimals(numbers: Floats32) -> Floats:
     The result has the shape of ``numbers``. Text files and databases hold a float32 number as this decimal,
     so all of them agree on a threshold.
     """
-    exact: Floats = numbers.astype(np.float64)
+    exact = numbers.astype(np.float64)
     decimals = exact.copy()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         magnitude = np.floor(np.log10(np.abs(exact)))

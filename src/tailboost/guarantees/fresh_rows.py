@@ -351,7 +351,7 @@ class FreshRows:
         ValueError
             If a cluster is in several subgroups of a comparison.
         """
-        names: tuple[Any, ...] = claim.subgroups
+        names = claim.subgroups
         other_groups = []
         if claim.others:
             samples = self._in_one_subgroup(samples)
@@ -1078,7 +1078,7 @@ def _without_copies(model: Model, given: Given) -> tuple[Given, list[RowHashes]]
     unlabeled = hashes.pop()
     labelled = RowHashes.joined([unlabeled.taken(slice(0)), *hashes])
     new_rows = further_rows(unlabeled.copied_from(labelled))
-    groups: Any = None
+    groups = None
     if given.columns_unlabeled:
         columns = {name: column[new_rows] for name, column in given.columns_unlabeled.items()}
         # The groups of a single column without a name are an array.

@@ -157,7 +157,7 @@ class Strata:
         """The mean cost of each answer (column) in each class with rows, shape (K, A); 0 without rows."""
         assert self.mean_costs is not None
         of_class = np.arange(self.n_classes)[:, None] == self.y
-        sums: Floats = of_class @ (self.mass[:, None] * self.mean_costs)
+        sums = of_class @ (self.mass[:, None] * self.mean_costs)
         return sums / np.maximum(of_class @ self.mass, 1e-300)[:, None]
 
     @property
@@ -244,7 +244,7 @@ class Strata:
 
         Raise ValueError if there are no such groups.
         """
-        of_class: Mask = self.y == np.arange(self.n_classes)[:, None]
+        of_class = self.y == np.arange(self.n_classes)[:, None]
         if by is EVERYTHING:
             return [None], np.ones((1, len(self.y)), dtype=bool)
         if by == CLASS:

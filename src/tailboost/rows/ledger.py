@@ -170,7 +170,7 @@ def attempts_of(previous: Any) -> tuple[Attempt, ...]:
         return ()
     # A classifier has a ledger; a certificate and an error have the attempts themselves.
     ledger = getattr(previous, "ledger_", previous)
-    attempts: tuple[Attempt, ...] = getattr(ledger, "attempts", ())
+    attempts = getattr(ledger, "attempts", ())
     if not attempts and not isinstance(previous, NotCertifiedError):
         raise ValueError(
             "previous must be the result of the previous attempt: the NotCertifiedError, the "

@@ -92,7 +92,7 @@ def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
 def _read_limit(text: str) -> rates.Limit:
     """Return the text of a --limit as a limit."""
     expression = _parse("--limit", text)
-    limit: rates.Limit | None = expression.limit
+    limit = expression.limit
     if limit is None:
         raise BadInput(
             f"--limit: {text!r} has no bound; write, for instance, {text} "
@@ -228,7 +228,7 @@ def _in_table_terms(expression: Any, labels: dict[str, Any], costs: CostTable | 
     rate = expression.rate
     changes: dict[str, Any] = {}
     if isinstance(rate.by, tuple):
-        divisions: tuple[Any, ...] = rate.by
+        divisions = rate.by
         changes["by"] = tuple(map(str, rate.by))
     else:
         divisions = ("class", "group") if rate.by == "cell" else (rate.by,)
