@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, get_type_hints
+from typing import Any, get_overloads, get_type_hints
 
 import pytest
 
@@ -166,3 +166,17 @@ def test_an_unknown_name_is_refused_with_a_similar_one(module, name, hint):
     with pytest.raises(AttributeError, match=rf"module '{module}' has no attribute '{name}'") as raised:
         getattr(import_module(module), name)
     assert hint in str(raised.value)
+
+
+def test_the_types_of_calibrate_are_those_of_its_call():
+    """An overload for a type checker repeats the parameters; the rule of scores has its class."""
+    of_scores, of_any = get_overloads(inspect.unwrap(tb.calibrate))
+    written, call = inspect.signature(of_scores), inspect.signature(tb.calibrate)
+    assert list(written.parameters) == list(call.parameters)
+    for name, parameter in written.parameters.items():
+        assert (parameter.kind, parameter.default) == (
+            call.parameters[name].kind,
+            call.parameters[name].default,
+        )
+    assert written.return_annotation == "RobustMixtureClassifier"
+    assert inspect.signature(of_any).return_annotation == "Any"

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -130,6 +130,37 @@ ABOUT_SELECTION = (
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
+
+
+@overload
+def calibrate(
+    model: Scores | RobustMixtureClassifier | Sequence[Any],
+    X_cal: Table,
+    y_cal: Column,
+    max_error: Stated = None,
+    *,
+    limits: Stated = None,
+    confidence: float = 0.95,
+    groups: Groups = None,
+    rule: AnsweringRule = "predict",
+    previous: Any = None,
+    subgroups: Any = None,
+    equal_rows: EqualRows | None = None,
+    clusters: Column = None,
+    attempts: int | None = None,
+    selection_share: float | None = None,
+    X_unlabeled: Table = None,
+    groups_unlabeled: Groups = None,
+    training_rows: Table = None,
+    verbose: int = 0,
+    **params: Any,
+) -> RobustMixtureClassifier: ...
+
+
+@overload
+def calibrate(
+    model: Model, X_cal: Table, y_cal: Column, max_error: Stated = None, **options: Any
+) -> Any: ...
 
 
 @with_known_arguments(
