@@ -9,6 +9,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -26,7 +27,6 @@ from tailboost.core.long_work import part
 from tailboost.core.rate_words import bound_words, value_words
 from tailboost.core.spelling import as_typed, did_you_mean, how_many, joined, limits_as_typed
 from tailboost.guarantees.certifiable import (
-    GROWTHS,
     LEAST_CHANCE,
     MOST_MORE,
     MOST_ROWS_TRIED,
@@ -118,7 +118,7 @@ from tailboost.rows.ledger import (
     spent_by_next,
     tested_before,
 )
-from tailboost.rows.subgroups import unit_name
+from tailboost.rows.subgroups import unit_name, whole_percents
 from tailboost.selection.one_answer import answer_names
 from tailboost.selection.problem import by_group_option, is_overall_error
 from tailboost.selection.selected import how_to_draw, mostly_one_action
@@ -371,14 +371,12 @@ class Calibration:
             return None
         return procedure.run()
 
-    def would_certify(self, limits: list[Limit], level: float) -> bool | None:
-        """Return whether the rows certify other limits at a level; None if the answer takes long.
+    def certified_within(self, limits: list[Limit], level: float) -> Certified | bool | None:
+        """Return the result with which the rows certify other limits at a level.
 
-        It takes long for many rows, and for a slow procedure. False if a limit names a group that the
-        selection does not know, or if the level is 0 by rounding.
+        False if they do not, if a limit names a group that the selection does not know, or if the level is 0
+        by rounding. None if the answer takes long, for a slow procedure.
         """
-        if len(self.fresh) > MOST_ROWS_TRIED:
-            return None
         if not level:
             return False
         try:
@@ -389,7 +387,79 @@ class Calibration:
         if any(procedure.takes_long for procedure in procedures):
             return None
         outcome, _ = best_certified(procedures, self.fresh)
-        return isinstance(outcome, Certified)
+        return isinstance(outcome, Certified) and outcome
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """What new rows are estimated to certify, by the rows of a refused attempt.
+
+    Attributes
+    ----------
+    calibration : Calibration
+        The refused attempt, or this attempt with a rule that reads groups.
+    procedure : Procedure
+        Its procedure.
+    part : float
+        Smallest part of the level for a test.
+    """
+
+    calibration: Calibration
+    procedure: Procedure
+    part: float
+
+    @cached_property
+    def chances(self) -> Any:
+        """The chances of several limits, `Chances` or `DrawnChances`; None if they are unknown."""
+        procedure = self.procedure
+        family = procedure.family_of_tests
+        if procedure.chances is not None or family is None or len(procedure.limits) < 2:
+            return procedure.chances
+        chances = Chances.from_rows(
+            procedure.selection, family, procedure.fresh, procedure.limits
+        )
+        return chances if chances is not None and chances.all_must_pass else None
+
+    @property
+    def level(self) -> float:
+        """Level of the next attempt."""
+        return self.calibration.next_level
+
+    def chance(self, limits: list[Limit], growth: float = 1.0) -> float | None:
+        """Return the chance that ``growth`` times as many rows certify limits; None if unknown.
+
+        Without `chances` it is `LEAST_CHANCE` or 0: the same procedure runs on these rows, at a level with
+        room for noise, see `level_of_more_rows`.
+        """
+        if self.chances is not None:
+            level = self.level * self.procedure.level / self.calibration.level
+            return float(self.chances.chance(limits, growth, level))
+        if len(self.calibration.fresh) > MOST_ROWS_TRIED:
+            return None
+        # The strictest of all tests: a very small part alone would allow any level.
+        level = level_of_more_rows(self.part * self.level, growth) / self.part
+        result = self.calibration.certified_within(limits, level)
+        return None if result is None else LEAST_CHANCE * bool(result)
+
+    def words(self, limits: list[Limit]) -> str:
+        """Return the estimated chance of as many new rows, and the overall error on these rows if known."""
+        chance = self.chance(limits) or 0.0
+        words = f"probability {min(chance, 0.99):.2g}"
+        if self.chances is None:
+            side = "at least" if chance else "less than"
+            words = f"probability {side} {LEAST_CHANCE:g}"
+        if len(self.calibration.fresh) > MOST_ROWS_TRIED:
+            return words
+        result = self.calibration.certified_within(limits, self.level)
+        if not isinstance(result, Certified):
+            return words
+        answered = self.calibration.fresh.by(result.selection)
+        (price,) = price_of([], ("", None), answered)
+        in_percent = any(limit.in_percent for limit in limits)
+        words += f", {price.name} {price.cells(in_percent)[-1]}"
+        if answered.n_deferred:
+            words += f" with {whole_percents(answered.n_deferred / len(answered))} deferred"
+        return words
 
 
 def check_options(confidence: Any, rule: Any, attempts: Any) -> None:
@@ -793,14 +863,22 @@ def _least_room(estimates: Sequence[Any], limit: Limit) -> tuple[float, Any]:
 
 def _group_cure(limits: Sequence[Limit], model: Any) -> list[str]:
     """Return the advice to read the groups of the first limit whose groups a rule may read; else nothing."""
-    for limit in limits:
-        by_group = by_group_to_read(limit, model)
-        if by_group is not None:
-            option = by_group_option(
-                by_group, reads_scores=judged(last_step(model)).reads_scores
-            )
-            return [f"let the rule read the group ({option})"]
-    return []
+    option = _reading_option(limits, model)
+    return [f"let the rule read the group ({option})"] if option else []
+
+
+def _by_group_of(limits: Sequence[Limit], model: Any) -> str | bool | None:
+    """Return the value of ``by_group`` for the first limit whose groups a rule may read; None without one."""
+    values = (by_group_to_read(limit, model) for limit in limits)
+    return next((value for value in values if value is not None), None)
+
+
+def _reading_option(limits: Sequence[Limit], model: Any) -> str:
+    """Return the argument with which a rule reads the groups of `_by_group_of`; "" without one."""
+    by_group = _by_group_of(limits, model)
+    if by_group is None:
+        return ""
+    return by_group_option(by_group, reads_scores=judged(last_step(model)).reads_scores)
 
 
 # -- certificates ------------------------------------------------------------------------------------------
@@ -1185,7 +1263,10 @@ def refusal(
         if shortfalls:
             bounds_by_limit = [tested_bounds(family, result, level) for family in families]
             failed = _failed_words(calibration.limits, bounds_by_limit)
-            chances = _chances_of_tests(procedure)
+            # A group with one answer has no test, and the part 0.
+            parts = [part for part in result.parts.values() if part > 0.0]
+            new_rows = NewRows(calibration, procedure, min(parts, default=1.0))
+            chances = new_rows.chances
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration, chances)
             limits_to_serve = [
                 limit
@@ -1195,13 +1276,8 @@ def refusal(
             if any(limit.rate.counts_deferral for limit in limits_to_serve):
                 # Rows are deferred because of the limits that are kept.
                 limits_to_serve = list(calibration.limits)
-            would_help = _what_would_help(bounds_by_limit, calibration, result, chances)
+            would_help = _what_would_help(bounds_by_limit, new_rows, result, limits_to_serve)
 
-    for cure in _group_cure(limits_to_serve, calibration.fresh.model):
-        reason += (
-            f"\nOne threshold for all groups may not do: {cure}. "
-            "A group may then get one answer for all its rows."
-        )
     reason += would_help
     advice = "No attempt may follow."
     if may_follow(attempts, calibration.declared):
@@ -1242,15 +1318,16 @@ def _failed_words(
 
 def _few_rows_words(
     bounds_by_limit: Sequence[Sequence[CertifiedBound]],
-    calibration: Calibration,
+    new_rows: NewRows,
     result: Refused,
     named: Sequence[list[Limit]],
 ) -> str:
     """Return a line on the failed subgroups that have too few rows for the next attempt; "" without any.
 
-    Other failed subgroups may have enough rows: this is a fact and a cure of one cause, without a chance. The
-    limits without these subgroups are left out if they are among ``named``.
+    Other failed subgroups may have enough rows, so the chance of the limits without these ones may be small.
+    These limits are left out if they are among ``named``.
     """
+    calibration = new_rows.calibration
     if not may_follow(calibration.attempts, calibration.declared):
         return ""
     few = {}
@@ -1270,25 +1347,13 @@ def _few_rows_words(
     without = ""
     others = limits_without(few, calibration.limits, calibration.fresh)
     if others and others not in named:
-        without = f" Limits without them: {limits_as_typed([limit.text for limit in others])}."
+        without = f" Limits without them: {limits_as_typed([limit.text for limit in others])}"
+        if new_rows.chance(others) is not None:
+            without += f" (estimated {new_rows.words(others)})"
+        without += "."
     return (
         f"\nToo few rows for any test of the next attempt: {'; '.join(few.values())}.{without}"
     )
-
-
-def _chances_of_tests(procedure: Procedure) -> Chances | None:
-    """Return the chances of several tests that must all pass on new rows; None if they are unknown."""
-    if len(procedure.limits) < 2:
-        return None
-    fresh = procedure.fresh
-    family = procedure.family_of_tests
-    pairs = procedure.scores_of_pairs
-    chances = None
-    if family is not None:
-        chances = Chances.from_rows(procedure.selection, family, fresh, procedure.limits)
-    elif pairs is not None:
-        chances = Chances.from_pairs(*pairs, fresh, procedure.limits)
-    return chances if chances is not None and chances.all_must_pass else None
 
 
 def _shortfall_words(
@@ -1381,51 +1446,34 @@ def _kept_without_test(
 
 def _what_would_help(
     bounds_by_limit: Sequence[Sequence[CertifiedBound]],
-    calibration: Calibration,
+    new_rows: NewRows,
     result: Refused,
-    chances: Chances | None,
+    limits_to_serve: Sequence[Limit],
 ) -> str:
-    """Return a line on more rows, looser limits or fewer groups that new rows would certify.
-
-    Estimates on these rows: of `Chances`, or without them by the same procedure on these rows at a level with
-    room for noise, see `level_of_more_rows`.
+    """Return lines on thresholds by group, looser limits, fewer groups or more rows that would certify.
 
     Parameters
     ----------
     bounds_by_limit : sequence of sequence of CertifiedBound
         The bounds of the tested rule.
-    calibration : Calibration
-        The refused attempt.
+    new_rows : NewRows
+        Estimates for new rows.
     result : Refused
         The tested rule, with the parts of the level.
-    chances : Chances or None
-        The chances of the refused procedure on new rows.
+    limits_to_serve : sequence of Limit
+        The limits whose groups a rule may read instead.
     """
-    # A group with one answer has no test, and the part 0.
-    parts = [part for part in result.parts.values() if part > 0.0] or [1.0]
+    calibration = new_rows.calibration
     limits = calibration.limits
     level = calibration.next_level
-    answers: list[bool | None] = []
+    answers: list[float | None] = []
 
     def chance(other_limits: list[Limit], growth: float = 1.0) -> float:
-        if chances is not None:
-            return float(chances.powers(other_limits, growth, level).prod())
-        # The strictest of all tests: a very small part alone would allow any level.
-        level_here = min(level_of_more_rows(part * level, growth) / part for part in parts)
-        answers.append(calibration.would_certify(other_limits, level_here))
-        return float(answers[-1] or 0.0)
+        answers.append(new_rows.chance(other_limits, growth))
+        return answers[-1] or 0.0
 
+    ways = _by_group_way(limits_to_serve, new_rows)
     growth = least_growth(lambda growth: chance(limits, growth) >= LEAST_CHANCE)
-    ways = []
-    if growth is not None and (growth > 1.0 or chances is not None):
-        n_rows = len(calibration.fresh)
-        times = "as many rows with the same limits"
-        if growth > 1.0:
-            times = f"about {growth:g} times the {n_rows:,} certifying rows"
-            if chances is not None:
-                times += f" and the {chances.n_selecting:,} selecting ones"
-        ways.append(times)
-
     missed = [
         (bound, limit)
         for limit, bounds_of_limit in zip(limits, bounds_by_limit, strict=True)
@@ -1442,34 +1490,65 @@ def _what_would_help(
             if others and chance(others) >= LEAST_CHANCE:
                 other_limits.append(others)
         if not other_limits:
-            failing, weak = _failing_subgroups(bounds_by_limit, calibration, chances)
+            failing, weak = _failing_subgroups(bounds_by_limit, new_rows)
             subgroups = _limited_subgroups(bounds_by_limit, calibration)
             other_limits = certifiable_limits(limits, subgroups, failing, chance, [*weak])
             also_loosened = _also_loosened_words(other_limits, limits, subgroups, weak)
     ways += [
-        f"as many with {limits_as_typed([limit.text for limit in others])}"
+        f"as many with {limits_as_typed([limit.text for limit in others])}: {new_rows.words(others)}"
         for others in other_limits
     ]
-    few_rows = _few_rows_words(bounds_by_limit, calibration, result, other_limits)
+    chances = new_rows.chances
+    if growth == 1.0 and chances is not None:
+        ways.append(f"as many rows with the same limits: {new_rows.words(limits)}")
+    elif growth is not None and growth > 1.0:
+        times = f"about {growth:g} times the {len(calibration.fresh):,} certifying rows"
+        if chances is not None:
+            times += " and as many times the selecting ones"
+        ways.append(times)
+    few_rows = _few_rows_words(bounds_by_limit, new_rows, result, other_limits)
     if not ways:
         names = [bound.title for bound, _ in missed]
-        return f"{few_rows}\n{_why_no_help(calibration, names, all_tried=None not in answers)}"
+        return f"{few_rows}\n{_why_no_help(new_rows, names, all_tried=None not in answers)}"
     attempt = "this attempt"
     as_attempt = ""
     if may_follow(calibration.attempts, calibration.declared):
         attempt = "the next attempt"
         as_attempt = f", as attempt {len(calibration.attempts) + 1}"
+    listed = "".join(f"\n* {way}" for way in ways)
     return (
         f"{few_rows}\nNew rows are estimated to pass with a probability of {LEAST_CHANCE:g} or "
-        f"more{as_attempt}: {'; or '.join(ways)}.{also_loosened} Estimates on these rows, at the "
-        f"error probability of {attempt}."
+        f"more{as_attempt}:{listed}\nEstimates on these rows, at the error probability of {attempt}."
+        f"{also_loosened}"
     )
 
 
+def _by_group_way(limits_to_serve: Sequence[Limit], new_rows: NewRows) -> list[str]:
+    """Return the advice to read the groups of a limit if as many new rows are estimated to pass then."""
+    calibration = new_rows.calibration
+    model = calibration.fresh.model
+    by_group = _by_group_of(limits_to_serve, model)
+    problem = replace(calibration.selection.problem, confidence=None)
+    if by_group is None or problem.needs_costs:
+        return []
+    try:
+        reader = judged(model).reading_groups(by_group, problem)
+        fresh = calibration.fresh.read_by(reader)
+    except ValueError:  # contradicting limits, or a group that the selection does not know
+        return []
+    by_groups = replace(calibration, selection=reader.selection_, fresh=fresh)
+    procedure = first_that_applies(reader.selection_, fresh, calibration.level)
+    n_limited = sum(len(fresh.samples(limit.rate)) for limit in calibration.limits)
+    new_rows = NewRows(by_groups, procedure, 1.0 / n_limited)
+    if procedure.takes_long or (new_rows.chance(calibration.limits) or 0.0) < LEAST_CHANCE:
+        return []
+    option = _reading_option(limits_to_serve, model)
+    words = new_rows.words(calibration.limits)
+    return [f"as many with {option}, which may give a group one answer: {words}"]
+
+
 def _failing_subgroups(
-    bounds_by_limit: Sequence[Sequence[CertifiedBound]],
-    calibration: Calibration,
-    chances: Chances | None,
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]], new_rows: NewRows
 ) -> tuple[list[Pair], dict[Pair, float]]:
     """Return the subgroups that missed a limit, and the chances of others likely to miss it on new rows.
 
@@ -1483,16 +1562,12 @@ def _failing_subgroups(
         for bound in bounds
         if bound.certified is False
     ]
-    if chances is None:
+    if new_rows.chances is None:
         return missed, {}
-    powers = chances.powers(calibration.limits, 1.0, calibration.next_level)
-    power_of = {
-        (rate.limit, rate.name): power
-        for rate, power in zip(chances.rates, powers.tolist(), strict=True)
-    }
+    power_of = new_rows.chances.powers(new_rows.calibration.limits, 1.0, new_rows.level)
     power_of = dict(sorted(power_of.items(), key=lambda item: (item[1], repr(item[0]))))
     missed.sort(key=lambda pair: (power_of.get(pair, 0.0), repr(pair)))
-    enough = LEAST_CHANCE ** (1.0 / len(powers))
+    enough = LEAST_CHANCE ** (1.0 / len(power_of))
     weak = {
         pair: power for pair, power in power_of.items() if power < enough and pair not in missed
     }
@@ -1554,17 +1629,17 @@ def _also_loosened_words(
     )
 
 
-def _why_no_help(calibration: Calibration, missed: Sequence[str], *, all_tried: bool) -> str:
+def _why_no_help(new_rows: NewRows, missed: Sequence[str], *, all_tried: bool) -> str:
     """Return sentences on why `_what_would_help` names neither rows nor limits that would do.
 
     ``missed`` are the names of the missed rates, ``all_tried`` whether no answer takes long.
     """
+    calibration = new_rows.calibration
     if all_tried:
         return (
-            f"Neither {GROWTHS[-1]:g} times as many rows nor limits looser by up to "
-            f"{100 * MOST_MORE:g} points for {joined(missed, MOST_GROUPS)} are estimated to pass "
-            f"with a probability of {LEAST_CHANCE:g}. Estimates on these rows. Looser limits for "
-            "others too were not tried."
+            f"Limits looser by up to {100 * MOST_MORE:g} points for {joined(missed, MOST_GROUPS)} are "
+            f"estimated to pass with a probability below {LEAST_CHANCE:g}, on these rows. Looser "
+            "limits for others too were not tried."
         )
     if len(calibration.fresh) > MOST_ROWS_TRIED:
         return (

@@ -9,27 +9,21 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.array_types import Floats
+from tailboost.guarantees.certifiable import Pair
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.joint_power import PRIOR, Bands, Cells
-from tailboost.guarantees.limited_rates import LimitedFamily, limited_names, power_of_shares
+from tailboost.guarantees.limited_rates import limited_names, power_of_shares
 from tailboost.guarantees.procedure import scored_fresh, scored_selection
 from tailboost.guarantees.thresholds import PRIOR_ROWS, TINY, LimitedRate, limited_rates
 from tailboost.rates import Limit, Strata
 from tailboost.selection.data import ThresholdFamily, possible_thresholds, sums_of_answers
-from tailboost.selection.log_odds import LogOdds
 
 # Thresholds of a group at which rates are estimated, evenly among its rows.
 MOST_THRESHOLDS = 150
-# With deferral, rates are estimated at all pairs of so many thresholds. In 20 refusals of eleven limited
-# rates on a made table of five languages, the named limits were certified in 55 of 60 new draws.
-THRESHOLDS_OF_PAIRS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class PooledRate:
     """A limited rate of one subgroup on all rows of an attempt, at each of k thresholds of its group.
-
-    With deferral, the k rules are pairs of thresholds.
 
     Attributes
     ----------
@@ -38,8 +32,7 @@ class PooledRate:
     place : int
         Number of the threshold.
     shares : ndarray of shape (k,)
-        Shares of errors, joined with a prior: of one threshold `PRIOR_ROWS` rows at the share that the model
-        expects; of a pair `PRIOR` rows at the share of all subgroups.
+        Shares of errors, joined with a prior of `PRIOR_ROWS` rows at the share that the model expects.
     rows : ndarray of shape (k,)
         Numbers of rows in the denominator.
     kept_by_answer : (bool, bool)
@@ -107,67 +100,11 @@ class Chances:
                 )
         return cls(pooled, family.n_thresholds, len(selecting.scores), len(fresh))
 
-    @classmethod
-    def from_pairs(
-        cls, odds: LogOdds, scores_of_fresh: Floats, fresh: FreshRows, limits: Sequence[Limit]
-    ) -> Self | None:
-        """Return the rates at pairs of thresholds on one score, with deferral between them.
+    def chance(self, limits: Sequence[Limit], growth: float, level: float) -> float:
+        """Return the chance that all limits are certified; see `powers`."""
+        return float(np.prod(list(self.powers(limits, growth, level).values())))
 
-        Half of each selecting row counts with its label, half with the expected one, see `LogOdds.weights`.
-        None if a limit has other rates than shares of whole rows, or if the selecting rows lack a limited
-        subgroup.
-
-        Parameters
-        ----------
-        odds : LogOdds
-            The score of the selecting rows.
-        scores_of_fresh : ndarray of shape (n,)
-            The score of the certifying rows.
-        fresh : FreshRows
-            The certifying rows.
-        limits : sequence of Limit
-            The limits.
-        """
-        strata = fresh.answered.strata
-        value = np.searchsorted(odds.values, scores_of_fresh, side="right") - 1
-        weights = np.zeros((len(strata.y), len(odds.values)))
-        np.add.at(weights, (fresh.answered.stratum, np.maximum(value, 0)), 1.0)
-        certifying = Cells(weights, strata.place(None))
-        selecting = Cells(odds.weights, odds.places)
-
-        evenly = np.linspace(0, len(odds.values), THRESHOLDS_OF_PAIRS).round().astype(np.intp)
-        values = np.unique(evenly)
-        low, high = np.triu_indices(len(values))
-        bands = Bands(values[low, None], values[high, None])
-        n_answers = 3 - selecting.never(bands).all(axis=1).sum(axis=1)
-        bands = bands[n_answers > 1]
-        tables = [
-            (odds.data.strata, selecting.answered(bands)),
-            (strata, certifying.answered(bands)),
-        ]
-
-        pooled = []
-        for number, limit in enumerate(limits):
-            names, *names_of_fresh = (limited_names(limit, part) for part, _ in tables)
-            families = [LimitedFamily.from_limit(limit, part) for part, _ in tables]
-            if names_of_fresh != [names] or None in families:
-                return None
-            counts = [
-                family.counts(answered)
-                for family, (_, answered) in zip(families, tables, strict=True)
-                if family is not None
-            ]
-            errors, rows = np.sum(counts, axis=0)
-            all_errors = errors.sum(axis=1, keepdims=True)
-            share_of_all = all_errors / np.maximum(rows.sum(axis=1, keepdims=True), TINY)
-            shares = (errors + PRIOR * share_of_all) / (rows + PRIOR)
-            pooled += [
-                PooledRate(number, name, 0, shares[:, k], rows[:, k], (False, False))
-                for k, name in enumerate(names)
-            ]
-        return cls(pooled, 1, len(odds.scores), len(fresh))
-
-    def powers(self, limits: Sequence[Limit], growth: float, level: float) -> Floats:
+    def powers(self, limits: Sequence[Limit], growth: float, level: float) -> dict[Pair, float]:
         """Return the chance that each rate passes its test, at the likeliest threshold of its group.
 
         The rates of the present rows are estimates, and new rows select again. So a test has the noise of the
@@ -186,7 +123,8 @@ class Chances:
 
         Returns
         -------
-        ndarray, one chance for each of ``rates``
+        dict of (int, object) to float
+            By number of the limit and subgroup.
         """
         shares = np.full(len(self.rates), np.nan)
         for number, limit in enumerate(limits):
@@ -222,7 +160,8 @@ class Chances:
             ]
             likeliest = np.prod(by_threshold, axis=0).argmax()
             powers[of_place] = np.array(by_threshold)[:, likeliest]
-        return powers
+        pairs = [(rate.limit, rate.name) for rate in self.rates]
+        return dict(zip(pairs, powers.tolist(), strict=True))
 
     @property
     def all_must_pass(self) -> bool:

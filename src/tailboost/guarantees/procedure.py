@@ -18,7 +18,6 @@ from tailboost.rates import Limit, Objective, Rate, Strata
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.judged import judged
 from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
-from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.selected import PAYING_ERRORS
 
 # Part of the level of the simpler of two kinds of rules: one threshold, beside an inferred group or
@@ -144,8 +143,8 @@ class Procedure(ABC):
         return None
 
     @property
-    def scores_of_pairs(self) -> tuple[LogOdds, Floats] | None:
-        """The score whose pairs of thresholds are tested, with that of the fresh rows; None without pairs."""
+    def chances(self) -> Any:
+        """The chances that new rows certify limits, if the procedure draws new rows; otherwise None."""
         return None
 
     @property

@@ -45,13 +45,14 @@ all of them removed deferral from all other groups.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.guarantees.certifiable import Pair
 from tailboost.guarantees.joint_power import FIRST, SECOND
 from tailboost.guarantees.limited_rates import limited_names
 from tailboost.guarantees.procedure import (
@@ -65,14 +66,15 @@ from tailboost.guarantees.recheck import percent
 from tailboost.guarantees.score_path import families_of
 from tailboost.guarantees.shares import ONE_ANSWER
 from tailboost.rates import Limit, Rate, Strata
-from tailboost.rates.bounds import most_reached
-from tailboost.selection.log_odds import LogOdds
+from tailboost.rates.bounds import each_most_reached, most_reached
 
 DEFERRED = 2  # beside FIRST and SECOND
 # Part of the level for the limits on errors. With .8, 202 of 240 calls are certified, with .9, .7 and .5 201,
 # 200 and 195 (six kinds of limits, four made tables, 1,500 and 5,000 rows).
 PART_OF_ERRORS = 0.8
 NEVER = np.iinfo(np.intp).max
+# Draws of new rows for a chance: its standard error at .9 is .02.
+N_DRAWS = 200
 FEWEST_DEFERRED = "the rule of fewest deferred rows within the ranks of the errors"
 OUTSIDE = "no thresholds within the ranks of the errors keep the limits on deferral"
 AT_RANKS = "Each threshold is within a rank of the scores of these rows, which needs no test."
@@ -145,20 +147,7 @@ class RanksBesideDeferral(Procedure):
     def shares(self) -> list[CountedShare]:
         """The limited shares of all limits."""
         strata = self.fresh.answered.strata
-        shares = []
-        for family in families_of(self.limits, strata):
-            answer = restricted_answer(family.limit, strata)
-            assert answer is not None
-            shares += [
-                CountedShare(family.limit.rate, name, answer, counted, largest)
-                for name, counted, largest in zip(
-                    limited_names(family.limit, strata),
-                    family.strata,
-                    family.largest_shares.tolist(),
-                    strict=True,
-                )
-            ]
-        return shares
+        return [share for limit in self.limits for share in shares_of_limit(limit, strata)]
 
     @property
     def of_errors(self) -> list[CountedShare]:
@@ -176,11 +165,9 @@ class RanksBesideDeferral(Procedure):
         return self.n_places > 1
 
     @property
-    def scores_of_pairs(self) -> tuple[LogOdds, Floats] | None:
-        """The score with that of the fresh rows; None for thresholds by group."""
-        if self.n_places > 1:
-            return None
-        return self.odds, scored_fresh(self.selection, self.odds.family, self.fresh).scores
+    def chances(self) -> DrawnChances:
+        """The chances of deferral on new rows: errors are within their ranks on any rows."""
+        return DrawnChances(self)
 
     @cached_property
     def chains(self) -> dict[tuple[int, tuple[int, ...]], list[CountedShare]]:
@@ -257,30 +244,41 @@ class RanksBesideDeferral(Procedure):
 
     # -- steps 1 and 2 ---------------------------------------------------------------------------------
 
-    def end_of(self, share: CountedShare, places: Sequence[int]) -> int:
-        """Return the time of the first cell beyond the rank of a limited error; NEVER if there is none."""
+    def end_of(self, rows: Floats, share: CountedShare, places: Sequence[int]) -> Ints:
+        """Return the time of the first cell beyond the rank of a limited error; NEVER if there is none.
+
+        ``rows`` are as `rows`, or several draws of them, shape (..., S, V); the times have the shape (...).
+        """
         times = self.times[share.answer, places].ravel()
         by_time = times.argsort()
-        errors = self.by_place(self.rows * share.counted[:, None])[list(places)].ravel()
-        errors = errors[by_time].cumsum()
-        allowed = most_reached(int(errors[-1]), share.largest, self.level_of_test)
-        n_cells = int(np.searchsorted(errors, allowed, side="right"))
-        return int(times[by_time[n_cells]]) if n_cells < len(times) else NEVER
+        errors = self.by_place(rows * share.counted[:, None])[..., list(places), :]
+        errors = errors.reshape(*rows.shape[:-2], -1)[..., by_time].cumsum(axis=-1)
+        n = errors[..., -1].astype(np.intp)
+        allowed = each_most_reached(n.ravel(), share.largest, self.level_of_test)
+        n_cells = (errors <= allowed.reshape(n.shape)[..., None]).sum(axis=-1)
+        ends: Ints = np.append(times[by_time], NEVER)[n_cells]
+        return ends
 
-    @cached_property
-    def ends(self) -> tuple[Ints, Ints]:
-        """When each label stops in each place, and until when its errors there are counted, shape (2, m)."""
+    def ends(self, rows: Floats) -> tuple[Ints, Ints]:
+        """When each label stops in each place, and until when its errors there count, (2, ..., m) each.
+
+        ``rows`` are as in `end_of`.
+        """
         ends = {
-            (answer, places): min(self.end_of(share, places) for share in shares)
+            (answer, places): np.min(
+                [self.end_of(rows, share, places) for share in shares], axis=0
+            )
             for (answer, places), shares in self.chains.items()
         }
-        stops = np.full((2, self.n_places), NEVER)
+        stops = np.full((2, *rows.shape[:-2], self.n_places), NEVER)
         for (answer, places), end in ends.items():
-            stops[answer, places] = np.minimum(stops[answer, places], end)
+            for place in places:
+                stops[answer, ..., place] = np.minimum(stops[answer, ..., place], end)
         counted = np.zeros_like(stops)
         for (answer, places), end in ends.items():
-            last = min(end, int(stops[answer, places].max()))
-            counted[answer, places] = np.maximum(counted[answer, places], last)
+            last = np.minimum(end, stops[answer][..., list(places)].max(axis=-1))
+            for place in places:
+                counted[answer, ..., place] = np.maximum(counted[answer, ..., place], last)
         return stops, counted
 
     @cached_property
@@ -324,15 +322,24 @@ class RanksBesideDeferral(Procedure):
 
         Rows of a cell do not count as answered in tests if it was left out before, with counted errors.
         """
-        stops, counted = (ends[..., None] for ends in self.ends)
-        times = np.where(self.times < stops, self.times, NEVER)
-        answer = times.argmin(axis=0)  # shape (m, V)
-        time = times.min(axis=0)
-        left_out = (self.times >= stops) & (self.times <= counted) & (self.times < time)
+        answer, time, counts = self.answers(self.rows)
         place, cell = np.nonzero(time < NEVER)
-        columns = [answer[place, cell], place, cell, ~left_out.any(axis=0)[place, cell]]
+        columns = [answer[place, cell], place, cell, counts[place, cell]]
         by_time = np.stack(columns, axis=1)[np.argsort(time[place, cell])].astype(np.intp)
         return by_time[np.argsort(~self.needed(by_time), kind="stable")]
+
+    def answers(self, rows: Floats) -> tuple[Ints, Ints, Mask]:
+        """Return the label of each cell, its time and whether its rows count as answered, (..., m, V) each.
+
+        The time is NEVER for a cell beyond the ends of both labels. ``rows`` are as in `end_of`.
+        """
+        stops, counted = (ends[..., None] for ends in self.ends(rows))
+        n_draws = [1] * (rows.ndim - 2)
+        considered = self.times.reshape(2, *n_draws, self.n_places, self.n_cells)
+        times = np.where(considered < stops, considered, NEVER)
+        time = times.min(axis=0)
+        left_out = (considered >= stops) & (considered <= counted) & (considered < time)
+        return times.argmin(axis=0), time, (time < NEVER) & ~left_out.any(axis=0)
 
     def needed(self, order: Ints) -> Mask:
         """Return which cells of an order a place must answer for its own limits on deferral, shape (T,).
@@ -360,6 +367,28 @@ class RanksBesideDeferral(Procedure):
             passes &= self.passes(share, order)
         return passes
 
+    def within(self, limits: Sequence[Limit], level: float) -> RanksBesideDeferral:
+        """Return the procedure with the same rows for other limits at another level."""
+        return replace(self, selection=self.selection.stated_within(limits), level=level)
+
+    def draws_pass(self, rows: Floats) -> dict[Pair, Mask]:
+        """Return whether each limit on deferral passes with draws of rows, by number and subgroup, (B,) each.
+
+        With more answered cells fewer rows are deferred, so the rule of all answered cells decides. ``rows``
+        has the shape (B, S, V).
+        """
+        _, _, counts = self.answers(rows)
+        deferred = (rows * ~counts[:, self.places]).sum(axis=-1)
+        passes = {}
+        for number, limit in enumerate(self.limits):
+            for share in shares_of_limit(limit, self.fresh.answered.strata):
+                if share.answer != DEFERRED:
+                    continue
+                n = rows[:, share.counted].sum(axis=(1, 2)).astype(np.intp)
+                most = each_most_reached(n, share.largest, self.level_of_deferral)
+                passes[number, share.name] = deferred[:, share.counted].sum(axis=1) <= most
+        return passes
+
     def passes(self, share: CountedShare, order: Ints) -> Mask:
         """Return whether each number of answered cells passes the test of a deferred share, (T + 1,)."""
         _, place, cell, counts = order.T
@@ -377,9 +406,8 @@ class RanksBesideDeferral(Procedure):
         return np.append(0.0, losses.cumsum())
 
     def by_place(self, by_stratum: Floats) -> Floats:
-        """Return sums over the strata of each place, shape (m, V)."""
-        sums = np.zeros((self.n_places, self.n_cells))
-        np.add.at(sums, self.places, by_stratum)
+        """Return sums over the strata of each place, shape (..., m, V)."""
+        sums: Floats = (self.places == np.arange(self.n_places)[:, None]).astype(np.float64) @ by_stratum
         return sums
 
     def rule(self, order: Ints, n_answered: int) -> Any:
@@ -397,6 +425,72 @@ class RanksBesideDeferral(Procedure):
             (share.rate, share.name): levels.get(share.answer, self.level_of_test) / self.level
             for share in self.shares
         }
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnChances:
+    """The chances that new rows certify limits, by draws of new rows.
+
+    A draw has a population, of which the certifying rows are a sample (Bayesian bootstrap), and new rows of
+    it. So the chances have the noise of the present rows and of the new ones. The procedure runs on each.
+
+    Attributes
+    ----------
+    procedure : RanksBesideDeferral
+        The refused procedure.
+    """
+
+    procedure: RanksBesideDeferral
+
+    @cached_property
+    def _draws(self) -> dict[float, Floats]:
+        """The drawn rows by stratum and cell, shape (B, S, V), by the number of rows (`growth`)."""
+        return {}
+
+    def draws(self, growth: float) -> Floats:
+        """Return draws of ``growth`` times as many rows, shape (B, S, V)."""
+        if growth not in self._draws:
+            rng = np.random.default_rng(0)
+            rows = self.procedure.rows
+            filled = np.flatnonzero(rows)
+            shares = rng.gamma(rows.ravel()[filled], size=(N_DRAWS, len(filled)))
+            shares /= shares.sum(axis=1, keepdims=True)
+            draws = np.zeros((N_DRAWS, rows.size))
+            draws[:, filled] = rng.poisson(growth * rows.sum() * shares)
+            self._draws[growth] = draws.reshape(N_DRAWS, *rows.shape)
+        return self._draws[growth]
+
+    def passes(self, limits: Sequence[Limit], growth: float, level: float) -> dict[Pair, Mask]:
+        """Return whether each limited share of deferral passes in each draw; see `Chances.powers`."""
+        return self.procedure.within(limits, level).draws_pass(self.draws(growth))
+
+    def powers(self, limits: Sequence[Limit], growth: float, level: float) -> dict[Pair, float]:
+        """Return the chance that each limited share of deferral passes its test."""
+        passes = self.passes(limits, growth, level)
+        return {pair: float(passed.mean()) for pair, passed in passes.items()}
+
+    def chance(self, limits: Sequence[Limit], growth: float, level: float) -> float:
+        """Return the chance that all limits are certified."""
+        passes = list(self.passes(limits, growth, level).values())
+        return float(np.all(passes, axis=0).mean()) if passes else 1.0
+
+
+def shares_of_limit(limit: Limit, strata: Strata) -> list[CountedShare]:
+    """Return the limited shares of a limit."""
+    shares = []
+    for family in families_of([limit], strata):
+        answer = restricted_answer(limit, strata)
+        assert answer is not None
+        shares += [
+            CountedShare(limit.rate, name, answer, counted, largest)
+            for name, counted, largest in zip(
+                limited_names(limit, strata),
+                family.strata,
+                family.largest_shares.tolist(),
+                strict=True,
+            )
+        ]
+    return shares
 
 
 def restricted_answer(limit: Limit, strata: Strata) -> int | None:

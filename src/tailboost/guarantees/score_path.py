@@ -18,7 +18,6 @@ from tailboost.guarantees.rate_bounds import RateFamily, kept_by_construction
 from tailboost.guarantees.recheck import rows_by_subgroup
 from tailboost.rates import Limit, Strata
 from tailboost.selection.data import ThresholdFamily
-from tailboost.selection.log_odds import LogOdds
 
 # Least probit of the likeliest rule: below it the tighter limits of `Path` are tried. With 0, limits on both
 # errors and on deferral save .001 ± .010 more of the error in 30 cases, in 2.5 times the seconds
@@ -73,24 +72,10 @@ class ScorePath(Procedure):
     @property
     def family_of_tests(self) -> ThresholdFamily | None:
         """The threshold of all rows; None for several, with clusters, with deferral, and for a comparison."""
-        if not self.has_one_place_of_shares:
+        compares = any(limit.compares for limit in self.limits)
+        if self.has_several_places or self.fresh.clusters is not None or compares:
             return None
         return self.selection.family(by_group=False)
-
-    @property
-    def scores_of_pairs(self) -> tuple[LogOdds, Floats] | None:
-        """The score of rules that defer; None as `family_of_tests`, and without deferral."""
-        strata = self.odds.data.strata
-        if not (self.has_one_place_of_shares and strata.defers):
-            return None
-        thresholds = self.selection.thresholds(self.odds.family)
-        return self.odds, np.concatenate(list(map(thresholds.scores, self.fresh.opened)))
-
-    @property
-    def has_one_place_of_shares(self) -> bool:
-        """Whether all rows have the same thresholds, and limits are about shares of rows in no clusters."""
-        compares = any(limit.compares for limit in self.limits)
-        return not (self.has_several_places or self.fresh.clusters is not None or compares)
 
     @property
     def tests_pairs(self) -> bool:
