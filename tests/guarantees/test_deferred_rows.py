@@ -187,7 +187,8 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     own = 100 * ((X["s"] > 0.5) != (y == "ill"))[here].mean()
     headline = (
         f"Overall error {100 * (wrong & ~deferred).mean():.1f} % with {100 * deferred.mean():.1f} % deferred "
-        f"and counted as right; {error:.1f} % of answered rows (the score at 0.5: {own:.1f} % of all rows)"
+        f"and counted as right; {error:.1f} % of answered rows "
+        f"(without limits, the score at 0.5: {own:.1f} % of all rows)"
     )
     assert headline in text
     prices = {price.name: (price.n, price.certified) for price in certificate.price}

@@ -111,17 +111,18 @@ def test_the_price_is_in_every_form(ranked):
         "of",
         "is_objective",
         "is_flattered",
+        "noise",
     }
     assert tb.Certificate.from_dict(document).price == certificate.price
     first = certificate.price[0]
-    words = f"Overall error {first.certified:.3f} (the score at 0: {first.given:.3f}), estimated on these"
+    words = f"Overall error {first.certified:.3f} (without limits, the score at 0: {first.given:.3f}; price "
     assert "miss rate of 1 of a" in certificate.assumptions
     for text in (str(certificate), certificate._repr_html_(), str(tb.Certificate.from_dict(document))):
         assert words in text
     T, y, g = draw(500, 2)
     card = ModelCard.of(certified, T, y, groups=g).to_markdown()
     assert "## Price of the limits" in card
-    assert words.replace("these", "the calibration rows") in card
+    assert words in card
     of_a = {price.name: price for price in certificate.price}["miss rate of 1 of a"]
     n_of_a = certificate.bounds[0].n
     (row,) = re.findall(
@@ -217,7 +218,9 @@ def test_the_reference_has_the_answers_of_the_given_model(fitted, kind):
     np.testing.assert_allclose([each.given for each in price], expected)
     answers = rule.predict(table)
     assert price[0].certified == pytest.approx(np.mean((answers != y)[here]))
-    assert re.search(rf"^Overall error [.\d]+ \({re.escape(name)}: {price[0].given:.3f}", text, flags=re.M)
+    assert re.search(
+        rf"^Overall error [.\d]+ \(without limits, {re.escape(name)}: {price[0].given:.3f}", text, flags=re.M
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -311,7 +314,7 @@ def test_selection_rows_are_missing_if_the_selection_was_wrong(limit, hits, sele
     (none,) = short_of(limit, hits)
     assert none.missing == "nothing that rows can give"
     assert "The true value of this rule is" in str(none)  # another rule may keep the limit
-    assert "no number of rows certifies it" in str(none)
+    assert "more rows can only certify another one" in str(none)
     assert Shortfall(**json.loads(json.dumps(none.to_dict()))) == none
 
 

@@ -504,3 +504,27 @@ def test_calibrate_takes_limits_without_deferral_after_a_rule_that_defers():
         assert (of_ill == 0).mean() <= 0.2
     with pytest.raises(ValueError, match=r"defers no row; tailboost\.tune with this limit"):
         tb.calibrate(selected(tuple(OF_MISSES[:1])), X, y, groups=groups, limits=OF_MISSES)
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize("limits", [OF_MISSES, [*OF_BOTH, "deferred(by=g) <= 60%"]])
+def test_chances_on_new_rows_are_those_of_the_procedure_on_each_draw(limits, by_group):
+    """Each draw has as many rows, from the cells of the certifying rows in their proportions."""
+    X, y, groups = drawn(2, 900)
+    procedure = procedure_for(limits, X, y, groups, by_group=by_group)
+    tighter = [tb.rates.parse(limit.replace("deferred() <= 25%", "deferred() <= 20%")) for limit in limits]
+    for growth in (1.0, 2.0):
+        draws = procedure.chances.draws(growth)
+        expected = []
+        for rows in draws:
+            one = procedure.within(tighter, 0.01)
+            one.__dict__["rows"] = rows
+            expected.append(one.keeps_deferral(one.order).any())
+        assert procedure.chances.chance(tighter, growth, 0.01) == np.mean(expected)
+        sizes = draws.sum(axis=(1, 2))
+        assert sizes.mean() == pytest.approx(growth * 900, rel=0.02)
+        # Of a part of the rows: noise of the present rows and of the new ones.
+        share = draws[:, :, :5].sum(axis=(1, 2)) / sizes
+        p = procedure.rows[:, :5].sum() / 900
+        assert share.mean() == pytest.approx(p, abs=0.01)
+        assert share.var() == pytest.approx(p * (1 - p) / 900 * (1 + 1 / growth), rel=0.4)

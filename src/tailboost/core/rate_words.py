@@ -59,16 +59,30 @@ def lead_words(
     level : float, default=0.05
         Of the interval: 0.05, divided by the number of leads from which this one was taken.
     """
+    low, _, decimals = _ends(lead, noise, in_percent, level)
+    if round(low, decimals) <= 0.0:
+        return None
+    words = interval_words(lead, noise, in_percent=in_percent, level=level)
+    return f"{words} (95 %)"
+
+
+def interval_words(lead: float, noise: float, *, in_percent: bool, level: float = 0.05) -> str:
+    """Return the interval of `lead_words`, also if it contains 0, such as "−0.3 to 1.1 points"."""
+    low, high, decimals = _ends(lead, noise, in_percent, level)
+    unit = " points" if in_percent else ""
+    ends = (f"{round(end, decimals) + 0.0:.{decimals}f}" for end in (low, high))
+    return f"{' to '.join(ends)}{unit}".replace("-", "−")
+
+
+def _ends(
+    lead: float, noise: float, in_percent: bool, level: float
+) -> tuple[float, float, int]:
+    """Return the ends of the interval of `lead_words`, and the decimals of two digits of the larger one."""
+    scale = 100.0 if in_percent else 1.0
     half = NormalDist().inv_cdf(1.0 - level / 2.0) * noise
-    scale, unit = (100.0, " points") if in_percent else (1.0, "")
     low, high = scale * (lead - half), scale * (lead + half)
-    if not low > 0.0:
-        return None
-    decimals = max(0, 1 - int(np.floor(np.log10(high))))  # two digits of the upper end
-    printed_low = f"{low:.{decimals}f}"
-    if float(printed_low) == 0.0:
-        return None
-    return f"{printed_low} to {high:.{decimals}f}{unit} (95 %)"
+    largest = max(abs(low), abs(high), 1e-12)
+    return low, high, max(0, 1 - int(np.floor(np.log10(largest))))
 
 
 def gain_words(

@@ -50,6 +50,7 @@ from tailboost.guarantees.forced import (
     by_group_to_read,
     has_few_rows,
     limits_without,
+    standard_error,
     what_forces,
 )
 from tailboost.guarantees.fresh_rows import (
@@ -436,8 +437,10 @@ class NewRows:
             return float(self.chances.chance(limits, growth, level))
         if len(self.calibration.fresh) > MOST_ROWS_TRIED:
             return None
-        # The strictest of all tests: a very small part alone would allow any level.
-        level = level_of_more_rows(self.part * self.level, growth) / self.part
+        level = self.level
+        if self.procedure.is_tested:
+            # The strictest of all tests: a very small part alone would allow any level.
+            level = level_of_more_rows(self.part * level, growth) / self.part
         result = self.calibration.certified_within(limits, level)
         return None if result is None else LEAST_CHANCE * bool(result)
 
@@ -1040,7 +1043,16 @@ def price_of(
     ``reference`` are the name and the answers of the first rule, ``certified`` the rows with the answers of
     the second one. Subgroups without a limit or without rows are left out.
     """
-    yield from _prices_of_rate(OVERALL_PRICE, ERRORS["mean"], limits, reference, certified)
+    _, reference_rows = reference
+    for price in _prices_of_rate(OVERALL_PRICE, ERRORS["mean"], limits, reference, certified):
+        noise = None
+        # A classifier that takes no limits is compared with its given rule, which is within some.
+        if reference_rows is not None and judged(certified.model).takes_limits:
+            wrong, wrong_without = (
+                rows.samples(ERRORS["mean"])[0].values for rows in (certified, reference_rows)
+            )
+            noise = standard_error(wrong - wrong_without)
+        yield replace(price, noise=noise)
     for limit in limits:
         yield from _prices_of_rate(
             limit.rate.words, limit.rate, limits, reference, certified, limit=limit
@@ -1365,8 +1377,8 @@ def _shortfall_words(
 ) -> str:
     """Return the table of the tested bounds, and the needs of missed limits.
 
-    With ``chances``, a number of rows is named for all limits together, and for no single limit: another
-    threshold trades one limit for another.
+    With ``chances``, cures are named for all limits together, and for no single limit: another threshold
+    trades one limit for another.
     """
     if chances is not None:
         shortfalls = [replace(shortfall, more_rows=None) for shortfall in shortfalls]
@@ -1390,11 +1402,11 @@ def _shortfall_words(
     # Sentences explain all others without an estimate, and the first ones with one.
     n_with_estimate = 0
     for shortfall in shortfalls:
-        needs_rows = shortfall.missing == "calibration rows"
-        if shortfall.name in sufficient_rows or (chances is not None and needs_rows):
+        has_estimate = shortfall.estimate is not None
+        if shortfall.name in sufficient_rows or (chances is not None and has_estimate):
             continue
-        n_with_estimate += shortfall.estimate is not None
-        if shortfall.estimate is None or n_with_estimate <= MOST_EXPLAINED:
+        n_with_estimate += has_estimate
+        if not has_estimate or n_with_estimate <= MOST_EXPLAINED:
             words += f"\n{shortfall.name}: {shortfall.needs}."
     words += f"\nTested: {result.rule}"
     if calibration.batch is not None:

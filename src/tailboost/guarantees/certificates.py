@@ -35,7 +35,7 @@ from tailboost.core.limit_lines import (
     filled_columns,
 )
 from tailboost.core.long_work import telling
-from tailboost.core.rate_words import estimate_words
+from tailboost.core.rate_words import estimate_words, interval_words
 from tailboost.core.spelling import as_typed, how_many, joined, with_known_arguments
 from tailboost.guarantees.forced import Forced
 from tailboost.guarantees.fresh_rows import (
@@ -128,6 +128,9 @@ class Price:
         Whether this is the objective within the limits, if it is not the overall error.
     is_flattered : bool
         Whether these rows set thresholds by group for the least value, which is often larger on new rows.
+    noise : float or None
+        Standard error of the difference of both values, the price of all limits together; None if the given
+        answers are within limits, or for other rates.
     """
 
     name: str
@@ -137,6 +140,7 @@ class Price:
     of: str = ""
     is_objective: bool = False
     is_flattered: bool = False
+    noise: float | None = None
 
     def cells(self, in_percent: bool) -> list[str]:
         """Return the cells of a table: name, number of rows, and both values in words."""
@@ -179,7 +183,15 @@ class Price:
             of_reference = " of all rows"
             if answered.given != self.given:
                 of_reference = f" so counted, {given_answered} of its answered rows"
-        compared = f" ({self.of}: {given}{of_reference})" if self.of else ""
+        compared = f"{self.of}: {given}{of_reference}"
+        if self.noise is not None and self.given is not None:
+            compared = f"without limits, {compared}"
+            if of_deferral is None and not self.is_flattered:
+                price = interval_words(
+                    self.certified - self.given, self.noise, in_percent=in_percent
+                )
+                compared += f"; price {price}, 95 %"
+        compared = f" ({compared})" if self.of else ""
         rows = "these rows"
         if self.n < n_rows:
             rows = f"{n_counted} of these rows"

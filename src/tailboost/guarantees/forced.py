@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import norm
 
 from tailboost.core.array_types import Floats
-from tailboost.core.rate_words import gain_words, lead_words, value_words
+from tailboost.core.rate_words import gain_words, interval_words, lead_words, value_words
 from tailboost.core.spelling import how_many, joined, limits_as_typed
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.path import Path
@@ -27,10 +27,6 @@ from tailboost.selection.problem import by_group_option, group_to_read, is_overa
 # A limit may raise the error if the confidence bound on its rate exceeds this part of it. Of others, the
 # error is at most .0034 ± .0024 lower without them, otherwise .0087 or more (benchmarks/ablations.py).
 MUCH_USED = 0.75
-# If no limit alone raises the error, the text compares its error with that of the given answers from this
-# factor on. With misses by group limited, thresholds by group lowered the true error in all 26 cases from it
-# on (by .07 of .34), and in 34 of 61 below (`benchmarks/constants.py`).
-MUCH_PAID = 1.25
 # The most limits with an estimated cost, each by a selection without the limit. Among the four with the least
 # room of 6 to 8 limits by group was the costliest one in 23 of 23 cases.
 MOST_FREED = 4
@@ -68,8 +64,6 @@ class Forced:
         Whether the rule reads given scores; otherwise ``fit`` trained its models.
     answer : str or None
         The answer of all rows of the subgroup, if the rule gives them one and other rows another.
-    given : float or None
-        Overall error of the answers with which the rule is compared, if known.
     n_freed : int
         Number of limits with an estimated ``without``, from which this limit was taken.
     other_limits : tuple of str
@@ -100,7 +94,6 @@ class Forced:
     by_group: str | bool | None = None
     reads_scores: bool = True
     answer: str | None = None
-    given: float | None = None
     n_freed: int = 1
     other_limits: tuple[str, ...] = ()
     apart: float | None = None
@@ -122,17 +115,17 @@ class Forced:
         together = self.n_together > 1
         limits = "limits" if together else "limit"
         words = f"The {limits} on {self.name} ({self._rows_in_words})"
-        if self._saved is not None:
+        if not self.forces:
+            words += " has the least room"
+        if self._price is not None:
             raises = "raises the error"
             if together:
                 raises = "together raise the error"
+            elif not self.forces:
+                raises = f", and {raises}"
             elif self.n_freed > 1:
                 raises += " most,"
-            words += f" {raises} by {self._saved}"
-        else:
-            words += " has the least room"
-            if self.error is not None and self.without is not None:
-                words += ", and is not known to raise the error"
+            words += f" {raises} by {self._price}".replace(" ,", ",")
         return " ".join([f"{words}.", *self._ways_out(with_cures=with_cures)])
 
     @property
@@ -156,6 +149,19 @@ class Forced:
     def groups_pay(self) -> bool:
         """Whether the error is lower with thresholds by group by more than noise (95 %)."""
         return self._saved_apart is not None
+
+    @property
+    def _price(self) -> str | None:
+        """By how much the limit raises the error, an interval; None if one of the two errors is not known."""
+        if self.error is None or self.without is None:
+            return None
+        words = interval_words(
+            self.error - self.without,
+            self.noise,
+            in_percent=self.in_percent,
+            level=0.05 / self.n_freed,
+        )
+        return f"{words} (95 %)"
 
     @property
     def _saved(self) -> str | None:
@@ -201,12 +207,6 @@ class Forced:
             ways.append(
                 f"To leave {left_out} out, on new rows: {limits_as_typed(self.other_limits)}."
             )
-        error = self.error or 0.0
-        if self.given is not None and not self.forces and error > MUCH_PAID * self.given:
-            ways.append(
-                "All limits together raise the error on these rows from "
-                f"{self._in_words(self.given)} to {self._in_words(error)}."
-            )
         if self.by_group is not None and self._saved_apart is not None:
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
             cure = f" ({option})" if with_cures else ""
@@ -230,7 +230,10 @@ class Forced:
         second = document.get("second")
         if second is not None:
             second = cls.from_dict(second)
-        return cls(**{**document, "room": room, "other_limits": other_limits, "second": second})
+        known = {
+            key: value for key, value in document.items() if key != "given"
+        }  # of earlier versions
+        return cls(**{**known, "room": room, "other_limits": other_limits, "second": second})
 
 
 def room_of(bound: CertifiedBound) -> float:
@@ -450,7 +453,7 @@ def what_forces(
     return replace(
         forced,
         apart=float(wrong_by_group.mean()),
-        apart_noise=_standard_error(wrong - wrong_by_group),
+        apart_noise=standard_error(wrong - wrong_by_group),
     )
 
 
@@ -515,7 +518,7 @@ class _PricedRule:
         if freed:
             return _costliest(freed)
         least_room = _as_forced(limited[0], self.limits, self.answered, self.level)
-        return replace(least_room, error=self.error, given=self.given_error)
+        return replace(least_room, error=self.error)
 
     def _priced(self, dropped: Sequence[LimitedBound], wrong_without: Floats) -> Forced:
         """Return limits of subgroups with the error of the rule without them."""
@@ -523,8 +526,7 @@ class _PricedRule:
             _as_forced_together(dropped, self.limits, self.answered, self.level),
             error=self.error,
             without=float(wrong_without.mean()),
-            noise=_standard_error(self.wrong - wrong_without),
-            given=self.given_error,
+            noise=standard_error(self.wrong - wrong_without),
         )
 
     def wrong_by_group(self, by_group: str | bool) -> Floats | None:
@@ -608,12 +610,17 @@ def _costliest(freed: Sequence[tuple[int, Forced]]) -> Forced:
 def _is_less_wrong(wrong: Floats, other: Floats) -> bool:
     """Whether one rule errs less on the rows than another one by more than noise (95 %, one-sided)."""
     gains = other - wrong
-    return bool(gains.mean() > norm.isf(0.05) * _standard_error(gains))
+    return bool(gains.mean() > norm.isf(0.05) * standard_error(gains))
 
 
-def _standard_error(differences: Floats) -> float:
-    """Return the standard error of the mean of differences by row."""
-    return float(differences.std() / np.sqrt(len(differences)))
+def standard_error(differences: Floats) -> float:
+    """Return the standard error of the mean of differences of errors by row.
+
+    Two further rows differ, by 1 and −1 (the interval of Bonett and Price): with few rows that differ, those
+    alone would promise too much.
+    """
+    squares = np.square(differences - differences.mean()).sum() + 2.0
+    return float(np.sqrt(squares) / len(differences))
 
 
 def _wrong_rows(answered: FreshRows) -> Floats | None:

@@ -105,6 +105,8 @@ class Procedure(ABC):
         Name among other procedures.
     takes_long : bool
         Whether many rules are selected and tested: then nothing is repeated for an estimate.
+    is_tested : bool
+        Whether a certificate needs a test, which other rows may fail. Ranks of scores need none.
     """
 
     selection: Any
@@ -113,6 +115,7 @@ class Procedure(ABC):
 
     title: ClassVar[str]
     takes_long: ClassVar[bool] = False
+    is_tested: ClassVar[bool] = True
 
     @property
     @abstractmethod

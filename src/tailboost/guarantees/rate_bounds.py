@@ -1111,7 +1111,7 @@ class Shortfall:
                 "rows may give another rule"
             )
         if self.missing == "nothing that rows can give":
-            return f"{true_value}: no number of rows certifies it"
+            return f"{true_value}: more rows can only certify another one"
         if self.more_rows is not None and self.more_rows >= MOST_ROWS:
             return (
                 "No practical number of rows certifies this rule. Look for a limit that it "
