@@ -407,7 +407,9 @@ class RanksBesideDeferral(Procedure):
 
     def by_place(self, by_stratum: Floats) -> Floats:
         """Return sums over the strata of each place, shape (..., m, V)."""
-        sums: Floats = (self.places == np.arange(self.n_places)[:, None]).astype(np.float64) @ by_stratum
+        sums: Floats = (self.places == np.arange(self.n_places)[:, None]).astype(
+            np.float64
+        ) @ by_stratum
         return sums
 
     def rule(self, order: Ints, n_answered: int) -> Any:
