@@ -13,9 +13,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from tailboost.core.array_types import FilePath
+if TYPE_CHECKING:  # it needs NumPy
+    from tailboost.core.array_types import FilePath
 
 if sys.platform == "win32":
     import msvcrt

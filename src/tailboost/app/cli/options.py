@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from tailboost.app.cli.shared import is_rule_file, read_json, read_number
-from tailboost.core.array_types import Document
 from tailboost.core.table_files import check_encoding
 
 
@@ -87,7 +86,7 @@ class CsvFormat(NamedTuple):
     encoding: str | None = None
 
     @property
-    def noted(self) -> Document:
+    def noted(self) -> dict[str, Any]:
         """The fields that differ from the default, for a file."""
         return {
             name: value for name, value in self._asdict().items() if value != getattr(CSV, name)
@@ -101,7 +100,7 @@ class CsvFormat(NamedTuple):
 CSV = CsvFormat()
 
 
-def csv_noted_in(path: Path | None) -> Document:
+def csv_noted_in(path: Path | None) -> dict[str, Any]:
     """Return the fields of `CsvFormat` in the notes of a rule or model file; none for another file."""
     # The storage imports the library, which `tailboost -h` does not need.
     from tailboost.storage.models import read_notes
