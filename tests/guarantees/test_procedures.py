@@ -278,7 +278,7 @@ def paths_of(run):
 FIXED = {
     "ranks": (Ranks, ["gap(miss(1, by=group)) <= .3"], lambda run: run.rank_ranges),
     "sequences": (ThresholdSequences, ["precision(1) >= .6"], lambda run: paths_of(run)[0].thresholds),
-    "path of a score": (ScorePath, ["miss(1) <= .5", "deferred() <= .5"], lambda run: vars(run.path[0])),
+    "path of a score": (ScorePath, ["precision(1) >= .6", "deferred() <= .5"], lambda run: vars(run.path[0])),
     "path": (
         Path, ["f_score(1) >= .4"], lambda run: [str(rule.problem.limits) for rule in run.rules],
     ),

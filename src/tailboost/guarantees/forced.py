@@ -619,8 +619,9 @@ def standard_error(differences: Floats) -> float:
     Two further rows differ, by 1 and −1 (the interval of Bonett and Price): with few rows that differ, those
     alone would promise too much.
     """
-    squares = np.square(differences - differences.mean()).sum() + 2.0
-    return float(np.sqrt(squares) / len(differences))
+    in_order = np.sort(differences)  # the order of rows has no effect, also by rounding
+    squares = np.square(in_order - in_order.mean()).sum() + 2.0
+    return float(np.sqrt(squares) / len(in_order))
 
 
 def _wrong_rows(answered: FreshRows) -> Floats | None:
