@@ -124,7 +124,7 @@ def with_known_arguments(
         A function, to which the decorated one passes its ``**params``.
     **instead
         Advice about unknown arguments with these names, in place of similar names. Parameters of
-        ``further`` with these names are not passed on, because the decorated function sets them.
+        ``further`` with these names are left out, because the decorated function sets them.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

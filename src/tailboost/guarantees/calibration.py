@@ -150,7 +150,7 @@ ONLY_COUNTED = (
     "used again."
 )
 LOOSER_THAN_THE_TABLE = (
-    "A failing limit may pass on new rows if it is stated looser than its bound in the table "
+    "A failing limit may be certified on new rows if it is stated looser than its bound in the table "
     "above."
 )
 OTHERS_SELECT = "let other rows select, so that all these rows certify"
@@ -1565,7 +1565,7 @@ def _failing_subgroups(
     """Return the subgroups that missed a limit, and the chances of others likely to miss it on new rows.
 
     A subgroup is a pair (number of the limit, subgroup), and the likeliest ones to fail are first. Of k
-    tests that must all pass on as many new rows, each must pass with a probability of at least the k-th
+    tests that as many new rows must all pass, each must pass with a probability of at least the k-th
     root of `LEAST_CHANCE`.
     """
     missed = [

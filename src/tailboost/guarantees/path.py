@@ -1,10 +1,10 @@
 """The path: rules from much tighter limits to the stated ones, tested up to the first failure.
 
 All limits are tightened to the same predicted power: for a probit z, to the largest rate at which the test
-passes on the fresh rows with the probability Φ(z), with the noise of both tables.
-The order of the rules is fixed before the fresh rows are read, and each is tested at the whole level. The
-last rule before the first failure is certified: if it breaks a limit, then the first rule of the sequence
-that breaks one was rejected, which has at most the probability of the level ([1]_).
+of the fresh rows passes with the probability Φ(z), with the noise of both tables. The order of the rules is
+fixed before the fresh rows are read, and each is tested at the whole level. The last rule before the first
+failure is certified: if it breaks a limit, then the first rule of the sequence that breaks one was rejected,
+which has at most the probability of the level ([1]_).
 
 References
 ----------

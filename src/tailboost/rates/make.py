@@ -672,7 +672,7 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
 
     Examples
     --------
-    The ill who are told that they are well, of all who are ill:
+    The ill with the answer "well", of all who are ill:
 
     >>> from tailboost import rates
     >>> sent_home = rates.custom("sent home", [("ill", "well")], among=[("ill", None)], by="site")
