@@ -44,7 +44,7 @@ from experiments._nets import (
 )
 from experiments._tables import compas as load
 from tailboost.app.report.results import summarise
-from tailboost.boosting.pool import Pool
+from tailboost.boosting.pool import JudgedPool
 from tailboost.classifiers import (
     AdaLPBoostClassifier,
     AverageBoostClassifier,
@@ -246,7 +246,7 @@ def _cell(settings: Settings, name: str, game: str, train: Sample, test: Sample,
     return found | {"seconds": round(seconds, 2), "rounds": classifier.n_iter_}
 
 
-def beats_random_guess_from(pool: Pool) -> float:
+def beats_random_guess_from(pool: JudgedPool) -> float:
     """Return the α from which on the best mixture of the candidates beats ``1 − 1/K``, to half a per cent.
 
     The optimal CVaR falls with α, and a single candidate of error e beats the random guess if

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tailboost.boosting.additive import AdditivePool
-from tailboost.boosting.game import Candidate, Game, RowStakes, Schedule, Stop
+from tailboost.boosting.game import Game, RoundCandidate, RowStakes, Schedule, Stop
 
 NOTHING = np.zeros(0, dtype=np.intp)
 
@@ -21,7 +21,7 @@ class Scripted:
         losses = self.answer(request)
         if isinstance(losses, Stop):
             return losses
-        return Candidate(f"member {request.seed}", losses, NOTHING)
+        return RoundCandidate(f"member {request.seed}", losses, NOTHING)
 
 
 def game_of(player, units, answer, rounds, stakes=None, **parts):

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.boosting.game import Request
-from tailboost.boosting.learner import CrossFit, Whole
+from tailboost.boosting.learner import CrossFitLearner, Whole
 from tailboost.classifiers import cvar
 from tailboost.learners.foreign import open_session
 from tailboost.rows.rows import Rows, folds, held_out
@@ -84,7 +84,7 @@ def test_held_out_rows_are_not_seen_by_the_model_that_is_judged(refit):
 def test_cross_fitting_shows_out_of_fold_losses_and_keeps_the_model_on_all_rows(n_jobs):
     fold = np.random.default_rng(2).permutation(100) % 5
     diary = Diary()
-    response = CrossFit(diary, TRAIN, TRAIN, fold, n_jobs).fit(Request(U, 5))
+    response = CrossFitLearner(diary, TRAIN, TRAIN, fold, n_jobs).fit(Request(U, 5))
     assert len(diary.fits) == 6
     expected = np.empty(100, dtype=int)
     for j in range(5):
@@ -99,7 +99,7 @@ def test_a_fold_left_without_weight_is_fitted_by_sample_weight():
     fold = np.arange(100) % 2
     u = np.where(fold == 0, 2.0, 0.0)
     diary = Diary()
-    CrossFit(diary, TRAIN, TRAIN, fold).fit(Request(u, 5))
+    CrossFitLearner(diary, TRAIN, TRAIN, fold).fit(Request(u, 5))
     weights = {tuple(rows) if rows is not None else None: weight for weight, _, rows in diary.fits}
     np.testing.assert_array_equal(weights[tuple(fold == 1)], WEIGHT)  # no remaining rows
     np.testing.assert_array_equal(weights[tuple(fold == 0)], WEIGHT * u)

@@ -12,9 +12,9 @@ from games import game_of, play
 from tailboost.boosting import players as rules
 from tailboost.boosting.additive import AdditivePool
 from tailboost.boosting.game import (
-    Candidate,
     Game,
     Player,
+    RoundCandidate,
     Schedule,
     Stop,
     StopKind,
@@ -91,7 +91,7 @@ class Voters:
 
 def wrong_on(losses):
     losses = np.asarray(losses)
-    return Candidate(None, losses, losses.astype(np.intp))
+    return RoundCandidate(None, losses, losses.astype(np.intp))
 
 
 # -- units ---------------------------------------------------------------------------------------------

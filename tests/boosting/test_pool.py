@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from tailboost.boosting.game import Candidate
-from tailboost.boosting.pool import Pool
+from tailboost.boosting.game import RoundCandidate
+from tailboost.boosting.pool import JudgedPool
 from tailboost.rows.rows import Rows
 
 
@@ -15,9 +15,9 @@ def drawn(seed, K, n=30, n_rounds=5, fraction=0.0):
     rng = np.random.default_rng(seed)
     y, weight = rng.integers(0, K, n), rng.integers(1, 4, n).astype(float)
     answers = np.where(rng.random((n_rounds, n)) < 0.4, rng.integers(0, K, (n_rounds, n)), y)
-    pool = Pool(Rows(y, weight, None, "rows"), K, outlier_fraction=fraction).with_constants()
+    pool = JudgedPool(Rows(y, weight, None, "rows"), K, outlier_fraction=fraction).with_constants()
     for t, each in enumerate(answers):
-        pool = pool.adding(Candidate(f"model {t}", each != y, each))
+        pool = pool.adding(RoundCandidate(f"model {t}", each != y, each))
     return pool, [*answers, *(np.full(n, k) for k in range(K))]
 
 
@@ -41,7 +41,7 @@ def test_losses_and_their_order(K):
 def test_a_further_candidate_makes_another_pool(K):
     pool, _ = drawn(0, K)
     before = [pool.answer(m).copy() for m in range(len(pool.judged))]
-    more = pool.adding(Candidate("new", pool.rows.wrong(0), np.zeros(30, np.intp)))
+    more = pool.adding(RoundCandidate("new", pool.rows.wrong(0), np.zeros(30, np.intp)))
     assert (pool.n_rounds, more.n_rounds) == (5, 6)
     for m, each in enumerate(before):
         np.testing.assert_array_equal(pool.answer(m), each)

@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.boosting.game import Candidate, SubgroupStakes, Units, shrunk
-from tailboost.boosting.pool import Pool
+from tailboost.boosting.game import RoundCandidate, SubgroupStakes, Units, shrunk
+from tailboost.boosting.pool import JudgedPool
 from tailboost.boosting.subgroups import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
 from tailboost.rows.rows import Rows, TrainingSet, folds, memberships, numbered_strata
@@ -74,7 +74,7 @@ def test_units_that_overlap_by_loops():
             of_unit = [i for i in range(len(judged)) if u in judged[i]]
             expected.append(np.average(losses[of_unit], weights=judged_weight[of_unit]) if of_unit else 0.0)
         stakes = SubgroupStakes.of(units, rows, judged)
-        np.testing.assert_allclose(stakes.losses(Candidate(None, losses, losses)), expected)
+        np.testing.assert_allclose(stakes.losses(RoundCandidate(None, losses, losses)), expected)
 
 
 @pytest.mark.parametrize("c", [1, 2])
@@ -108,7 +108,7 @@ def test_one_dense_column_is_the_array_to_the_bit():
         rows = Rows(np.zeros(200, np.intp), weight, groups, "rows")
         densities.append(units.density(w))
         masses.append(units.weight)
-        errors.append(SubgroupStakes.of(units, rows, groups).losses(Candidate(None, losses, losses)))
+        errors.append(SubgroupStakes.of(units, rows, groups).losses(RoundCandidate(None, losses, losses)))
     np.testing.assert_array_equal(*densities)
     np.testing.assert_array_equal(*errors)
     np.testing.assert_array_equal(*masses)
@@ -129,9 +129,9 @@ def least_largest(errors):
 
 def pool_of(rows, answers, K):
     """Return a pool of base models with these answers to the selection data."""
-    pool = Pool(rows, K)
+    pool = JudgedPool(rows, K)
     for each in answers:
-        pool = pool.adding(Candidate(None, rows.wrong(each), each))
+        pool = pool.adding(RoundCandidate(None, rows.wrong(each), each))
     return pool
 
 

@@ -18,7 +18,7 @@ from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostCla
 from tailboost.boosting.game import Demand, TargetStakes
 from tailboost.boosting.players.hedge import theory_rounds
 from tailboost.boosting.subgroups import MAX_ERRORS, edge_from_share
-from tailboost.classifiers.worst_class import Terms
+from tailboost.classifiers.worst_class import GameTerms
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 TREE = HistTreeClassifier(max_depth=3)
@@ -391,7 +391,7 @@ def test_error_game_grows_to_the_theorems_goal():
 def test_the_demand_is_the_scaled_target_less_the_regret_of_hedge_at_its_best_rate(allowed, T):
     """The least of ``log K / (η T) + η / 8`` over η is the regret per round of losses in [0, 1]."""
     stakes = TargetStakes(None, np.array(allowed), np.ones(len(allowed), bool))
-    demand = Terms(edge=0.0, indicator=False, votes=False, rounds=T).demand(stakes, limited=True)
+    demand = GameTerms(edge=0.0, indicator=False, votes=False, rounds=T).demand(stakes, limited=True)
     regret = minimize_scalar(
         lambda log_eta: math.log(len(allowed)) / (math.exp(log_eta) * T) + math.exp(log_eta) / 8
     ).fun

@@ -43,7 +43,7 @@ UNLISTED = [
     "subprocess.Popen",
     "joblib.memory.Memory", "numpy.load",
     "tailboost.dask.robust_mixture.KeyCounts", "tailboost.app.cli.models.StoredModel",
-    "tailboost.boosting.learner.CrossFit",
+    "tailboost.boosting.learner.CrossFitLearner",
     "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip
 LISTED = sorted(

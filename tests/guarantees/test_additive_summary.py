@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import tailboost as tb
 from tailboost.boosting.additive import AdditivePool, ErrorOfSteps
-from tailboost.boosting.game import Candidate, Units
+from tailboost.boosting.game import RoundCandidate, Units
 from tailboost.boosting.players.additive_player import Additive, Exponential
 from tailboost.rows.rows import Rows
 from tailboost.solvers import worst_case_weights
@@ -274,7 +274,7 @@ class TestKept:
         memory = progress.start(pool)
         kept = []
         for answers in ([0, 1, 1, 1], [0, 0, 1, 0], [1, 0, 1, 1]):
-            candidate = Candidate(None, answers != y, np.array(answers))
+            candidate = RoundCandidate(None, answers != y, np.array(answers))
             state = player.update(state, candidate.losses)
             pool = pool.adding(candidate)
             memory = progress.after(memory, pool, state).memory

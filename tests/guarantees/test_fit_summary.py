@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.boosting.pool import Pool
+from tailboost.boosting.pool import JudgedPool
 from tailboost.learners import HistTreeClassifier
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
@@ -279,7 +279,7 @@ def test_best_mixture_of_constants_over_classes_and_cells():
         counts = Counts(rows, np.arange(K), GroupNames((np.arange(2),)))
         for by, subgroups in (("class", y), ("group", group), ("cell", y + K * group)):
             largest = rates.Objective.from_expression(rates.largest(rates.error(by=by)))
-            found = Mixture(Problem(largest, randomized=True), Pool(rows, K), counts).constants
+            found = Mixture(Problem(largest, randomized=True), JudgedPool(rows, K), counts).constants
             assert found == pytest.approx(best_constants(y, subgroups), abs=1e-7)
 
 

@@ -13,7 +13,7 @@ from scipy.stats import binom, binomtest, norm
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees import calibration, score_path
-from tailboost.guarantees.joint_power import JOINT_PROBITS, Bands, Cells, JointPowerPath, LimitedFamily
+from tailboost.guarantees.joint_power import JOINT_PROBITS, Bands, JointPowerPath, LimitedFamily, ScoreCells
 from tailboost.guarantees.limited_rates import probits_of_rooms
 from tailboost.guarantees.path import Path
 from tailboost.rates import Answered, Strata
@@ -78,7 +78,7 @@ def test_the_path_is_that_of_brute_force(seed):
     chances = ((np.arange(V) + 0.5) / V)[None]
     losses = MISSES + ALARMS
     bands, probits = JointPowerPath(
-        Cells(weights, np.zeros(4, dtype=int)), families, losses, chances, ratio, LEVEL, False
+        ScoreCells(weights, np.zeros(4, dtype=int)), families, losses, chances, ratio, LEVEL, False
     ).path()
     by_t = {}
     for t in range(V + 1):
@@ -108,7 +108,7 @@ def test_a_ratio_beside_misses_costs_what_the_best_thresholds_by_group_cost(most
     chances = weights[2:] / (weights[:2] + weights[2:])
     limits = [rates.ratio(rates.selected(1, by="g")) >= 0.8, rates.miss(1) <= most]
     families = [LimitedFamily.from_limit(limit, strata()) for limit in limits]
-    cells = Cells(weights, np.array([0, 1, 0, 1]))
+    cells = ScoreCells(weights, np.array([0, 1, 0, 1]))
     path = JointPowerPath(cells, families, MISSES + ALARMS, chances, 2.0, LEVEL, False)
     bands, _ = path.path()
     reached = path.loss(bands)
@@ -132,7 +132,7 @@ def test_no_rule_of_the_path_costs_as_much_as_one_answer_that_keeps_all_limits(b
     shares = [1 - base, 1 - base, base, base]
     weights = np.array([500 * s * d / d.sum() for s, d in zip(shares, densities, strict=True)])
     family = LimitedFamily.from_limit(rates.ratio(rates.selected(1, by="g")) >= 0.8, strata())
-    cells = Cells(weights, np.zeros(4, dtype=int))
+    cells = ScoreCells(weights, np.zeros(4, dtype=int))
     chances = np.linspace(0, 1, V)[None]
     path = JointPowerPath(cells, [family], MISSES + ALARMS, chances, 1.0, LEVEL, False)
     bands, _ = path.path()
@@ -147,7 +147,7 @@ def test_no_rule_of_the_path_costs_as_much_as_one_answer_that_keeps_all_limits(b
 def test_one_answer_sets_no_bar_where_it_may_break_a_limit():
     weights = drawn(200, 10, 0)
     families = [LimitedFamily.from_limit(rates.error() <= 0.6, strata())]
-    cells = Cells(weights, np.zeros(4, dtype=int))
+    cells = ScoreCells(weights, np.zeros(4, dtype=int))
     path = JointPowerPath(cells, families, MISSES + ALARMS, np.linspace(0, 1, 10)[None], 1.0, LEVEL, False)
     assert path.constant_loss == np.inf
 
@@ -164,7 +164,7 @@ def test_predicted_probabilities_are_those_of_fresh_rows():
     by_count = {}
     for count in np.unique(errors):
         weights = np.array([[0, 0], [0, 0], [count, n - count], [0, 0]], dtype=float)
-        cells = Cells(weights, np.zeros(4, int))
+        cells = ScoreCells(weights, np.zeros(4, int))
         path = JointPowerPath(cells, [family], MISSES, np.empty((1, 2)), ratio, LEVEL, False)
         by_count[count] = norm.cdf(path.probits(family, at_one))[0, 0]
     said = np.array([by_count[count] for count in errors])
@@ -185,7 +185,7 @@ def test_predictions_for_a_small_group_count_the_noise_of_its_number_of_rows():
         selecting = rng.binomial(n, share)
         weights = np.array([[0, 0], [0, 0], [4, 1996], [0, selecting]], dtype=float)
         path = JointPowerPath(
-            Cells(weights, np.zeros(4, int)), [family], MISSES, np.empty((1, 2)), ratio, LEVEL, False
+            ScoreCells(weights, np.zeros(4, int)), [family], MISSES, np.empty((1, 2)), ratio, LEVEL, False
         )
         said.append(norm.cdf(path.probits(family, at_one))[0, 1])
         fresh = n - selecting
@@ -452,9 +452,9 @@ def test_at_the_boundary_at_most_the_level_is_certified(name, n):
         selecting, fresh = (
             drawn(k, V, [seed, j, n], uninformative=True) for j, k in enumerate((int(0.3 * n), n))
         )
-        path = JointPowerPath(Cells(selecting, place), families, losses, chances, 1 / 0.3, LEVEL, defers)
+        path = JointPowerPath(ScoreCells(selecting, place), families, losses, chances, 1 / 0.3, LEVEL, defers)
         bands, _ = path.path()
-        cells = Cells(fresh, place)
+        cells = ScoreCells(fresh, place)
         counts, never = cells.answered(bands)[0], cells.never(bands)[0]  # of the first rule: a pass is false
         false += all(family.passes(counts, never, LEVEL) for family in families)
     assert binom.sf(false - 1, 1000, LEVEL) > 0.001

@@ -13,8 +13,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.boosting.game import Candidate
-from tailboost.boosting.pool import Pool
+from tailboost.boosting.game import RoundCandidate
+from tailboost.boosting.pool import JudgedPool
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.rows import Rows
@@ -225,7 +225,7 @@ def test_a_mixture_of_any_models(data):
 
 def table_of(rows, wrong, m):
     """Errors by group of one candidate with some errors."""
-    pool = Pool(rows, 2).adding(Candidate(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
+    pool = JudgedPool(rows, 2).adding(RoundCandidate(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
     counts = Counts(rows, np.arange(2), GroupNames((np.arange(m),)))
     of_group = rates.Objective.from_expression(rates.largest(rates.error(by="group")))
     mixture = Mixture(Problem(of_group, randomized=True), pool, counts)

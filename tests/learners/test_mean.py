@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, make_classification
 
 import tailboost as tb
 from tailboost.boosting.game import Request, StopKind
-from tailboost.boosting.learner import CrossFit, round_significant
+from tailboost.boosting.learner import CrossFitLearner, round_significant
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import open_session
 from tailboost.rates.metrics import cvar
@@ -28,7 +28,7 @@ def fitted(learner, X, y, fold, weight=None):
     one = np.ones(len(y))
     session = open_session(learner, X, y, int(y.max()) + 1, one, {})
     rows = Rows(y, one, None, "")
-    response = CrossFit(session, rows, rows, fold).fit(Request(u, 0))
+    response = CrossFitLearner(session, rows, rows, fold).fit(Request(u, 0))
     return response, [session.fit(u, 0, fold != j) for j in range(fold.max() + 1)]
 
 

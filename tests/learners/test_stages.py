@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.boosting.game import Request
-from tailboost.boosting.learner import CrossFit, Whole, model_after_stages, stages
+from tailboost.boosting.learner import CrossFitLearner, Whole, model_after_stages, stages
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import growth_parameter, open_session, set_seeds
 from tailboost.rows.rows import Rows
@@ -173,7 +173,7 @@ def schemes(learner):
         "external": Whole(session, train, Rows(y_val, np.ones(40), None, ""), X_judged=X_val),
         "held out": Whole(session, train, judged, held, True),
         "held out, kept": Whole(session, train, judged, held, False),
-        "cv": CrossFit(session, train, train, np.arange(150) % 5),
+        "cv": CrossFitLearner(session, train, train, np.arange(150) % 5),
     }
 
 

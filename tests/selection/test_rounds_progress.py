@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import linprog
 
 from tailboost import rates
-from tailboost.boosting.game import Candidate
-from tailboost.boosting.pool import Pool
+from tailboost.boosting.game import RoundCandidate
+from tailboost.boosting.pool import JudgedPool
 from tailboost.rows.rows import Rows
 from tailboost.selection.mixture import Counts, Steering
 from tailboost.selection.problem import CVaR, Problem
@@ -26,7 +26,7 @@ def watched(progress, pool, answers):
     """Return the pools and what is watched after each round."""
     memory, seen = progress.start(pool), []
     for each in answers:
-        pool = pool.adding(Candidate(None, each != pool.rows.y, each))
+        pool = pool.adding(RoundCandidate(None, each != pool.rows.y, each))
         newest = progress.after(memory, pool, None)
         memory = newest.memory
         seen.append((pool, newest))
@@ -61,7 +61,7 @@ def test_the_least_largest_error(randomized, allowed):
         rows, answers = drawn(seed)
         limits = () if allowed is None else (rates.error(by="class") <= allowed,)
         steering = steering_of(rows, limits)
-        pool = Pool(rows, K).with_constants()
+        pool = JudgedPool(rows, K).with_constants()
         less = np.zeros(K) if allowed is None else np.array(list(allowed.values()))
         constants = [class_errors(rows, np.full(N, k)) for k in range(K)]
         for t, (_, newest) in enumerate(watched(LargestError(steering, randomized), pool, answers)):
@@ -80,7 +80,7 @@ def test_the_largest_error_of_the_majority(fitted):
         steering = steering_of(rows)
         least = np.inf
         progress = LargestErrorOfVote(steering)
-        for t, (pool, newest) in enumerate(watched(progress, Pool(rows, K), answers)):
+        for t, (pool, newest) in enumerate(watched(progress, JudgedPool(rows, K), answers)):
             order = [m for m in pool.by_mean_loss if m <= t]
             majority = np.empty(N, dtype=int)
             for i in range(N):
@@ -96,7 +96,7 @@ def test_the_least_tail():
     """The CVaR of a mixture by the linear program of Rockafellar and Uryasev."""
     alpha = 0.3
     rows, answers = drawn(0)
-    for t, (_, newest) in enumerate(watched(LeastTail(Problem(CVaR(alpha))), Pool(rows, K), answers)):
+    for t, (_, newest) in enumerate(watched(LeastTail(Problem(CVaR(alpha))), JudgedPool(rows, K), answers)):
         wrong = (answers[: t + 1] != rows.y).astype(float)
         T = t + 1
         cost = np.r_[np.zeros(T), 1.0, rows.base / alpha]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.boosting.ensemble import AdditiveEnsemble, add_vote, centred, majority_vote
-from tailboost.boosting.game import Candidate, Position, Watched
+from tailboost.boosting.game import Position, RoundCandidate, Watched
 from tailboost.boosting.players.additive_player import Additive
 from tailboost.core.array_types import Floats, ModelAnswers
 from tailboost.learners.foreign import constant
@@ -140,7 +140,7 @@ class AdditivePool:
         Whether losses on the training rows and answers to the selection data are kept, for `SoftMargin`.
     models : tuple
         The base models in order.
-    newest : Candidate or None
+    newest : RoundCandidate or None
         The candidate of the last round.
     wrong : BitLosses or None
         Losses on the training rows.
@@ -151,15 +151,15 @@ class AdditivePool:
     n_classes: int
     keeps: bool = False
     models: tuple[Any, ...] = ()
-    newest: Candidate | None = None
+    newest: RoundCandidate | None = None
     wrong: BitLosses | None = None
     answers: tuple[ModelAnswers, ...] = ()
 
-    def joined(self, candidate: Candidate) -> Candidate:
+    def joined(self, candidate: RoundCandidate) -> RoundCandidate:
         """Return the candidate, which joins as it is."""
         return candidate
 
-    def adding(self, candidate: Candidate) -> AdditivePool:
+    def adding(self, candidate: RoundCandidate) -> AdditivePool:
         """Return the pool with the candidate of a further round.
 
         Its losses and answers are kept if a program will weight the models anew.

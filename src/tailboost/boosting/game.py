@@ -127,7 +127,7 @@ class RowStakes:
     shrinkage = None
     indicator = False
 
-    def losses(self, candidate: Candidate) -> UnitLosses:
+    def losses(self, candidate: RoundCandidate) -> UnitLosses:
         """Return the loss of each weighed row."""
         return candidate.losses
 
@@ -184,7 +184,7 @@ class SubgroupStakes:
             shrinkage = pseudo_rows / (judged.sizes(index, n_subgroups) + pseudo_rows)
         return cls(units, judged.y, row, subgroup, weight / divisors[subgroup], shrinkage)
 
-    def means(self, candidate: Candidate) -> Floats:
+    def means(self, candidate: RoundCandidate) -> Floats:
         """Return the error of a candidate on each subgroup, shape (m,); 0 without selection data."""
         wrong = candidate.answers != self.y
         parts_of_error = self.fraction * wrong[self.row]
@@ -192,7 +192,7 @@ class SubgroupStakes:
         errors = np.bincount(self.subgroup, weights=parts_of_error, minlength=m)
         return errors.astype(np.float64, copy=False)
 
-    def losses(self, candidate: Candidate) -> Floats:
+    def losses(self, candidate: RoundCandidate) -> Floats:
         """Return the errors, shrunk towards their mean."""
         return shrunk(self.means(candidate), self.shrinkage)
 
@@ -263,7 +263,7 @@ class TargetStakes:
             return 0.0
         return float(self.allowed.max())
 
-    def losses(self, candidate: Candidate) -> Floats:
+    def losses(self, candidate: RoundCandidate) -> Floats:
         """Return the loss ℓ_k in [0, 1] of each subgroup, shape (m,).
 
         The loss is 1 or 0 for an indicator. Otherwise the loss is the shrunk error, plus a penalty if
@@ -368,7 +368,7 @@ class Player(Protocol[State]):
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class RoundCandidate:
     """A base model with its answers and losses.
 
     Attributes
@@ -432,7 +432,7 @@ class Demand:
         )
 
 
-def no_loss(candidate: Candidate) -> float:
+def no_loss(candidate: RoundCandidate) -> float:
     """Return 0, the loss of a candidate without a demand."""
     return 0.0
 
@@ -459,7 +459,7 @@ class Request:
     density: Floats
     seed: int
     demand: Demand | None = None
-    weighted_loss: Callable[[Candidate], float] = no_loss
+    weighted_loss: Callable[[RoundCandidate], float] = no_loss
     refuses: Callable[[Mask, ModelAnswers], Stop | None] | None = None
 
     @property
@@ -467,7 +467,7 @@ class Request:
         """Whether the learner grows only until good enough."""
         return self.demand is not None
 
-    def distance(self, candidate: Candidate) -> float:
+    def distance(self, candidate: RoundCandidate) -> float:
         """Return how far a candidate is from good enough; 0 without a demand."""
         if self.demand is None:
             return 0.0
@@ -753,7 +753,7 @@ class Game:
 
         Parameters
         ----------
-        pool : Pool
+        pool : JudgedPool
             Candidates before the first round.
         entropy : int
             Root of the seeds.
@@ -850,7 +850,7 @@ class Game:
         """
         n_rounds = position.n_rounds
 
-        def weighted_loss(candidate: Candidate) -> float:
+        def weighted_loss(candidate: RoundCandidate) -> float:
             return float(weights @ self.stakes.losses(candidate))
 
         refuses = None
@@ -861,7 +861,9 @@ class Game:
             density, round_seed(entropy, n_rounds), self.demand, weighted_loss, refuses
         )
 
-    def refusal(self, t: int, request: Request, candidate: Candidate | Stop) -> Stop | None:
+    def refusal(
+        self, t: int, request: Request, candidate: RoundCandidate | Stop
+    ) -> Stop | None:
         """Return the reason to drop round ``t``, counted from 1, or None to keep it.
 
         The learner may return a reason itself, in the place of a candidate. Otherwise the candidate may miss
@@ -874,7 +876,7 @@ class Game:
         return self.demand.refusal(t, request.weighted_loss(candidate))
 
     def after_round(
-        self, position: Position, weights: Floats, fitted: Candidate, round_start: float
+        self, position: Position, weights: Floats, fitted: RoundCandidate, round_start: float
     ) -> Position:
         """Return the position after a round with the learner's candidate ``fitted``.
 

@@ -1,7 +1,7 @@
 """The learner of a game with its rows, which answers the request of a round with a candidate.
 
-A learner fits the base model, and measures it on rows of which the model knows nothing (`CrossFit`), on
-held-out rows, or on the training rows (`Whole`).
+A learner fits the base model, and measures it on rows of which the model knows nothing
+(`CrossFitLearner`), on held-out rows, or on the training rows (`Whole`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from tailboost.boosting.game import Candidate, Request, Stop
+from tailboost.boosting.game import Request, RoundCandidate, Stop
 from tailboost.core.array_types import (
     Floats,
     Ints,
@@ -87,7 +87,7 @@ class Whole:
             return None
         return ~self.held
 
-    def fit(self, request: Request) -> Candidate:
+    def fit(self, request: Request) -> RoundCandidate:
         """Return the candidate of a round: the first good enough stage of growth, or the nearest.
 
         With held-out rows the candidate is fitted without these rows, and measured on them.
@@ -110,19 +110,19 @@ class Whole:
             return candidate
         return replace(candidate, model=model)
 
-    def _measured(self, model: Model) -> Candidate:
+    def _measured(self, model: Model) -> RoundCandidate:
         """Return a model with its losses on the fitted rows and its answers to the selection data."""
         answers = self.session.predict(model)
         losses = row_losses(answers, self.train.y)
         if self.held is not None:
-            return Candidate(model, losses[~self.held], answers[self.held])
+            return RoundCandidate(model, losses[~self.held], answers[self.held])
         if self.X_judged is not None:
             answers = next(predict_models([model], self.X_judged))
-        return Candidate(model, losses, answers)
+        return RoundCandidate(model, losses, answers)
 
 
 @dataclass(frozen=True)
-class CrossFit:
+class CrossFitLearner:
     """One fit for each fold in each round: each row is judged by a model without this row.
 
     The base model is the mean of the folds' models if the learner has one and rounds do not answer together.
@@ -165,7 +165,7 @@ class CrossFit:
             return self.session
         return None
 
-    def fit(self, request: Request) -> Candidate | Stop:
+    def fit(self, request: Request) -> RoundCandidate | Stop:
         """Return the candidate of a round with out-of-fold answers, or the reason to drop the round."""
         seed = request.seed
         weight = _weight(self.train, request.density, self.exact)
@@ -225,9 +225,9 @@ class CrossFit:
                         answers[rows] = newest
                 yield answers.copy()
 
-    def _measured(self, answers: Ints) -> Candidate:
+    def _measured(self, answers: Ints) -> RoundCandidate:
         """Return class numbers of all rows, shape (n,), as a candidate without a model."""
-        return Candidate(None, answers != self.train.y, answers)
+        return RoundCandidate(None, answers != self.train.y, answers)
 
     def _threads(self) -> Parallel:
         """Return the pool of threads; one thread for a session without concurrent fits."""
@@ -240,7 +240,7 @@ class CrossFit:
 class Fold:
     """One fold of a round: its model is fitted without the fold's rows, a mask, and evaluated on them."""
 
-    def __init__(self, learner: CrossFit, rows: Mask, weight: Floats, seed: int) -> None:
+    def __init__(self, learner: CrossFitLearner, rows: Mask, weight: Floats, seed: int) -> None:
         self.learner = learner
         self.rows = rows
         self.seed = seed
@@ -373,10 +373,10 @@ def model_after_stages(
 
 def nearest_stage(
     staged_models: Generator[Any],
-    measure: Callable[[Any], Candidate],
+    measure: Callable[[Any], RoundCandidate],
     request: Request,
     keeps_models: bool,
-) -> tuple[int, Candidate]:
+) -> tuple[int, RoundCandidate]:
     """Return the number, from 1, and the candidate of the last stage of growth in a round.
 
     This is the first stage within the demand. Without one, the nearest stage counts, and the first of equally
@@ -422,7 +422,7 @@ def open_learner(
     together: bool = False,
     known_classes: bool = False,
     exact: bool = False,
-) -> Whole | CrossFit:
+) -> Whole | CrossFitLearner:
     """Return the base learner with its rows and its judging rows.
 
     Parameters
@@ -443,7 +443,7 @@ def open_learner(
     five_up_to : float, default=inf
         See `Split.from_training_set`.
     together : bool, default=False
-        Whether the models of several rounds may answer together, see `CrossFit`.
+        Whether the models of several rounds may answer together, see `CrossFitLearner`.
     known_classes : bool, default=False
         Whether to leave rows out of their subgroups if no model evaluated on them knows their class.
     exact : bool, default=False
@@ -471,5 +471,5 @@ def open_learner(
     if isinstance(session, Partitioned):
         session.leave_out(split.fold)
     if split.scheme == "cv":
-        return CrossFit(session, train, judged, split.fold, n_jobs, together, exact)
+        return CrossFitLearner(session, train, judged, split.fold, n_jobs, together, exact)
     return Whole(session, train, judged, split.fold == 0, refit, exact=exact)

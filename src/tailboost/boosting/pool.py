@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble
-from tailboost.boosting.game import Candidate
+from tailboost.boosting.game import RoundCandidate
 from tailboost.boosting.players.hedge import without_outliers
 from tailboost.core.array_types import (
     Floats,
@@ -59,7 +59,7 @@ class Judged:
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class JudgedPool:
     """Candidates with their answers to the selection data: those of the game in order, then others.
 
     Adding a candidate makes a new pool.
@@ -100,7 +100,7 @@ class Pool:
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def joined(self, candidate: Candidate) -> Candidate:
+    def joined(self, candidate: RoundCandidate) -> RoundCandidate:
         """Return a candidate that answers together with all rounds so far, by the sum of the probabilities.
 
         A candidate without probabilities is unchanged.
@@ -113,9 +113,9 @@ class Pool:
             summed = self.together + summed
             trees = self.rounds[-1].model.table_.with_models_of(trees)
         answers = summed.argmax(axis=1)
-        return Candidate(Ranked(trees), self.rows.wrong(answers), answers, summed)
+        return RoundCandidate(Ranked(trees), self.rows.wrong(answers), answers, summed)
 
-    def adding(self, candidate: Candidate) -> Pool:
+    def adding(self, candidate: RoundCandidate) -> JudgedPool:
         """Return the pool with the candidate of a further round.
 
         The candidate of the first round brings its runners-up, if they are wanted and it has probabilities:
@@ -141,11 +141,11 @@ class Pool:
             pool = pool.beside(model, class_of_rank(probabilities, rank))
         return pool
 
-    def beside(self, model: Model, answers: ModelAnswers) -> Pool:
+    def beside(self, model: Model, answers: ModelAnswers) -> JudgedPool:
         """Return the pool with a further model without boosting."""
         return replace(self, others=(*self.others, Judged.of(model, answers, self.n_classes)))
 
-    def with_constants(self) -> Pool:
+    def with_constants(self) -> JudgedPool:
         """Return the pool with the K constants."""
         pool = self
         for k in range(self.n_classes):
@@ -155,7 +155,7 @@ class Pool:
 
     # -- other pools ---------------------------------------------------------------------------------
 
-    def first(self, n_rounds: int) -> Pool:
+    def first(self, n_rounds: int) -> JudgedPool:
         """Return the pool of the first rounds and the models without boosting."""
         if n_rounds >= self.n_rounds:
             return self
@@ -168,16 +168,16 @@ class Pool:
             return np.arange(n_all)
         return np.r_[:n_rounds, self.n_rounds : n_all]
 
-    def on_rows(self, X: Table, rows: Rows) -> Pool:
+    def on_rows(self, X: Table, rows: Rows) -> JudgedPool:
         """Return a pool of the same models on other rows."""
         return self._answering(predict_models(self.base_models, X), rows)
 
-    def part(self, selected: Mask) -> Pool:
+    def part(self, selected: Mask) -> JudgedPool:
         """Return a pool of the same models on some of the rows."""
         answers = (self.answer(m)[selected] for m in range(len(self.judged)))
         return self._answering(answers, self.rows.part(selected))
 
-    def _answering(self, answers: Iterable[ModelAnswers], rows: Rows) -> Pool:
+    def _answering(self, answers: Iterable[ModelAnswers], rows: Rows) -> JudgedPool:
         """Return a pool of the same models on other rows, with the answers of each model to these rows.
 
         Answers are class numbers, shape (n,), or label distributions, shape (n, K), in the order of `judged`.

@@ -19,7 +19,7 @@ from tailboost.boosting.additive import (
     SoftMargin,
 )
 from tailboost.boosting.game import Game, RowStakes, Schedule, Units
-from tailboost.boosting.learner import CrossFit, Whole
+from tailboost.boosting.learner import CrossFitLearner, Whole
 from tailboost.boosting.players.additive_player import Additive
 from tailboost.classifiers.base import BaseBoostClassifier, learner_of
 from tailboost.classifiers.boosting_fit import BoostingFit, set_results
@@ -242,7 +242,7 @@ class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
         return tags
 
 
-def open_steps(fit: BoostingFit, training: TrainingSet) -> Whole | CrossFit:
+def open_steps(fit: BoostingFit, training: TrainingSet) -> Whole | CrossFitLearner:
     """Return the base learner of an additive classifier with the training rows.
 
     Rows are held out if the number of rounds is selected on them, so with ``n_iter_no_change``.
@@ -264,7 +264,7 @@ def open_steps(fit: BoostingFit, training: TrainingSet) -> Whole | CrossFit:
 def play_steps(
     fit: BoostingFit,
     training: TrainingSet,
-    learner: Whole | CrossFit,
+    learner: Whole | CrossFitLearner,
     player: Additive,
     refit: SoftMargin | None = None,
 ) -> None:
@@ -276,7 +276,7 @@ def play_steps(
         The fit, with its classifier.
     training : TrainingSet
         The training rows.
-    learner : Whole or CrossFit
+    learner : Whole or CrossFitLearner
         The base learner with its rows.
     player : Additive
         The weight player; its steps are the weights of the hypotheses.

@@ -13,7 +13,7 @@ from sklearn.utils.metadata_routing import _raise_for_params, process_routing
 from sklearn.utils.validation import _check_method_params
 
 from tailboost.boosting.game import Game, Position
-from tailboost.boosting.learner import CrossFit, Whole, open_learner
+from tailboost.boosting.learner import CrossFitLearner, Whole, open_learner
 from tailboost.classifiers.input import (
     checked_table,
     marked_if_seen,
@@ -167,7 +167,7 @@ class BoostingFit:
         *,
         refit: bool = True,
         **options: Any,
-    ) -> Whole | CrossFit:
+    ) -> Whole | CrossFitLearner:
         """Return the base learner with its rows, see `open_learner`.
 
         Parameters

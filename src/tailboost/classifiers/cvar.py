@@ -16,14 +16,14 @@ from tailboost.boosting.game import (
     StopKind,
     Units,
 )
-from tailboost.boosting.learner import CrossFit, Whole
+from tailboost.boosting.learner import CrossFitLearner, Whole
 from tailboost.boosting.players.corrective import (
     EntropicLP,
     TotallyCorrectiveLP,
     entropic_theory,
 )
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
-from tailboost.boosting.pool import Pool
+from tailboost.boosting.pool import JudgedPool
 from tailboost.boosting.subgroups import NamedSubgroups
 from tailboost.classifiers.base import MixtureClassifier, learner_of
 from tailboost.classifiers.boosted_selection import counts_of
@@ -300,7 +300,7 @@ class CVaRBoostClassifier(MixtureClassifier):
             game = replace(game, refuses=HelpsTail(problem, self.tol))
         # The runners-up answer by the probabilities of the rounds together.
         runners_up = row_weights.together and self.include_constants and training.n_classes > 2
-        pool = Pool(
+        pool = JudgedPool(
             learner.judged,
             training.n_classes,
             outlier_fraction=self.outlier_fraction,
@@ -344,7 +344,7 @@ def play_for_vote(
     clf: CVaRBoostClassifier | OCOBoostClassifier,
     fit: BoostingFit,
     training: TrainingSet,
-    learner: Whole | CrossFit,
+    learner: Whole | CrossFitLearner,
     game: Game,
 ) -> None:
     """Play a game over rows; the classifier gets the even mixture of all rounds.
@@ -357,12 +357,12 @@ def play_for_vote(
         Its fit.
     training : TrainingSet
         The training rows.
-    learner : Whole or CrossFit
+    learner : Whole or CrossFitLearner
         The base learner with its rows.
     game : Game
         The game.
     """
-    pool = Pool(learner.judged, training.n_classes, outlier_fraction=clf.outlier_fraction)
+    pool = JudgedPool(learner.judged, training.n_classes, outlier_fraction=clf.outlier_fraction)
     problem = Problem(WorstRow(), randomized=True)
     mixture = Mixture(problem, pool, counts_of(clf, pool.rows), even=True)
     position = fit.play(game, pool, training)
@@ -372,7 +372,7 @@ def play_for_vote(
 def _game(
     clf: CVaRBoostClassifier,
     training: TrainingSet,
-    learner: Whole | CrossFit,
+    learner: Whole | CrossFitLearner,
     patience: int | None,
 ) -> Game:
     """Return the game over rows, which does not watch an objective.
@@ -383,7 +383,7 @@ def _game(
         The classifier that is fitted.
     training : TrainingSet
         The training rows.
-    learner : Whole or CrossFit
+    learner : Whole or CrossFitLearner
         The base learner with its rows.
     patience : int or None
         Rounds without progress after which the game ends.

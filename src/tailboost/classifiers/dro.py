@@ -8,8 +8,8 @@ from typing import ClassVar, cast
 import numpy as np
 from sklearn.base import is_regressor
 
-from tailboost.boosting.game import Candidate, Request, Units, round_seed
-from tailboost.boosting.learner import CrossFit, Whole
+from tailboost.boosting.game import Request, RoundCandidate, Units, round_seed
+from tailboost.boosting.learner import CrossFitLearner, Whole
 from tailboost.boosting.players.additive_player import Additive
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealAdditive, WorstCase
 from tailboost.classifiers.additive import AdditiveClassifier, open_steps, play_steps
@@ -210,7 +210,9 @@ class DROBoostClassifier(AdditiveClassifier):
             return RealAdditive(cost, learning_rate=rate)
         return Additive(cost, learning_rate=rate)
 
-    def _set_radius(self, training: TrainingSet, learner: Whole | CrossFit, seed: int) -> None:
+    def _set_radius(
+        self, training: TrainingSet, learner: Whole | CrossFitLearner, seed: int
+    ) -> None:
         """Set the radius δ of the ball: the stated one, or by `dro_radius` from the number of parameters d.
 
         A d that is not stated is the number of leaves of the first hypothesis. A stated radius needs no d.
@@ -219,7 +221,7 @@ class DROBoostClassifier(AdditiveClassifier):
         ----------
         training : TrainingSet
             The training rows.
-        learner : Whole or CrossFit
+        learner : Whole or CrossFitLearner
             The base learner with its rows.
         seed : int
             Seed of the first fit.
@@ -232,7 +234,7 @@ class DROBoostClassifier(AdditiveClassifier):
             # At zero margins the worst case is p, so round 1 fits the same hypothesis.
             units = Units.samples(training.weight, learner.player_rows)
             first_hypothesis = learner.fit(Request(units.density(units.base), seed))
-            model = last_step(cast("Candidate", first_hypothesis).model)
+            model = last_step(cast("RoundCandidate", first_hypothesis).model)
             dim = 1  # of a model that is no tree
             if hasattr(model, "get_n_leaves"):
                 dim = int(model.get_n_leaves())

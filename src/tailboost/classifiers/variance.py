@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 
 from tailboost.boosting.additive import SoftMargin
 from tailboost.boosting.game import Units
-from tailboost.boosting.learner import CrossFit, Whole
+from tailboost.boosting.learner import CrossFitLearner, Whole
 from tailboost.boosting.players.additive_player import (
     Additive,
     ExactVariancePenalty,
@@ -174,7 +174,9 @@ class VarianceBoostClassifier(AdditiveClassifier):
             cost = VariancePenalty(n_classes, float(penalty))
         return Additive(cost, learning_rate=float(self.learning_rate))
 
-    def _refit(self, training: TrainingSet, learner: Whole | CrossFit) -> SoftMargin | None:
+    def _refit(
+        self, training: TrainingSet, learner: Whole | CrossFitLearner
+    ) -> SoftMargin | None:
         """Return the soft-margin program for the weights after the last round; None keeps the steps.
 
         Without a stated C it is solved for several prices.

@@ -12,19 +12,19 @@ from sklearn.base import _fit_context
 
 from tailboost.boosting.game import (
     DECIMALS,
-    Candidate,
     Demand,
     Game,
     Request,
+    RoundCandidate,
     Schedule,
     SubgroupStakes,
     TargetStakes,
     Units,
     round_seed,
 )
-from tailboost.boosting.learner import CrossFit, Whole
+from tailboost.boosting.learner import CrossFitLearner, Whole
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
-from tailboost.boosting.pool import Pool
+from tailboost.boosting.pool import JudgedPool
 from tailboost.boosting.subgroups import (
     MAX_ERRORS,
     SHRINKAGE,
@@ -87,7 +87,7 @@ EQUAL_VALUES = 0.5 * 10.0**-DECIMALS
 
 
 @dataclass(frozen=True)
-class Terms:
+class GameTerms:
     """Which game over subgroups is played: decided once, before anything is fitted.
 
     Attributes
@@ -429,7 +429,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         ``max_error`` the observed ones contain the errors of `predict` with their limits. After `reweight`
         for other subgroups they do not, because the limits are on the subgroups of the fit.
         """
-        terms = Terms.of(self)
+        terms = GameTerms.of(self)
         stakes = self.game_.stakes
         kind = self._named.kind
         promised, observed = hedge_game_bounds(
@@ -576,7 +576,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
         learner = fit.open(training, self.cv)
 
         stakes = group_stakes(training, learner.judged, self)
-        pool = Pool(learner.judged, training.n_classes)
+        pool = JudgedPool(learner.judged, training.n_classes)
         if not even:
             pool = unboosted(pool, learner, training, fit.entropy)
         if self.include_constants:
@@ -630,10 +630,10 @@ def refuse_contradictions(clf: WorstClassBoostClassifier, groups: Groups) -> Non
         )
 
 
-def stated_terms(clf: WorstClassBoostClassifier, training: TrainingSet) -> Terms:
+def stated_terms(clf: WorstClassBoostClassifier, training: TrainingSet) -> GameTerms:
     """Give a classifier its subgroups with their allowed errors, γ and η; return the terms of its game."""
     name_subgroups(clf, clf.subgroups, training)
-    terms = Terms.of(clf)
+    terms = GameTerms.of(clf)
     if clf.class_loss == "indicator" and terms.edge <= 0:
         # More than half of the K subgroups, rounded up to two digits.
         least_q = np.ceil(100 * (clf._pools.count // 2 + 1) / clf._pools.count) / 100
@@ -658,7 +658,7 @@ def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
 
     ``counts`` has the strata of the selection data.
     """
-    terms = Terms.of(clf)
+    terms = GameTerms.of(clf)
     by_subgroup = error(by=clf._named.kind)
     aim: Rate | Largest = largest(by_subgroup)
     limits: tuple[Limit, ...] = ()
@@ -770,9 +770,9 @@ def small_subgroups(subgroups: NamedSubgroups, pools: Pools) -> Cautions:
 
 def mixture_before_rounds(
     clf: WorstClassBoostClassifier,
-    terms: Terms,
+    terms: GameTerms,
     training: TrainingSet,
-    learner: Whole | CrossFit,
+    learner: Whole | CrossFitLearner,
     entropy: int,
 ) -> Mixture:
     """Return the mixture with its problem, and with the candidates that no round makes: none in a vote.
@@ -781,16 +781,16 @@ def mixture_before_rounds(
     ----------
     clf : WorstClassBoostClassifier
         The classifier, with its subgroups and their allowed errors.
-    terms : Terms
+    terms : GameTerms
         The terms of its game.
     training : TrainingSet
         The training rows.
-    learner : Whole or CrossFit
+    learner : Whole or CrossFitLearner
         The base learner with its rows.
     entropy : int
         Seed of the fits.
     """
-    pool = Pool(learner.judged, training.n_classes)
+    pool = JudgedPool(learner.judged, training.n_classes)
     if not terms.votes:
         pool = unboosted(pool, learner, training, entropy)
         if clf.include_constants:
@@ -858,11 +858,11 @@ def group_stakes(
 
 
 def unboosted(
-    pool: Pool, learner: Whole | CrossFit, training: TrainingSet, entropy: int
-) -> Pool:
+    pool: JudgedPool, learner: Whole | CrossFitLearner, training: TrainingSet, entropy: int
+) -> JudgedPool:
     """Return the pool with plain ERM, a fit by the sample weights alone."""
     candidate = learner.fit(Request(np.ones(len(training.y)), entropy))
-    assert isinstance(candidate, Candidate)  # any model meets a request without a demand
+    assert isinstance(candidate, RoundCandidate)  # any model meets a request without a demand
     return pool.beside(candidate.model, candidate.answers)
 
 
@@ -874,7 +874,7 @@ def progress_of(mixture: Mixture) -> LargestError | LargestErrorOfVote:
 
 
 def with_least_allowed(
-    stakes: TargetStakes, learner: Whole | CrossFit, seed: int, largest_loss: float
+    stakes: TargetStakes, learner: Whole | CrossFitLearner, seed: int, largest_loss: float
 ) -> TargetStakes:
     """Return the stakes with one allowed error for all subgroups, the least that a balanced model keeps.
 
@@ -892,7 +892,9 @@ def with_least_allowed(
     return replace(stakes, allowed=np.full(len(base_weights), least_allowed))
 
 
-def errors_by_stage(stakes: TargetStakes, learner: Whole | CrossFit, seed: int) -> Floats:
+def errors_by_stage(
+    stakes: TargetStakes, learner: Whole | CrossFitLearner, seed: int
+) -> Floats:
     """Return the errors of the subgroups at each stage of growth of the balanced model, shape (stages, m).
 
     The error is 0 in subgroups without rows to measure it.
@@ -901,14 +903,14 @@ def errors_by_stage(stakes: TargetStakes, learner: Whole | CrossFit, seed: int) 
     ----------
     stakes : TargetStakes
         The subgroups with the rows that measure them.
-    learner : Whole or CrossFit
+    learner : Whole or CrossFitLearner
         The base learner with its rows.
     seed : int
         Seed of the fit.
     """
     errors = []
 
-    def note_errors(candidate: Candidate) -> float:
+    def note_errors(candidate: RoundCandidate) -> float:
         errors.append(np.where(stakes.measured, stakes.subgroups.means(candidate), 0.0))
         return 1.0  # above any demand, so the learner grows to its last stage
 

@@ -392,7 +392,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, eq=False)
-class NewRows:
+class NewRowsEstimate:
     """What new rows are estimated to certify, by the rows of a refused attempt.
 
     Attributes
@@ -1277,7 +1277,7 @@ def refusal(
             failed = _failed_words(calibration.limits, bounds_by_limit)
             # A group with one answer has no test, and the part 0.
             parts = [part for part in result.parts.values() if part > 0.0]
-            new_rows = NewRows(calibration, procedure, min(parts, default=1.0))
+            new_rows = NewRowsEstimate(calibration, procedure, min(parts, default=1.0))
             chances = new_rows.chances
             reason = _shortfall_words(shortfalls, bounds_by_limit, result, calibration, chances)
             limits_to_serve = [
@@ -1330,7 +1330,7 @@ def _failed_words(
 
 def _few_rows_words(
     bounds_by_limit: Sequence[Sequence[CertifiedBound]],
-    new_rows: NewRows,
+    new_rows: NewRowsEstimate,
     result: Refused,
     named: Sequence[list[Limit]],
 ) -> str:
@@ -1458,7 +1458,7 @@ def _kept_without_test(
 
 def _what_would_help(
     bounds_by_limit: Sequence[Sequence[CertifiedBound]],
-    new_rows: NewRows,
+    new_rows: NewRowsEstimate,
     result: Refused,
     limits_to_serve: Sequence[Limit],
 ) -> str:
@@ -1468,7 +1468,7 @@ def _what_would_help(
     ----------
     bounds_by_limit : sequence of sequence of CertifiedBound
         The bounds of the tested rule.
-    new_rows : NewRows
+    new_rows : NewRowsEstimate
         Estimates for new rows.
     result : Refused
         The tested rule, with the parts of the level.
@@ -1535,7 +1535,7 @@ def _what_would_help(
     )
 
 
-def _by_group_way(limits_to_serve: Sequence[Limit], new_rows: NewRows) -> list[str]:
+def _by_group_way(limits_to_serve: Sequence[Limit], new_rows: NewRowsEstimate) -> list[str]:
     """Return the advice to read the groups of a limit if as many new rows are estimated to pass then."""
     calibration = new_rows.calibration
     model = calibration.fresh.model
@@ -1551,7 +1551,7 @@ def _by_group_way(limits_to_serve: Sequence[Limit], new_rows: NewRows) -> list[s
     by_groups = replace(calibration, selection=reader.selection_, fresh=fresh)
     procedure = first_that_applies(reader.selection_, fresh, calibration.level)
     n_limited = sum(len(fresh.samples(limit.rate)) for limit in calibration.limits)
-    new_rows = NewRows(by_groups, procedure, 1.0 / n_limited)
+    new_rows = NewRowsEstimate(by_groups, procedure, 1.0 / n_limited)
     if procedure.takes_long or (new_rows.chance(calibration.limits) or 0.0) < LEAST_CHANCE:
         return []
     option = _reading_option(limits_to_serve, model)
@@ -1560,7 +1560,7 @@ def _by_group_way(limits_to_serve: Sequence[Limit], new_rows: NewRows) -> list[s
 
 
 def _failing_subgroups(
-    bounds_by_limit: Sequence[Sequence[CertifiedBound]], new_rows: NewRows
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]], new_rows: NewRowsEstimate
 ) -> tuple[list[Pair], dict[Pair, float]]:
     """Return the subgroups that missed a limit, and the chances of others likely to miss it on new rows.
 
@@ -1641,7 +1641,7 @@ def _also_loosened_words(
     )
 
 
-def _why_no_help(new_rows: NewRows, missed: Sequence[str], *, all_tried: bool) -> str:
+def _why_no_help(new_rows: NewRowsEstimate, missed: Sequence[str], *, all_tried: bool) -> str:
     """Return sentences on why `_what_would_help` names neither rows nor limits that would do.
 
     ``missed`` are the names of the missed rates, ``all_tried`` whether no answer takes long.

@@ -151,7 +151,7 @@ class FreshRows:
     # Shape (n,): cluster of each row; a cluster has one vote in a subgroup. None: each row has a vote.
     clusters: Ints | None = None
     n_unlabeled: int = 0  # the last rows, which have no labels
-    # Shape (n,): one row for each case, see `Judged.cases`; None: all.
+    # Shape (n,): one row for each case, see `ClassifierView.cases`; None: all.
     cases: Mask | None = None
     # The training rows of the model, as the caller names them; None if the caller names none.
     training_rows: Fingerprint | None = None
@@ -1096,7 +1096,7 @@ def _compared_with_fit(
     training_rows: Fingerprint | None,
     equal_rows: EqualRows,
 ) -> tuple[Hashes, Mask | None, Ints | None]:
-    """Return `FreshRows.read`, `Judged.cases`, and the counts of rows known to the records of a model.
+    """Return `FreshRows.read`, `ClassifierView.cases`, and the counts of rows that a model's records know.
 
     The cases are None if each row is a case. The counts are None for a model without records.
 

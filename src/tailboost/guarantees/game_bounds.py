@@ -10,7 +10,7 @@ import numpy as np
 
 from tailboost.boosting.game import DECIMALS, Played
 from tailboost.boosting.players.corrective import entropic_theory
-from tailboost.boosting.pool import Pool
+from tailboost.boosting.pool import JudgedPool
 from tailboost.selection.summary import Bound, Bounds
 from tailboost.solvers import cvar
 
@@ -148,7 +148,7 @@ def edge_bound(game: Played, *, gamma: float, planned: int, name: str, note: str
 
 
 def mixed_by_program(
-    game: Played, pool: Pool, alpha: float, value: float, bounds: Bounds
+    game: Played, pool: JudgedPool, alpha: float, value: float, bounds: Bounds
 ) -> Bounds:
     """Add bounds of the mixture λ of a linear program to the bounds of Hedge's even mixture.
 
@@ -162,7 +162,7 @@ def mixed_by_program(
     ----------
     game : Played
         A game of `Hedge` over rows.
-    pool : Pool
+    pool : JudgedPool
         The candidates, with their losses on the rows on which λ was chosen.
     alpha, value : float
         α, and the CVaR at α of λ on these rows.

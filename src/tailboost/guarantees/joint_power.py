@@ -87,7 +87,7 @@ class Bands:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class ScoreCells:
     """Weights of the selection data by stratum and value of the score; the values are numbered in order."""
 
     weights: Floats  # shape (S, V)
@@ -140,7 +140,7 @@ class JointPowerPath:
 
     Attributes
     ----------
-    cells : Cells
+    cells : ScoreCells
         Weights by stratum and value: half the rows with their labels, half with expected ones.
     families : sequence of LimitedFamily
         The limits.
@@ -156,7 +156,7 @@ class JointPowerPath:
         Whether rows may be deferred.
     """
 
-    cells: Cells
+    cells: ScoreCells
     families: Sequence[LimitedFamily]
     losses: Floats
     chances: Floats

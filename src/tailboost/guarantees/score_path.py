@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.joint_power import Bands, Cells, JointPowerPath
+from tailboost.guarantees.joint_power import Bands, JointPowerPath, ScoreCells
 from tailboost.guarantees.limited_rates import LimitedFamily
 from tailboost.guarantees.procedure import Certified, Procedure, Refused, losses_of
 from tailboost.guarantees.rate_bounds import RateFamily, kept_by_construction
@@ -104,7 +104,7 @@ class ScorePath(Procedure):
         # Paths have three answers; without deferral the third one is empty.
         without_deferral = ((0, 0), (0, 3 - strata.n_actions))
         return JointPowerPath(
-            cells=Cells(self.odds.weights, self.odds.places),
+            cells=ScoreCells(self.odds.weights, self.odds.places),
             families=[
                 self.without_absent(family) for family in families_of(self.limits, strata)
             ],
@@ -138,7 +138,7 @@ class ScorePath(Procedure):
         # stratum do not depend on weights.
         no_weights = np.zeros((len(places), len(self.odds.values)))
         bands, _ = self.path
-        never = Cells(no_weights, places).never(bands)
+        never = ScoreCells(no_weights, places).never(bands)
         last_passed = None
         for never_given, selection in zip(never, self.rules(), strict=True):
             answered = self.fresh.by(selection)

@@ -17,7 +17,7 @@ RATIO = "ratio"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RateComparison:
     """A way to compare the rates of subgroups."""
 
     side: str  # `AT_MOST` or `AT_LEAST`: the side of a bound
@@ -79,8 +79,8 @@ def _ratio(smallest: Any, largest: Any) -> Any:
 
 
 #: By name. Other names are those of subgroups, and forms of limits.
-COMPARISONS: dict[Any, Comparison] = {
-    GAP: Comparison(
+COMPARISONS: dict[Any, RateComparison] = {
+    GAP: RateComparison(
         side=AT_MOST,
         of_equal=0.0,
         largest=np.inf,
@@ -91,7 +91,7 @@ COMPARISONS: dict[Any, Comparison] = {
         value=lambda smallest, largest: largest - smallest,
         of_difference=float,
     ),
-    RATIO: Comparison(
+    RATIO: RateComparison(
         side=AT_LEAST,
         of_equal=1.0,
         largest=1.0,

@@ -29,7 +29,7 @@ from tailboost.rates.comparisons import (
     AT_LEAST,
     AT_MOST,
     COMPARISONS,
-    Comparison,
+    RateComparison,
     smallest_and_largest,
 )
 from tailboost.rates.strata import (
@@ -1105,7 +1105,7 @@ class Limit(Expression):
         return self.form in COMPARISONS
 
     @property
-    def comparison(self) -> Comparison:
+    def comparison(self) -> RateComparison:
         """How subgroups are compared, of a gap or ratio."""
         return COMPARISONS[self.form]
 

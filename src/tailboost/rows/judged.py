@@ -27,7 +27,7 @@ from tailboost.rows.other_groups import GroupsByColumn
 from tailboost.rows.subgroups import GroupUse, by_column, plain_list
 
 
-class Judged:
+class ClassifierView:
     """The view of a classifier for other parts of the library, made by `judged`.
 
     The values here are for classifiers of other libraries. Subclasses have the values of tailboost's.
@@ -152,7 +152,7 @@ class Judged:
         return None
 
 
-class Recorded(Judged):
+class Recorded(ClassifierView):
     """A classifier with records of its rows: one of tailboost."""
 
     has_records = True
@@ -278,9 +278,9 @@ class RecordedScores(Recorded):
 
 
 def judged(model: Model) -> Any:
-    """Return the view (`Judged`) of the classifier at the end of a search or a pipeline."""
+    """Return the view (`ClassifierView`) of the classifier at the end of a search or a pipeline."""
     final = last_step(model)
-    return getattr(type(final), "_judged_by", Judged)(final)
+    return getattr(type(final), "_judged_by", ClassifierView)(final)
 
 
 def columns_of(scores: Any) -> tuple[Any, ...]:

@@ -93,7 +93,7 @@ def unknown_groups(view: Any, groups: Groups) -> dict[Any, Array]:
 
     Parameters
     ----------
-    view : Judged
+    view : ClassifierView
         The view of the classifier.
     groups : column, or table of columns
         The groups of the rows. Missing entries are the group 'missing'.

@@ -23,7 +23,7 @@ from tailboost.rows.fingerprints import (
     hash_rounded_rows,
     refuse_used,
 )
-from tailboost.rows.judged import Judged, final_step, judged
+from tailboost.rows.judged import ClassifierView, final_step, judged
 from tailboost.rows.ledger import SELECTED_ON, Ledger, Records, refuse_known
 
 INSIDE = "a frozen model was made on"
@@ -88,7 +88,7 @@ def row_hashes(model: Model, X: Table) -> RowHashes:
     return RowHashes(hash_rounded_rows(as_table(table, names)))
 
 
-def reason_of_equal_rows(reader: Judged, equal_rows: EqualRows | None) -> EqualRows:
+def reason_of_equal_rows(reader: ClassifierView, equal_rows: EqualRows | None) -> EqualRows:
     """Return the reason for equal rows of a classifier: "natural" if its rows are scores alone.
 
     ``equal_rows=None`` stands for the reason in the classifier's certificate.

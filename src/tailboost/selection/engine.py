@@ -12,8 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.boosting.pool import Judged
-from tailboost.boosting.pool import Pool as JudgedPool
+from tailboost.boosting.pool import Judged, JudgedPool
 from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.learners.scores import only_scores

@@ -9,8 +9,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.spelling import how_many, joined
-from tailboost.rates import ROUNDING, Limit, Rate, Strata
-from tailboost.rates import Terms as RateTerms
+from tailboost.rates import ROUNDING, Limit, Rate, Strata, Terms
 from tailboost.rates.bounds import clopper_pearson_interval, rows_for_no_error
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import quotient
@@ -39,7 +38,7 @@ UNKNOWN_REFIT = "refitted models answer, and one held-out part does not show how
 DECIDED = "the rule gives an answer to all rows or to none, which decides the rate"
 
 
-def effective_rows(terms: RateTerms, strata: Strata, counts: Floats) -> Floats:
+def effective_rows(terms: Terms, strata: Strata, counts: Floats) -> Floats:
     """Return the effective number of rows behind each rate, ``(Σ w)² / Σ w²``, shape (m,)."""
     n_strata = len(strata.mass)
     among = (terms.bottom[:, :n_strata] * counts[:n_strata]).sum(axis=2)
@@ -116,7 +115,7 @@ def binomial_arms(
 class CountedRate:
     """Rates of one rule by subgroup, with 95 % intervals for new rows."""
 
-    terms: RateTerms
+    terms: Terms
     values: Floats  # shape (m,): the rates; NaN without rows
     rows: Floats  # shape (m,): effective rows behind each rate
     binomial_rows: Floats  # shape (m,): see `_binomial_rows`
@@ -268,7 +267,7 @@ def _binomial_rows(
     return rows * quotient(largest_variance, variance, otherwise=1.0)
 
 
-def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
+def decided_rates(terms: Terms, strata: Strata, counts: Floats) -> Mask:
     """Return a mask of the rates without influence of new rows, shape (m,).
 
     With the rule's few actions, each counted row has the same value: if every row is accepted, the rate of

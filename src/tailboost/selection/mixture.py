@@ -10,15 +10,14 @@ import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble, settle_ties
 from tailboost.boosting.game import DECIMALS
-from tailboost.boosting.pool import Pool
+from tailboost.boosting.pool import JudgedPool
 from tailboost.boosting.subgroups import is_kept
 from tailboost.core.array_types import Floats, Ints, Labels, Mask
 from tailboost.rates import Strata, error
 from tailboost.rates.make import OVERALL_ERROR
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
-from tailboost.selection.data import Pool as Candidates
-from tailboost.selection.data import SelectionData, Uncached
+from tailboost.selection.data import Pool, SelectionData, Uncached
 from tailboost.selection.intervals import CountedRate, fold_spread
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import (
@@ -159,7 +158,7 @@ def least_largest(errors: Floats) -> MixtureSolution:
     return minimize_cvar_mixture(errors, 1.0 / errors.shape[1], canonical=False)
 
 
-def least_tail(problem: Problem, pool: Pool) -> MixtureSolution | WithinSolution:
+def least_tail(problem: Problem, pool: JudgedPool) -> MixtureSolution | WithinSolution:
     """Return the mixture of least objective over rows, such as the CVaR, within the error budget."""
     if problem.error_budget is None:
         return problem.objective.solve(pool.losses, pool.base)
@@ -184,7 +183,7 @@ class Majority:
     votes: Floats
     results: tuple[tuple[float, float], ...] = ()
 
-    def voting(self, pool: Pool, steering: Steering) -> Majority:
+    def voting(self, pool: JudgedPool, steering: Steering) -> Majority:
         """Return the majority with the vote of the newest model of a pool, and its result.
 
         Ties go to the voter with the smallest mean loss.
@@ -212,7 +211,7 @@ class Mixture(Uncached):
     ----------
     problem : Problem
         Objective, limits and error budget; the budget is an increase above the most accurate candidate.
-    pool : Pool
+    pool : JudgedPool
         The candidates.
     counts : Counts
         The strata of the selection data.
@@ -227,7 +226,7 @@ class Mixture(Uncached):
     """
 
     problem: Problem
-    pool: Pool
+    pool: JudgedPool
     counts: Counts
     even: bool = False
     majority: Majority | None = None
@@ -315,7 +314,7 @@ class Mixture(Uncached):
         single_candidates = np.eye(len(self.pool.judged))[pool.candidates]
         rules = [weights, *single_candidates]
         numbers = list(range(len(rules)))
-        choices = Candidates(self.counts.data, numbers, [predicted, *pool.counts])
+        choices = Pool(self.counts.data, numbers, [predicted, *pool.counts])
         selected = best_in_pool(choices, program).numbers[0]
         return rules[selected], best.gap
 
@@ -347,10 +346,10 @@ class Mixture(Uncached):
             for m in range(len(self.pool.judged))
         ]
 
-    def candidates(self, n_rounds: int | None = None) -> Candidates:
+    def candidates(self, n_rounds: int | None = None) -> Pool:
         """Return the models of the first rounds (default: all) and the models without boosting, by number."""
         numbers = self.pool.places(n_rounds).tolist()
-        return Candidates(self.counts.data, numbers, [self.all_counts[m] for m in numbers])
+        return Pool(self.counts.data, numbers, [self.all_counts[m] for m in numbers])
 
     def weights(self, best: Best, n_rounds: int | None = None) -> Floats:
         """Return the mixture weight of each candidate, by a selection of `candidates`."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.boosting.game import Candidate, Stop, StopKind, Watched
-from tailboost.boosting.pool import ERROR_DECIMALS, Pool
+from tailboost.boosting.game import RoundCandidate, Stop, StopKind, Watched
+from tailboost.boosting.pool import ERROR_DECIMALS, JudgedPool
 from tailboost.core.array_types import Array, Floats, Mask
 from tailboost.selection.mixture import Majority, Steering, least_largest, least_tail
 from tailboost.selection.problem import Problem
@@ -23,10 +23,10 @@ class LeastTail:
 
     problem: Problem
 
-    def start(self, pool: Pool) -> None:
+    def start(self, pool: JudgedPool) -> None:
         """Return None: `after` solves each round anew and needs no memory."""
 
-    def after(self, memory: None, pool: Pool, state: Any) -> Watched:
+    def after(self, memory: None, pool: JudgedPool, state: Any) -> Watched:
         """Return the objective of the best mixture, and the gap of the solution."""
         solution = least_tail(self.problem, pool)
         return Watched(solution.value, solution.gap)
@@ -43,11 +43,11 @@ class HelpsTail:
     problem: Problem
     tol: float
 
-    def __call__(self, pool: Pool, rows: Mask, outputs: Array) -> Stop | None:
+    def __call__(self, pool: JudgedPool, rows: Mask, outputs: Array) -> Stop | None:
         """Return why a new round does not help; None if it may help.
 
         ``outputs`` are the outputs of the round on the m rows of the mask ``rows``. They are class numbers,
-        shape (m,), or probabilities, shape (m, K), if rounds answer together (`Pool.together`).
+        shape (m,), or probabilities, shape (m, K), if rounds answer together (`JudgedPool.together`).
         """
         answers = outputs
         if pool.together is not None:
@@ -65,7 +65,7 @@ class HelpsTail:
             return None
 
         before = least_tail(self.problem, tested).value
-        with_round = tested.adding(Candidate(model=None, losses=losses, answers=answers))
+        with_round = tested.adding(RoundCandidate(model=None, losses=losses, answers=answers))
         after = least_tail(self.problem, with_round).value
         if before - after > self.tol:
             return None
@@ -91,12 +91,12 @@ class LargestError:
     steering: Steering
     randomized: bool
 
-    def start(self, pool: Pool) -> Floats:
+    def start(self, pool: JudgedPool) -> Floats:
         """Return the errors (or excesses) of the E candidates without boosting, shape (E, m)."""
         errors = [self._errors(pool, m) for m in range(len(pool.judged))]
         return np.array(errors).reshape(len(errors), len(self.steering.allowed))
 
-    def after(self, memory: Floats, pool: Pool, state: Any) -> Watched:
+    def after(self, memory: Floats, pool: JudgedPool, state: Any) -> Watched:
         """Return the least largest error, of mixtures if randomised, otherwise of single candidates.
 
         ``memory`` has the errors of all earlier candidates in the order of the pool, shape (T, m): the
@@ -113,7 +113,7 @@ class LargestError:
             gap = 0.0
         return Watched(value, gap=gap, memory=errors)
 
-    def _errors(self, pool: Pool, number: int) -> Floats:
+    def _errors(self, pool: JudgedPool, number: int) -> Floats:
         """Return the error (or excess) of each subgroup by one candidate, shape (m,)."""
         counted = self.steering.counts.confusion_counts(pool.answer(number))
         return self.steering.excesses(counted).round(ERROR_DECIMALS)
@@ -128,11 +128,11 @@ class LargestErrorOfVote:
 
     steering: Steering
 
-    def start(self, pool: Pool) -> Majority:
+    def start(self, pool: JudgedPool) -> Majority:
         """Return a majority without voters."""
         return Majority(np.zeros((len(pool.rows.y), pool.n_classes)))
 
-    def after(self, memory: Majority, pool: Pool, state: Any) -> Watched:
+    def after(self, memory: Majority, pool: JudgedPool, state: Any) -> Watched:
         """Return the largest error: of all voters on rows of the fit, otherwise of the best vote so far."""
         majority = memory.voting(pool, self.steering)
         result = majority.results[-1]

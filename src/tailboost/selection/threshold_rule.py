@@ -53,7 +53,7 @@ POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(300)])
 
 
 @dataclass(frozen=True, eq=False)
-class GivenRows:
+class RowsToAnswer:
     """The rows of a call of a rule on one score."""
 
     scores: Floats  # shape (n,): checked
@@ -199,7 +199,7 @@ class ThresholdRule(StoredRule):
         column = "column of groups" if self.group_column is None else self.group_column
         return f"rule.predict({score}, groups=table[{column!r}])"
 
-    def _given(self, score: Any, groups: Any, *, may_lack: bool = False) -> GivenRows:
+    def _given(self, score: Any, groups: Any, *, may_lack: bool = False) -> RowsToAnswer:
         """Return the columns of the score and of the groups, taken by name from a table or a row.
 
         A table is a data frame, a dict or a list of dicts. A row is a dict or a Series of its values. Rows
@@ -230,7 +230,7 @@ class ThresholdRule(StoredRule):
             if groups is not None and np.ndim(groups) == 0 and not isinstance(groups, Mapping):
                 groups = [groups]
         further = {name: table[name] for name in names or () if name in self.groups_named}
-        return GivenRows(self._scores(score, may_lack), groups, further)
+        return RowsToAnswer(self._scores(score, may_lack), groups, further)
 
     def _refuse_no_groups(self, table: Any, names: Sequence[Any], groups: Groups) -> None:
         """Raise ValueError if a table or row with columns ``names`` lacks the rule's column of groups."""
@@ -278,7 +278,7 @@ class ThresholdRule(StoredRule):
             f"{listed(list(columns))}"
         )
 
-    def _places(self, rows: GivenRows) -> Ints:
+    def _places(self, rows: RowsToAnswer) -> Ints:
         """Return the number of each row's group, shape (n,)."""
         cure = as_typed(OTHER_GROUPS, DEFAULT_OPTION)
         groups = self._groups(rows.groups)
@@ -324,7 +324,7 @@ class ThresholdRule(StoredRule):
         warn_of_other_groups(self.groups_named, rows.further, rows.groups)
         return self._actions(rows.scores, places)
 
-    def _with_default(self, rows: GivenRows, default: Any) -> Labels:
+    def _with_default(self, rows: RowsToAnswer, default: Any) -> Labels:
         """Return the action of each row, the default for rows without a score or a known group."""
         has_answer = ~np.isnan(rows.scores)
         if self.groups is None:

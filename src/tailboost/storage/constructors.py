@@ -19,7 +19,7 @@ from tailboost.core.array_types import Model
 from tailboost.solvers import BitLosses
 
 
-class Refused(Exception):
+class RefusedContent(Exception):
     """Raised if a model contains a class, function or value that is not allowed; the message names it."""
 
 
@@ -43,10 +43,10 @@ def _is_plain(value: object) -> bool:
 
 
 def _checked(params: Mapping[str, Any], class_name: str) -> dict[str, Any]:
-    """Return the parameters of a booster; raise Refused if a name or value is not plain."""
+    """Return the parameters of a booster; raise RefusedContent if a name or value is not plain."""
     for name, value in params.items():
         if not (isinstance(name, str) and re.fullmatch(r"\w+", name) and _is_plain(value)):
-            raise Refused(f"{class_name} with {str(name)[:30]}={str(value)[:50]!r}")
+            raise RefusedContent(f"{class_name} with {str(name)[:30]}={str(value)[:50]!r}")
     return dict(params)
 
 
@@ -56,9 +56,9 @@ def _fields(model: Model, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _content(value: object, beginning: bytes) -> bytes:
-    """Return a stored booster; raise Refused if it does not begin as its format requires."""
+    """Return a stored booster; raise RefusedContent if it does not begin as its format requires."""
     if not (isinstance(value, bytes) and value.startswith(beginning)):
-        raise Refused("a booster in an unknown format")
+        raise RefusedContent("a booster in an unknown format")
     return value
 
 
@@ -94,7 +94,7 @@ def _xgb(module: str, constructor: str, parts: Any) -> Any:
     state = _checked(parts["state"], "XGBClassifier")
     unknown = set(state) - set(vars(model)) - {"n_classes_"}  # which only a fitted model has
     if unknown:
-        raise Refused(f"XGBClassifier with {str(sorted(unknown))[:50]}")
+        raise RefusedContent(f"XGBClassifier with {str(sorted(unknown))[:50]}")
     vars(model).update(state)
     further_params = _checked(parts["given"], "XGBClassifier")
     if further_params:
@@ -136,7 +136,7 @@ def _lgbm_params(params: Any) -> dict[str, Any]:
     """
     for name, value in params.items():
         if isinstance(value, str) and not (name in _LGBM_WORDS and re.fullmatch(r"\w*", value)):
-            raise Refused(f"LGBMClassifier with {str(name)[:30]}={value[:50]!r}")
+            raise RefusedContent(f"LGBMClassifier with {str(name)[:30]}={value[:50]!r}")
     return _checked(params, "LGBMClassifier")
 
 
@@ -163,13 +163,13 @@ def _lgbm(parts: Any) -> Any:
     if booster is None:
         return model
     if not set(learned) <= set(_LGBM_LEARNED) or set(labels) != set(_LGBM_LABELS):
-        raise Refused("LGBMClassifier with unknown fields")
+        raise RefusedContent("LGBMClassifier with unknown fields")
     has_classes = isinstance(labels["_classes"], np.ndarray)
     if not has_classes or not isinstance(labels["_class_map"], dict):
-        raise Refused("LGBMClassifier without classes")
+        raise RefusedContent("LGBMClassifier without classes")
     vars(model).update(_checked(learned, "LGBMClassifier") | labels)
     if not (isinstance(booster, str) and booster.startswith("tree\n")):
-        raise Refused("a booster in an unknown format")
+        raise RefusedContent("a booster in an unknown format")
     model._Booster = lightgbm.Booster(model_str=booster)
     model._evals_result = {}
     model._best_score = {}
@@ -206,7 +206,7 @@ def _catboost(parts: Any) -> Any:
     catboost = importlib.import_module("catboost")
     params = _checked(parts["params"], "CatBoostClassifier")
     if set(params) & _CATBOOST_FILES:
-        raise Refused("CatBoostClassifier with the name of a file")
+        raise RefusedContent("CatBoostClassifier with the name of a file")
     model = catboost.CatBoostClassifier(**params)
     if parts["booster"] is not None:
         model.load_model(blob=_content(parts["booster"], b"CBM1"))
@@ -231,7 +231,7 @@ def _predictor(parts: Any) -> Any:
     columns, *bitset_tables = parts
     dtype = np.dtype(PREDICTOR_RECORD_DTYPE)
     if set(columns) != set(dtype.names or ()):
-        raise Refused("a tree of scikit-learn's boosting of another version")
+        raise RefusedContent("a tree of scikit-learn's boosting of another version")
     nodes = np.zeros(len(columns["value"]), dtype=dtype)
     for name, column in columns.items():
         if column.shape != nodes.shape:

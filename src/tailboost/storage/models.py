@@ -24,7 +24,7 @@ from tailboost.rows.ledger import Ledger
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
 from tailboost.storage.answers import Answers, answers
-from tailboost.storage.constructors import Refused
+from tailboost.storage.constructors import RefusedContent
 from tailboost.storage.model_files import (
     ARRAYS,
     LEDGERS,
@@ -150,7 +150,7 @@ def save_model(
         writer.ledgers.append(view.records.ledger)  # the first one, which read_ledger returns
     try:
         structure = writer.finished(writer.value(model))
-    except Refused:
+    except RefusedContent:
         refused = _all_refused(model, writer.trusted)
         verb = number_form(len(refused), "is", "are")
         raise TypeError(
@@ -192,7 +192,7 @@ def _all_refused(model: Any, trusted: Iterable[str]) -> list[str]:
         writer = Writer([*trusted, *refused])
         try:
             writer.finished(writer.value(model))
-        except Refused as refusal:
+        except RefusedContent as refusal:
             if str(refusal) not in refused:
                 refused.append(str(refusal))
                 continue
@@ -423,11 +423,11 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
     if changed:
         fault += f"; it was saved with {changed}"
     try:
-        with reading(fault, Refused, Damaged):
+        with reading(fault, RefusedContent, Damaged):
             structure = json.loads(members[STRUCTURE])
             ledgers = _ledgers(members)
             model = Reader(structure, members[ARRAYS], max_bytes, trusted, ledgers).model()
-    except Refused as refusal:
+    except RefusedContent as refusal:
         reason = f"it contains {_shortened(str(refusal))}, which is not on the list of allowed classes"
         if changed:  # a renamed class is on no list
             reason += f"; it was written by another version ({changed}): fit again"

@@ -24,7 +24,7 @@ from tailboost.core.array_types import Array, Table
 from tailboost.core.spelling import a_type_of
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.ledger import Ledger
-from tailboost.storage.constructors import MADE, Refused
+from tailboost.storage.constructors import MADE, RefusedContent
 from tailboost.storage.reviewed import DTYPE_FIELDS, PARTIALS, TYPES, Reviewed, reviewed
 from tailboost.storage.trees import TREE, built_trees, packed_trees
 
@@ -97,7 +97,7 @@ class Writer:
             _, number = self._numbers[id(thing)]
             return [number]
         if id(thing) in self._begun:
-            raise Refused(f"{a_type_of(thing)} that contains itself")
+            raise RefusedContent(f"{a_type_of(thing)} that contains itself")
         self._begun.add(id(thing))
         self.parts.append(self.part(thing))  # after the parts of its contents
         number = len(self.parts) - 1
@@ -129,7 +129,7 @@ class Writer:
             if thing.dtype == object:
                 return ["objects", list(thing.shape), self.values(thing.ravel().tolist())]
             if thing.dtype.kind not in PLAIN_KINDS:
-                raise Refused(f"an array of {thing.dtype}")
+                raise RefusedContent(f"an array of {thing.dtype}")
             return ["array", *self.array(thing)]
         if cls in SPARSE_FORMS.values():
             arrays = self.values((thing.data, thing.indices, thing.indptr))
@@ -159,7 +159,7 @@ class Writer:
     # -- objects ---------------------------------------------------------------------------------------
 
     def object_part(self, thing: object, cls: type) -> list[Any]:
-        """Return the part of an object of a listed or trusted class; raise Refused for other classes."""
+        """Return the part of an object of a listed or trusted class; raise RefusedContent for another."""
         name = name_of(cls)
         if name == TREE:
             self.trees.append(thing)
@@ -172,10 +172,10 @@ class Writer:
                 thing.__reduce__()  # raises the reason if the class must not be stored
             if hasattr(thing, "__qualname__"):  # a function or class: its name says more
                 name = name_of(thing)
-            raise Refused(name)
+            raise RefusedContent(name)
         state = thing.__getstate__() or {}
         if not isinstance(state, dict) or not all(isinstance(field, str) for field in state):
-            raise Refused(f"{name} with a state without names")
+            raise RefusedContent(f"{name} with a state without names")
         return ["object", number_in(self.classes, name), self.field_parts(name, state)]
 
     def field_parts(self, name: str, state: dict[str, Any]) -> list[list[Any]]:
@@ -189,7 +189,7 @@ class Writer:
             if field in restrictions.held_at:
                 required = restrictions.held_at[field]
                 if required is not None and not _is_exactly(value, required):
-                    raise Refused(f"{name} with {field}={str(value)[:50]!r}")
+                    raise RefusedContent(f"{name} with {field}={str(value)[:50]!r}")
                 value = required  # None replaces a value for the fit, such as a folder
             fields.append([field, self.field_value(field, value, restrictions)])
         return fields
@@ -210,7 +210,7 @@ class Writer:
             advice = ""
             if allowed:
                 advice = f"; {field} may be one of {', '.join(allowed)}"
-            raise Refused(f"{name or name_of(type(value))} as {field}{advice}")
+            raise RefusedContent(f"{name or name_of(type(value))} as {field}{advice}")
         return self.value(value)
 
     def finished(self, root: object) -> dict[str, Any]:
@@ -258,9 +258,9 @@ def _are_equal(function: partial[Any], other: partial[Any]) -> bool:
 
 
 def _dtype_text(dtype: np.dtype[Any]) -> str:
-    """Return a dtype as text; raise Refused for a kind that files do not contain."""
+    """Return a dtype as text; raise RefusedContent for a kind that files do not contain."""
     if dtype.kind not in PLAIN_KINDS and not dtype.hasobject:
-        raise Refused(f"an array of {dtype}")
+        raise RefusedContent(f"an array of {dtype}")
     return dtype.str
 
 
@@ -294,7 +294,7 @@ class Reader:
         allowed = {*reviewed(), *MADE, *self.trusted}
         refused = [name for name in names if not (isinstance(name, str) and name in allowed)]
         if refused:
-            raise Refused(", ".join(sorted(map(str, refused))))
+            raise RefusedContent(", ".join(sorted(map(str, refused))))
         self.classes = [(name, imported(name)) for name in names]
         self.trees = built_trees(structure["trees"], self._array)
 
@@ -394,7 +394,7 @@ class Reader:
             state[field] = self._field(name, cls, field, value, restrictions)
         for field, required in restrictions.held_at.items():
             if field in state and not _is_exactly(state[field], required):
-                raise Refused(f"{name} with {field}={str(state[field])[:50]!r}")
+                raise RefusedContent(f"{name} with {field}={str(state[field])[:50]!r}")
         thing: Any = object.__new__(cls)
         if getattr(cls, "__setstate__", None) in (None, BaseEstimator.__setstate__):
             vars(thing).update(state)  # setattr would run the code of properties
@@ -425,7 +425,7 @@ class Reader:
                 raise Damaged(f"{name} has a method {field!r}, which is no field")
             value = self.value(written)
             if _is_refused_function(value, field, restrictions, self.trusted):
-                raise Refused(
+                raise RefusedContent(
                     f"{name} with {field}={name_of(type(value))}, which can be called"
                 )
             return value
@@ -437,7 +437,7 @@ class Reader:
             if full_name in PARTIALS:
                 return PARTIALS[full_name]
             return imported(full_name)
-        raise Refused(f"{name} with {field}={str(full_name)[:50]}")
+        raise RefusedContent(f"{name} with {field}={str(full_name)[:50]}")
 
     _kinds: ClassVar[dict[str, Callable[..., Any]]] = {
         "list": _values,

@@ -154,7 +154,7 @@ tailboost.app.table_encoder: TableEncoder
 tailboost.rows.schema: TableSchema
 tailboost.rows.rows: Rows
 tailboost.boosting.game: Played Round RowStakes Stop SubgroupStakes TargetStakes Trace Units
-tailboost.boosting.pool: Judged Pool
+tailboost.boosting.pool: Judged JudgedPool
 tailboost.boosting.subgroups: NamedSubgroups Pools
 tailboost.solvers.bits: DenseLosses
 tailboost.learners.forest: TableForest

@@ -473,7 +473,7 @@ def _model_to_calibrate(request: _Request, model: Path, selection: Path | None) 
             "--model: a rule file (.json) gives a rule file, and a model file (.model) a model "
             f"file; {str(model)!r} cannot give {str(out)!r}"
         )
-    if isinstance(stored, score_rules.StoredRule):
+    if isinstance(stored, score_rules.StoredScoreRule):
         shared.check_output("--model", out, model, selection, request.previous, *request.files)
         if selection is not None:
             stored = stored.selected_again(selection, request.csv)

@@ -55,7 +55,7 @@ CALIBRATION_NOTES = ("calibrated", "calibration_digests")
 def read_model(path: Path) -> StoredModel:
     """Read a model file, or a rule file as a model."""
     if shared.is_rule_file(path):
-        return StoredRule.read(path)
+        return StoredScoreRule.read(path)
     return StoredModel.read(path)
 
 
@@ -376,7 +376,7 @@ class RuleSelection:
 
 
 @dataclass(frozen=True)
-class StoredRule(StoredDocument):
+class StoredScoreRule(StoredDocument):
     """Content of a rule file, read as a model file."""
 
     selection: RuleSelection = field(kw_only=True)
@@ -422,7 +422,7 @@ class StoredRule(StoredDocument):
         """The column of groups that the rule reads, if any."""
         return options.columns_of_groups(None, self.selection.by_group)
 
-    def selected_again(self, data: Path, csv: options.CsvFormat) -> StoredRule:
+    def selected_again(self, data: Path, csv: options.CsvFormat) -> StoredScoreRule:
         """Return the rule with its classifier, which is selected again on the same file."""
         if shared.digest_of(data) != self.selection.data:
             raise BadInput(
@@ -447,7 +447,7 @@ class StoredRule(StoredDocument):
         selection = self.selection
         return selected_on_part(selection.model, rows, max_error, **selection.goal, **options)
 
-    def selected_on(self, data: Path) -> StoredRule:
+    def selected_on(self, data: Path) -> StoredScoreRule:
         """Return the content for a rule of these settings, selected on the rows of another file."""
         return replace(
             self, selection=replace(self.selection, data=shared.digest_of(data), unlabeled=None)
