@@ -343,7 +343,6 @@ def test_the_share_depends_on_what_the_rows_decide():
     assert [default_share(limits, strata, by_group=False) for limits in (of_groups, of_all)] == [0.1, 0.1]
     others = [deferral], [precision, deferral]  # without an error that has a rank
     assert [default_share(limits, strata, by_group=False) for limits in others] == [0.3, 0.3]
-    assert default_share(of_groups, strata, by_group=False, has_clusters=True) == 0.3
     of_one = checked_limits(["miss(1, by=group) <= {a: .2}"])
     assert default_share(of_one, strata, by_group=True) == 0.1
 

@@ -459,7 +459,7 @@ def test_the_deferral_of_certified_rules_is_false_no_more_often_than_its_part_of
 
 
 def test_other_limits_have_other_procedures():
-    """A precision, a gap and clusters; misses in groups across the thresholds have the same."""
+    """A precision and a gap; misses in groups across the thresholds and clusters have the same."""
     X, y, groups = drawn(6, 900)
     groups["h"] = np.arange(len(y)) % 2
     served = []
@@ -489,7 +489,63 @@ def test_other_limits_have_other_procedures():
             tb.calibrate(
                 copy.deepcopy(rule), X[400:], y[400:], groups=groups[400:], clusters=np.arange(500) // 2
             )
-    assert served == [False, False, True, True, True, True, False]
+    assert served == [False, False, True, True, True, True, True]
+
+
+@pytest.mark.parametrize("limits", [OF_MISSES, OF_BOTH, ["miss(1) <= 20%", "deferred() <= 25%"]])
+def test_persons_with_equal_rows_count_once(limits):
+    X, y, groups = drawn(7, 1500)
+    times = np.arange(len(y)) % 3 + 1
+    row = np.repeat(np.arange(len(y)), times)
+    rules = []
+    for rows, clusters in ((np.arange(len(y)), None), (row, row)):
+        rule = copy.deepcopy(selected(tuple(limits), by_group=True))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            given = {"groups": groups.iloc[rows], "clusters": clusters, "attempts": 1}
+            rules.append(tb.calibrate(rule, X.iloc[rows], y[rows], **given))
+    assert str(rules[0].rule_) == str(rules[1].rule_)
+    estimates = [[(bound.estimate, bound.n) for bound in rule.certificate_.bounds] for rule in rules]
+    assert estimates[0] == estimates[1]
+
+
+def visits(seed, persons):
+    """Four visits of a person in the mean: labels and scores of a person are correlated."""
+    rng = np.random.default_rng(seed)
+    person = np.repeat(np.arange(persons), rng.poisson(3, persons) + 1)
+    n = len(person)
+    g, is_ill = rng.integers(0, 2, persons), rng.random(persons) < 0.2
+    y = np.where(rng.random(n) < 0.6, is_ill[person], rng.random(n) < 0.2).astype(int)
+    z = rng.normal(size=n) + 0.5 * rng.normal(size=persons)[person] + 2.6 * y - 1.3 + 0.4 * g[person]
+    return pd.DataFrame({"s": 1 / (1 + np.exp(-z))}), y, pd.DataFrame({"g": g[person]}), person
+
+
+@pytest.mark.slow
+def test_certificates_of_persons_are_false_no_more_often_than_stated():
+    """They are about a random row of a random person."""
+    X, y, groups, person = visits(99, 100_000)
+    order = np.lexsort((np.random.default_rng(0).random(len(y)), person))
+    of_person = order[np.append(True, np.diff(person[order]) > 0)]
+    new, labels, new_groups = X.iloc[of_person], y[of_person], groups.iloc[of_person]
+    false = 0
+    n_draws = 200
+    for seed in range(n_draws):
+        X, y, groups, person = visits(seed, 600)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            rule = tb.calibrate(
+                tb.Scores("s", 1),
+                X,
+                y,
+                groups=groups,
+                clusters=person,
+                limits=["miss(1) <= 15%", "deferred <= 10%"],
+                by_group=True,
+                attempts=1,
+            )
+        answers = answers_of(rule, new, new_groups)
+        false += (answers == 2).mean() > 0.1 or (answers[labels == 1] == 0).mean() > 0.15
+    assert binom.sf(false - 1, n_draws, LEVEL) > 0.001
 
 
 def test_calibrate_takes_limits_without_deferral_after_a_rule_that_defers():

@@ -503,12 +503,7 @@ def selected_on_part(
     )
     share = selection_share
     if share is None:
-        share = default_share(
-            target_limits,
-            batch.strata,
-            by_group=by_group,
-            has_clusters=arguments.clusters is not None,
-        )
+        share = default_share(target_limits, batch.strata, by_group=by_group)
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
     place = batch.random_places(seed)
     order = batch.order(place)
@@ -878,9 +873,7 @@ def _refuse_one_sided(
     )
 
 
-def default_share(
-    limits: Sequence[Limit], strata: Strata, *, by_group: bool | str, has_clusters: bool = False
-) -> float:
+def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | str) -> float:
     """Return the fraction of the selecting rows: more for tests than for ranks, see `calibrate`.
 
     Parameters
@@ -891,8 +884,6 @@ def default_share(
         The strata of the labels; groups are not needed.
     by_group : bool or str
         True or the name of the group column for a group-aware rule.
-    has_clusters : bool
-        Whether clusters have votes.
     """
     if not limits:
         return FOR_TESTS
@@ -904,7 +895,7 @@ def default_share(
         has_ranks = all(
             restricted_answer(limit, deferring) is not None for limit in of_all_rows
         )
-        if has_ranks and not all(on_deferral) and not has_clusters:
+        if has_ranks and not all(on_deferral):
             return FOR_RANKS
         return FOR_TESTS
     answers = for_each(lambda limit: counted_answer(limit.rate, strata), of_all_rows)

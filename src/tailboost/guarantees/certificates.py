@@ -943,8 +943,8 @@ def certify(
     clusters : array-like of shape (n,), optional
         Cluster of each row: person, household or place. A cluster has one vote in a class or group, or in the
         denominator of a rate: one of its rows there counts, drawn at random from a generator with a fixed
-        seed. The order of rows has no effect. Clusters are independent draws; rows of a cluster may depend on
-        each other in any way.
+        seed. If the model may defer, it is the same row in all classes, groups and rates. The order of rows
+        has no effect. Clusters are independent draws; rows of a cluster may depend on each other in any way.
     deferred : array-like of bool, shape (n,), optional
         With an array of answers: True for a deferred row. Required for rates of deferral.
     X_unlabeled : array-like of shape (m, d), optional

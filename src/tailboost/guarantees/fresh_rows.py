@@ -117,15 +117,19 @@ UNKNOWN_TRAINING_ROWS = (
     "fresh as stated: none of them was used in the training."
 )
 BY_CLUSTERS = (
-    "Each of the {:,} clusters has one vote: in each class or group one of its rows there "
-    "counts, drawn at "
-    "random from a generator with a fixed seed. The bounds are about a random row of a random "
-    "cluster; those "
-    "of a class or group are about its rows and the clusters with such rows. Assumption: the "
-    "clusters are "
-    "independent draws from the population of the bounds (no later shift), and none of their "
-    "rows was used "
-    "to train or select the model."
+    "Each of the {:,} clusters has one vote: {}, drawn at random from a generator with a fixed "
+    "seed. The bounds are about a random row of a random cluster; those of a class or group are "
+    "about {}. Assumption: the clusters are independent draws from the population of the bounds "
+    "(no later shift), and none of their rows was used to train or select the model."
+)
+VOTES = (
+    "in each class or group one of its rows there counts",
+    "its rows and the clusters with such rows",
+)
+# Of rules that may defer.
+VOTES_BESIDE_DEFERRAL = (
+    "one of its rows counts, also in its class and group",
+    "such rows in it",
 )
 
 
@@ -308,22 +312,41 @@ class FreshRows:
         return replace(self, answered=replace(self.answered, strata=strata, actions=actions))
 
     def samples(self, rate: Rate) -> list[Sample]:
-        """Return the rows of each subgroup of a rate with their values; each cluster has one vote there.
+        """Return the rows of each subgroup of a rate with their values; a cluster has one vote there at most.
 
         They are counted once for each rate.
         """
         if rate not in self._samples:
             samples = rate.samples_of(self.answered)
             if self.clusters is not None:
-                samples = [one_vote(sample, self.clusters, self.draws) for sample in samples]
+                samples = [sample.taken(self._votes_among(sample.rows)) for sample in samples]
             self._samples[rate] = samples
         return self._samples[rate]
 
     def voters(self, rows: Ints) -> Ints:
-        """Return one random row of each cluster among some rows, in their order; else all rows."""
+        """Return the rows with a vote among some rows, in their order; without clusters all rows."""
         if self.clusters is None:
             return rows
-        return rows[one_of_each(self.clusters[rows], self.draws[rows])]
+        return rows[self._votes_among(rows)]
+
+    def _votes_among(self, rows: Ints) -> Ints:
+        """Return the places of the rows with a vote among some rows: one random row of each cluster.
+
+        If rules may defer, only the same row of a cluster may have a vote everywhere: then rows with votes
+        are independent for limits on errors and on deferral together.
+        """
+        assert self.clusters is not None
+        if self.answered.strata.defers:
+            return np.flatnonzero(self._has_vote[rows])
+        return one_of_each(self.clusters[rows], self.draws[rows])
+
+    @cached_property
+    def _has_vote(self) -> Mask:
+        """Whether a row has the only vote of its cluster, shape (n,)."""
+        has_vote = np.zeros(len(self), dtype=bool)
+        assert self.clusters is not None
+        has_vote[one_of_each(self.clusters, self.draws)] = True
+        return has_vote
 
     def are_apart(self, samples: Sequence[Sample]) -> bool:
         """Whether no row, and no cluster, is in two samples: then the samples are independent."""
@@ -455,7 +478,8 @@ class FreshRows:
         """The assumption about the rows, with the numbers of deferred rows and of rows without labels."""
         assumption = ASSUMED
         if self.clusters is not None:
-            assumption = BY_CLUSTERS.format(self.n_clusters)
+            votes = VOTES_BESIDE_DEFERRAL if self.answered.strata.defers else VOTES
+            assumption = BY_CLUSTERS.format(self.n_clusters, *votes)
         if self.answered.strata.defers:
             assumption += f" {deferral_words(self.n_deferred, len(self))}"
         if self.n_unlabeled == len(self):

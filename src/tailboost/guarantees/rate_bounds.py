@@ -872,9 +872,14 @@ def rule_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[str
     """Return remarks on a rule: on groups, clusters, inferred groups and deferral."""
     remarks = group_remarks(bounds, fresh)
     if fresh.clusters is not None:
+        votes = "in a class or group one row of a cluster counts"
+        if fresh.answered.strata.defers:
+            votes = (
+                "beside deferral only this row of a cluster counts, also in its class and group"
+            )
         remarks.append(
             f"Limits are about a random row of each of the {fresh.n_clusters:,} clusters, not about all "
-            "rows: in a class or group one row of a cluster counts."
+            f"rows: {votes}."
         )
     names = [use.named for use in group_uses(fresh.model) if use.inferred]
     if names:
