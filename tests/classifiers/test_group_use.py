@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
@@ -15,6 +16,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.app.cli import app
 from tailboost.rows.subgroups import GroupUse, revealing_features
+from tailboost.selection.kinds import Kinds
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +173,26 @@ def test_a_group_blind_rule_on_one_score_has_one_threshold(limits):
         rule = tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, groups=g, limits=limits)
     answers = rule.predict(pd.DataFrame({"p": np.sort(p)}))
     assert (np.diff(answers) >= 0).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("seed", [0, 5, 6])
+def test_an_estimate_of_the_group_is_not_used_if_it_errs_more_on_the_selection_data(seed, monkeypatch):
+    """Whatever the held-out rows say, which compare other rules of the same kinds."""
+    monkeypatch.setattr(Kinds, "_widest_pays", lambda *_: True)
+    rng = np.random.default_rng(seed)
+    site = rng.choice(4, 1000, p=[0.45, 0.3, 0.2, 0.05])
+    y = (rng.random(1000) < np.array([0.2, 0.25, 0.3, 0.4])[site]).astype(int)
+    X = pd.DataFrame(
+        {"a": rng.normal(size=1000) + 1.2 * y, "b": rng.normal(size=1000) + 0.8 * y, "site": site}
+    )
+    model = LogisticRegression().fit(X[:300], y[:300])
+    given = {
+        "groups": {"site": site[300:]},
+        "limits": ["miss(1, by=site) <= 15%", "deferred(by=site) <= 20%"],
+    }
+    errors = []
+    for infer_groups in ("auto", False):
+        rule = tb.tune(model, X[300:], y[300:], **given, infer_groups=infer_groups, random_state=0)
+        errors.append(rule.selection_.rule.value(rule.objective_))
+    assert errors[0] <= errors[1]

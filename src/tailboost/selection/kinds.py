@@ -316,8 +316,9 @@ class Kinds:
     def simplest(self, problem: Problem) -> tuple[ProbabilityEngine, Selected]:
         """Return the engine of the simplest or of the widest kind for a problem, and its selected rule.
 
-        The widest kind is taken if it pays on held-out rows, see `Comparison.pays_beside`, or if the
-        simplest one has no rule within the limits.
+        The widest kind is taken if its rule improves the objective on the selection data and the kind pays on
+        held-out rows, see `Comparison.pays_beside`, or if the simplest one has no rule within the limits. Its
+        search may end far from the best rule.
 
         Raises
         ------
@@ -335,7 +336,9 @@ class Kinds:
             rule = self.widest.select(problem)
         except InfeasibleLimitsError:
             return simplest, simple_rule
-        if self._widest_pays(problem, cast("SelectedRule", rule)):
+        goal = problem.objective
+        improves = problem.over_rows or rule.value(goal) < simple_rule.value(goal)
+        if improves and self._widest_pays(problem, cast("SelectedRule", rule)):
             return self.widest, rule
         return simplest, simple_rule
 
