@@ -796,16 +796,17 @@ def _too_few_words(
             cures[-2] += f": {limits_as_typed([limit.text for limit in others])}"
     strata = fresh.answered.strata
     names_with_few_rows = {shortfall.name for shortfall in shortfalls}
-    shares = [
-        limit
-        for limit in limits_on_groups
-        if not limit.compares
-        and counted_answer(limit.rate, strata) is not None
-        and any(
+    shares = []
+    for limit in limits_on_groups:
+        if limit.compares or counted_answer(limit.rate, strata) is None:
+            continue
+        has_few = [
             f"{limit.rate}: {unit_name(sample.name)}" in names_with_few_rows
             for sample in fresh.samples(limit.rate)
-        )
-    ]
+        ]
+        # A group of few rows then gets one answer, but not each group.
+        if any(has_few) and not all(has_few):
+            shares.append(limit)
     cures += _group_cure(shares, fresh.model)
     *further_cures, last_cure = cures
     return (
