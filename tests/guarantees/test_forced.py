@@ -54,7 +54,7 @@ def test_the_small_group_forces_the_rule_and_costs_what_a_calibration_without_it
     assert forced.error == pytest.approx(certificate.price[0].certified)
     assert forced.without == forced.error
     printed = re.search(
-        r"The limit on few \(47 rows\) has the least room, and raises the error by (\S+) to (\S+) \(95 %\)",
+        r"The limit on few \(47 rows\) has the least room, and changes the error by (\S+) to (\S+) \(95 %\)",
         str(certificate),
     )
     low, high = (float(end.replace("−", "-")) for end in printed.groups())
@@ -81,7 +81,7 @@ def test_a_limit_forces_the_rule_only_if_its_price_is_above_noise():
     assert f" raises the error by {low:.{decimals}f} to {high:.{decimals}f} (95 %)." in printed
     in_noise = replace(forced, noise=paid / 1.9)
     words = f"The limit on few ({forced.n} rows) has the least room, "
-    words += "and raises the error by −"
+    words += "and changes the error by −"
     assert str(in_noise).startswith(words)
     assert not in_noise.forces
     assert str(replace(forced, without=forced.error)).startswith(words)

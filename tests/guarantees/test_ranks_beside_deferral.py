@@ -279,6 +279,16 @@ SHARES = np.array([[0.2, 0.1], [0.15, 0.2]])
 OF_ERRORS_IN_CELLS = np.array([[0.5, 0.3], [0.9, 0.2]])
 
 
+def check_all_outcomes(n, breaks_and_passes):
+    """The probability that some rule breaks the limit and passes is at most that of the exact test."""
+    outcomes = outcomes_of(n, SHARES, OF_ERRORS_IN_CELLS)
+    for most, allowed in product((0.38, 0.5, 0.6, 0.7, 0.85), range(n)):
+        probability = sum(
+            chance for cells, errors, chance in outcomes if breaks_and_passes(cells, errors, most, allowed)
+        )
+        assert probability <= binom.cdf(allowed, n, most) + 1e-12
+
+
 @pytest.mark.parametrize("n", [3, 5])
 @pytest.mark.parametrize("first_needs", [0, 1, 2])
 @pytest.mark.parametrize("rooms", [(0, 0), (0, 1), (1, 1), (9, 9), (0, 9)])
@@ -287,14 +297,12 @@ def test_neither_stops_nor_orders_by_answered_rows_make_a_test_of_deferral_easie
 
     The probability that some rule breaks the limit and passes is at most that of the exact test.
     """
-    outcomes = outcomes_of(n, SHARES, OF_ERRORS_IN_CELLS)
-    for most, allowed in product((0.38, 0.5, 0.6, 0.7, 0.85), range(n)):
-        probability = sum(
-            chance
-            for cells, errors, chance in outcomes
-            if breaks_and_passes(cells, errors, SHARES, rooms, n, most, allowed, first_needs)
-        )
-        assert probability <= binom.cdf(allowed, n, most) + 1e-12
+    check_all_outcomes(
+        n,
+        lambda cells, errors, most, allowed: breaks_and_passes(
+            cells, errors, SHARES, rooms, n, most, allowed, first_needs
+        ),
+    )
 
 
 # The first label reaches the cells of two places in this order. The second label reaches one cell before.
@@ -340,14 +348,12 @@ def breaks_and_passes_within_all(cells, errors, probabilities, rooms, room_of_al
 @pytest.mark.parametrize("room_of_all", [0, 1, 2, 9])
 @pytest.mark.parametrize("rooms", [(0, 0), (0, 1), (1, 0), (9, 9), (0, 9)])
 def test_limits_on_errors_of_several_places_make_no_test_of_deferral_easier(n, rooms, room_of_all):
-    outcomes = outcomes_of(n, SHARES, OF_ERRORS_IN_CELLS)
-    for most, allowed in product((0.38, 0.5, 0.6, 0.7, 0.85), range(n)):
-        probability = sum(
-            chance
-            for cells, errors, chance in outcomes
-            if breaks_and_passes_within_all(cells, errors, SHARES, rooms, room_of_all, n, most, allowed)
-        )
-        assert probability <= binom.cdf(allowed, n, most) + 1e-12
+    check_all_outcomes(
+        n,
+        lambda cells, errors, most, allowed: breaks_and_passes_within_all(
+            cells, errors, SHARES, rooms, room_of_all, n, most, allowed
+        ),
+    )
 
 
 # -- the library at the boundary ---------------------------------------------------------------------------

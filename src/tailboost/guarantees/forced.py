@@ -115,17 +115,14 @@ class Forced:
         together = self.n_together > 1
         limits = "limits" if together else "limit"
         words = f"The {limits} on {self.name} ({self._rows_in_words})"
-        if not self.forces:
+        if self.forces:
+            raises = "together raise" if together else "raises"
+            most = " most," if self.n_freed > 1 and not together else ""
+            words += f" {raises} the error{most} by {self._price}"
+        else:
             words += " has the least room"
-        if self._price is not None:
-            raises = "raises the error"
-            if together:
-                raises = "together raise the error"
-            elif not self.forces:
-                raises = f", and {raises}"
-            elif self.n_freed > 1:
-                raises += " most,"
-            words += f" {raises} by {self._price}".replace(" ,", ",")
+            if self._price is not None:
+                words += f", and changes the error by {self._price}"
         return " ".join([f"{words}.", *self._ways_out(with_cures=with_cures)])
 
     @property
