@@ -162,6 +162,23 @@ class TestFitAndPredict:
         assert literal(text) == value  # a test by the command would need a fit for each value
 
 
+def test_an_option_of_one_value_is_refused_twice(csv):
+    """The parser would take the last value without a word. Flags and lists may be repeated."""
+    for command, option in [
+        ("predict", "--id"),
+        ("fit", "--target"),
+        ("tune", "--out"),
+        ("calibrate", "--model"),
+        ("certify", "--confidence"),
+        ("monitor", "--state"),
+    ]:
+        told = call(command, csv, option, ".9", option, ".8")
+        assert told.exit_code == 2
+        assert f"{option} is given twice, and takes one value" in told.stderr
+    for repeated in (["--quiet", "-q"], ["--drop", "age", "--drop", "city"]):
+        assert "twice" not in call("fit", csv, "--target", "x", "--model", "m", *repeated).stderr
+
+
 class TestRefusedFit:
     def fit(self, csv, *more, target="outcome", method="forest", model="m.model"):
         return refused(

@@ -76,7 +76,8 @@ def test_rules_of_several_labels_have_no_content_to_print(folder, tmp_path):
         ("tune", folder / "select.csv", *given, *LIMITS),
         ("calibrate", folder / "rules.json", folder / "fresh.csv", *LIMITS),
     ):
-        assert "the file of the rules is JSON itself" in refused(*command, "--out", out, "--json")
+        told = call(*command, "--out", out, "--json")
+        assert "the file of the rules is JSON itself" in json.loads(told.stdout)["error"]
     assert not out.exists()
 
 
@@ -137,7 +138,7 @@ def test_a_label_without_a_score_takes_the_default(folder, rules, tmp_path):
     assert "--default 'human review'" in refused("predict", rules, tmp_path / "lacking.csv")
     out = tmp_path / "answers.csv"
     result = call("predict", rules, tmp_path / "lacking.csv", "--default", "human review", "--out", out)
-    assert "5 rows of lacking.csv have no score, and the answer 'human review'" in result.stderr
+    assert "5 rows of lacking.csv have the answer 'human review' (5 rows without a score)" in result.stderr
     expected = read(rules).predict(lacking, default="human review")
     answers = pd.read_csv(out)
     for label, column in expected.items():

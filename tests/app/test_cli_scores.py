@@ -283,8 +283,13 @@ def test_rows_of_unknown_groups_are_counted_and_get_a_default(files, rule, tmp_p
             "monitor leaves them out by itself, and tailboost predict --default LABEL answers them" in message
         )
         assert "default=" not in message
-    predictions = pd.read_csv(io.StringIO(done("predict", rule, new, "--default", "toxic")))
+    told = call("predict", rule, new, "--default", "toxic")
+    predictions = pd.read_csv(io.StringIO(told.stdout))
+    assert "5 rows of new.csv have the answer 'toxic'" in told.stderr
+    assert "lang 'missing' (2 rows), 'nl' (3 rows)" in told.stderr
     document = json.loads(done("predict", rule, new, "--default", "toxic", "--json"))
+    groups = {"lang": {"missing": 2, "nl": 3}}
+    assert document["default"] == {"rows": 5, "without_score": 0, "unknown_groups": groups}
     assert (document["rows"], document["file"], len(document["table"])) == (30, None, 30)
     for read, printed in zip(document["table"], predictions.to_dict("records"), strict=True):
         assert {name: math.nan if x is None else x for name, x in read.items()} == pytest.approx(
@@ -379,7 +384,7 @@ def test_rows_without_a_score_get_the_default(files, tmp_path, out, by_group):
         assert cure in message
     result = call("predict", rule, new, "--default", "human review")
     assert result.exit_code == 0
-    assert "3 rows of new.csv have no score, and the answer 'human review'" in result.stderr
+    assert "3 rows of new.csv have the answer 'human review' (3 rows without a score)" in result.stderr
     answers = pd.read_csv(io.StringIO(result.stdout))
     assert [*answers.prediction[:3]] == ["human review"] * 3
     others = pd.read_csv(io.StringIO(done("predict", rule, scored)))
@@ -391,7 +396,7 @@ def test_rows_without_a_score_get_the_default(files, tmp_path, out, by_group):
     assert wrong.exit_code == 2
     assert "'ok', 'toxic', 'human review'" in wrong.stderr
     quiet = call("predict", rule, scored, "--default", "human review")
-    assert "no score" not in quiet.stderr
+    assert "without a score" not in quiet.stderr
 
 
 def test_a_month_with_rows_without_a_score_is_monitored_on_the_others(files, rule, tmp_path):
@@ -976,7 +981,7 @@ def test_labels_keep_their_type(labels, suffix, files):
     [
         (["--python", "--what", "label"], "--what: for --sql only"),
         (["--columns", "p_{label}", "--table", "loans"], "--columns, --table: for --sql only"),
-        (["--json", "--sql"], "--json, --sql, --python: give one of them"),
+        (["--python", "--sql"], "--json, --sql, --python: give one of them"),
     ],
 )
 def test_options_of_another_form_of_the_rule_are_refused(rule, options, named):

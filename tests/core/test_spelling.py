@@ -1,10 +1,11 @@
 """Advice for names that a table does not have."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import tailboost as tb
-from tailboost.core.spelling import a_type_of, joined, listed, other_separator, speaking_to_the_shell
+from tailboost.core.spelling import a_type_of, joined, listed, meant, other_separator, speaking_to_the_shell
 from tailboost.rows.schema import TableSchema
 
 
@@ -61,6 +62,33 @@ def test_a_misspelt_value_of_a_parameter_has_the_nearest_one():
             clf.fit(X, y)
     with pytest.raises(TypeError, match="has no argument 'T'; did you mean 'n_estimators'"):
         tb.AdaLPBoostClassifier(T=50)
+
+
+@pytest.mark.parametrize(
+    ("score", "limit", "by_group", "near"),
+    [
+        (("p", "fruad"), "miss(fraud) <= 20%", False, "did you mean 'fraud'"),
+        (("p", "fraud"), "miss(fruad) <= 20%", False, "did you mean 'fraud'"),
+        (("p", "fraud"), "mis(fraud) <= 20%", False, "did you mean 'miss'"),
+        (("p", "fraud"), "miss(fraud, by=regoin) <= 20%", False, "did you mean 'region'"),
+        (("p", "fraud"), "miss(fraud, by=region) <= {nroth: 20%}", False, "did you mean 'north'"),
+        (("p", "fraud"), "miss(fraud) <= 20%", "regoin", "did you mean 'region'"),
+        (("scoer", "fraud"), "miss(fraud) <= 20%", False, "did you mean 'score'"),
+    ],
+)
+def test_each_misspelt_name_of_a_selection_has_the_nearest_one(score, limit, by_group, near):
+    p = np.linspace(0, 1, 40)
+    table = pd.DataFrame({"p": p, "score": p})
+    y = np.repeat(["fine", "fraud"], 20)
+    groups = pd.DataFrame({"region": ["north", "west"] * 20})
+    with pytest.raises(ValueError, match=near):
+        tb.tune(tb.Scores(*score), table, y, groups=groups, limits=[limit], by_group=by_group)
+
+
+def test_of_few_labels_none_is_suggested_that_only_lacks_letters():
+    """An opposite often adds some letters, as in "nontoxic"."""
+    assert meant("nontoxic", ["ok", "toxic"]) == meant("male", ["female", "other"]) == ""
+    assert meant("FRAUD", ["fine", "fraud"]) == meant("fruad", ["fine", "fraud"]) == "did you mean 'fraud'? "
 
 
 def test_types_have_their_article():

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Self, overload
+from typing import Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -132,37 +132,6 @@ ABOUT_SELECTION = (
 )
 
 
-@overload
-def calibrate(
-    model: Scores | RobustMixtureClassifier | Sequence[Any],
-    X_cal: Table,
-    y_cal: Column,
-    max_error: Stated = None,
-    *,
-    limits: Stated = None,
-    confidence: float = 0.95,
-    groups: Groups = None,
-    rule: AnsweringRule = "predict",
-    previous: Any = None,
-    subgroups: Any = None,
-    equal_rows: EqualRows | None = None,
-    clusters: Column = None,
-    attempts: int | None = None,
-    selection_share: float | None = None,
-    X_unlabeled: Table = None,
-    groups_unlabeled: Groups = None,
-    training_rows: Table = None,
-    verbose: int = 0,
-    **params: Any,
-) -> RobustMixtureClassifier: ...
-
-
-@overload
-def calibrate(
-    model: Model, X_cal: Table, y_cal: Column, max_error: Stated = None, **options: Any
-) -> Any: ...
-
-
 @with_known_arguments(
     RobustMixtureClassifier,
     estimators=MODELS_FIRST,
@@ -189,7 +158,7 @@ def calibrate(
     training_rows: Table = None,
     verbose: int = 0,
     **params: Any,
-) -> Any:
+) -> RobustMixtureClassifier | Any:
     """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
 
     A model without a selected rule is tuned first, on a part of the rows: see ``selection_share``.

@@ -35,6 +35,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.long_work import steps, telling
+from tailboost.core.spelling import did_you_mean
 from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.rates.strata import names_in
@@ -165,8 +166,9 @@ def column_read(mix: Any) -> int | None:
                 f"by_group={mix.by_group!r}: groups have no name; state by_group=True"
             )
         if mix.by_group not in titles:
+            near = did_you_mean(str(mix.by_group), map(str, titles))
             raise ValueError(
-                f"by_group={mix.by_group!r}: no column of groups has this name; there are "
+                f"by_group={mix.by_group!r}: no column of groups has this name; {near}there are "
                 f"{list(titles)}"
             )
         return int(titles.index(mix.by_group))

@@ -302,7 +302,7 @@ def meant(name: object, known: Iterable[Any]) -> str:
     """Return a suggestion for an unknown label or group, or an empty text.
 
     The text also points out a number given as text, and the reverse. ``known`` are all labels or groups. Of
-    few, which a message lists, only one with the same letters is meant: "nontoxic" is near "toxic".
+    few, which a message lists, none is meant that only lacks or adds letters: "toxic" is not "nontoxic".
     """
     known_names = list(known)
     look = str(name).strip().casefold()
@@ -315,7 +315,12 @@ def meant(name: object, known: Iterable[Any]) -> str:
                 kind = "truth value"
             return f"write the {kind} {known_name!r}; "
     if len(known_names) <= COLUMNS_NAMED:
-        known_names = [each for each in known_names if str(each).strip().casefold() == look]
+        looks = [str(each).strip().casefold() for each in known_names]
+        known_names = [
+            known_name
+            for known_name, known_look in zip(known_names, looks, strict=True)
+            if known_look == look or (known_look not in look and look not in known_look)
+        ]
     return did_you_mean(str(name), map(str, known_names))
 
 

@@ -27,6 +27,7 @@ from tailboost.core.score_kinds import score_kind, with_shortest_decimals
 from tailboost.core.spelling import (
     a_type_of,
     as_typed,
+    did_you_mean,
     how_many,
     joined,
     listed,
@@ -414,7 +415,10 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> Array:
             given, absent_names = (
                 joined(list(map(repr, names)), NAMES_SHOWN) for names in (X.columns, absent)
             )
-            raise ValueError(f"{owner}: the table has no column {absent_names}; it has {given}")
+            near = did_you_mean(str(absent[0]), map(str, X.columns))
+            raise ValueError(
+                f"{owner}: the table has no column {absent_names}; {near}it has {given}"
+            )
         # Columns of different types would have one type in common.
         scores = with_shortest_decimals(X[list(columns)]).to_numpy()
         if scores.shape[1] > len(columns):

@@ -131,7 +131,7 @@ def answered_rows(view: Any, groups: Groups) -> Mask:
             rows_by_group = dict(sorted(Counter(names[~is_known].tolist()).items()))
             known = [unit_name(group) for group in by_column(plain_list(view.groups))[column]]
             faults.append(
-                f"{_title(column)} {_listed(rows_by_group)}: it knows {listed(known)}"
+                f"{_title(column)} {groups_listed(rows_by_group)}: it knows {listed(known)}"
             )
     is_answered = np.logical_and.reduce(masks)
     if not faults:
@@ -168,7 +168,7 @@ def _warn_of_column(name: Any, column: Column, groups_named: Sequence[str]) -> N
     title = _title(name)
     are = number_form(len(other_groups), "is no group", "are no groups")
     warn_user(
-        f"{title} {_listed(other_groups)} {are} of the certificate: its limits by {title} are "
+        f"{title} {groups_listed(other_groups)} {are} of the certificate: its limits by {title} are "
         f"certified for {listed(list(groups_named))} alone",
         UncertifiedGroupsWarning,
     )
@@ -181,7 +181,7 @@ def _title(column: Any) -> str:
     return str(column)
 
 
-def _listed(rows_by_group: Mapping[str, int]) -> str:
+def groups_listed(rows_by_group: Mapping[str, int]) -> str:
     """Return groups with their numbers of rows, the first of them by name."""
     words = [
         f"{group!r} ({how_many(n_rows, 'row')})" for group, n_rows in rows_by_group.items()

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,6 +37,9 @@ from tailboost.storage.model_files import (
 )
 from tailboost.storage.parts import Damaged, Reader, Writer, name_of
 from tailboost.storage.reviewed import reviewed
+
+if TYPE_CHECKING:
+    from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 
 SUFFIX = ".model"
 MAX_BYTES = 2**30
@@ -315,7 +318,7 @@ def load_model(
     check: bool = True,
     max_bytes: int = MAX_BYTES,
     trusted: Collection[Any] = (),
-) -> Any:
+) -> RobustMixtureClassifier | Any:
     """Read a model written by `save_model`.
 
     A file contains plain data, arrays, boosters in the formats of their projects, and fields of objects of

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from tailboost import __version__
 from tailboost.app.cli.options import OF_CSV, CsvFormat, csv_noted_in
@@ -133,6 +133,19 @@ def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+class StrictCommand(TyperCommand):
+    """A command that refuses an option given twice, of which one value would be lost."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of a call, after a check of its options."""
+        given: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
+        options = [parameter for parameter in given if parameter.param_type_name == "option"]
+        for option in options:
+            if options.count(option) > 1 and not option.multiple and not option.is_flag:
+                ctx.fail(f"{option.opts[0]} is given twice, and takes one value")
+        return super().parse_args(ctx, args)
+
+
 class LazyGroup(TyperGroup):
     """Subcommands, imported when they run."""
 
@@ -157,7 +170,7 @@ class LazyGroup(TyperGroup):
         command = getattr(import_module(module_name), function_name)
         # typer makes commands only for an app, here with a single one.
         command_app = typer.Typer(rich_markup_mode=None, add_completion=False)
-        command_app.command(name=cmd_name, context_settings=settings)(
+        command_app.command(name=cmd_name, cls=StrictCommand, context_settings=settings)(
             ending_with_a_code(command)
         )
         return typer.main.get_command(command_app)

@@ -27,7 +27,7 @@ from tailboost.app.cli.shared import (
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import selected_on_part
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
-from tailboost.core.array_types import Column, Mask, Model, Stated, Table
+from tailboost.core.array_types import Array, Column, Model, Stated, Table
 from tailboost.core.files import held
 from tailboost.core.spelling import (
     a_type_of,
@@ -453,19 +453,19 @@ class StoredModel:
         pairs = [group for group in view.groups if isinstance(group, tuple)]
         return [str(value) for column, value in pairs if column == name]
 
-    def unknown_groups(self, rows: NewRows) -> dict[str, Mask]:
-        """Return which rows are in a group without an answer of the rule, by column of groups.
+    def unknown_groups(self, rows: NewRows) -> dict[str, Array]:
+        """Return the group of each row that the rule does not know, and "" for other rows, by column.
 
         A column without known groups is left out: the rule answers any of its groups.
         """
         if not self.columns_read:
             return {}
-        groups = unknown_groups(judged(self.classifier), rows.groups_by(self.columns_read))
-        return {column: names != "" for column, names in groups.items()}
+        return unknown_groups(judged(self.classifier), rows.groups_by(self.columns_read))
 
     def refuse_unknown_groups(self, rows: NewRows) -> None:
         """Raise `BadInput` if the rule has no answer to rows, because of their group."""
-        for name, is_unknown in self.unknown_groups(rows).items():
+        for name, names in self.unknown_groups(rows).items():
+            is_unknown = names != ""
             if not is_unknown.any():
                 continue
             is_empty = rows.table[name].isna().to_numpy()

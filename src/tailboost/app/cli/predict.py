@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,11 +22,12 @@ from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.classifiers.label_rules import LabelRules
-from tailboost.core.array_types import Mask, Model, Table
+from tailboost.core.array_types import Array, Document, Mask, Model, Table
 from tailboost.core.spelling import how_many, number_form
 from tailboost.core.table_files import is_parquet
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged, predicted_labels
+from tailboost.rows.other_groups import groups_listed
 from tailboost.rows.subgroups import HUMAN_REVIEW, answers_or_review
 from tailboost.storage.rule_classifier import RuleClassifier
 
@@ -80,7 +82,7 @@ def predict(
         if label_file is not None:
             rows = label_file.scores_of(data, csv, may_lack_scores=default is not None)
             with shared.bad_input(f"{data}: "):
-                by_label = _answers_by_label(label_file.rules, rows, default)
+                by_label, defaults = _answers_by_label(label_file.rules, rows, default)
             answers = {f"prediction_{label}": column for label, column in by_label.items()}
         else:
             stored = read_model(model)
@@ -89,7 +91,7 @@ def predict(
                 "predict", unused=unused, fresh=False, may_lack_scores=default is not None
             )
             rows = stored.read_rows(data, csv, reading)
-            answers = _answers_with_default(stored, rows, default)
+            answers, defaults = _answers_with_default(stored, rows, default)
             if default is None:
                 stored.warn_of_other_groups(rows)
         columns = {"row": range(len(rows.table))}
@@ -98,7 +100,7 @@ def predict(
     if out is not None:
         _write(out, columns | answers, escape_formulas, csv)
     if as_json:
-        shared.tell_json(_document(out, columns, answers))
+        shared.tell_json(_document(out, columns, answers) | defaults)
     elif out is None:
         print(_csv(columns | answers, escape_formulas, csv), end="")
     else:
@@ -130,45 +132,61 @@ def _answer_of(default: str, labels: Sequence[Any]) -> Any:
     return by_text[default]
 
 
-def _answers_by_label(rules: LabelRules, rows: NewRows, default: str | None) -> dict[str, Any]:
-    """Return the answers of rules of several labels, that of --default without a score."""
+def _answers_by_label(
+    rules: LabelRules, rows: NewRows, default: str | None
+) -> tuple[dict[str, Any], Document]:
+    """Return the answers of rules of several labels, and the rows with that of --default for JSON."""
     if default is None:
-        return rules.predict(rows.features)
-    _tell_of_default(rows, rows.features.isna().any(axis=1), default)
-    return rules.predict(rows.features, default=_answer_of(default, [0, 1]))
+        return rules.predict(rows.features), {}
+    answers = rules.predict(rows.features, default=_answer_of(default, [0, 1]))
+    return answers, _told_of_default(rows, default, rows.features.isna().any(axis=1), {})
 
 
-def _tell_of_default(rows: NewRows, lacks_score: Any, default: str) -> None:
-    """Print how many rows have no score, and their answer; nothing without such rows."""
+def _told_of_default(
+    rows: NewRows, default: str, lacks_score: Any, unknown_groups: Mapping[str, Array]
+) -> Document:
+    """Print how many rows have the answer of --default, and why; return the same for JSON."""
     n_lacking = int(np.count_nonzero(lacks_score))
-    if n_lacking:
-        verb = number_form(n_lacking, "has", "have")
+    is_default = np.array(lacks_score, dtype=np.bool_)
+    reasons = [f"{how_many(n_lacking, 'row')} without a score"] if n_lacking else []
+    by_column = {}
+    for column, names in unknown_groups.items():
+        is_default |= names != ""
+        by_column[column] = dict(sorted(Counter(names[names != ""].tolist()).items()))
+        if by_column[column]:
+            reasons.append(f"unknown to the rule: {column} {groups_listed(by_column[column])}")
+    n_default = int(np.count_nonzero(is_default))
+    if n_default:
         shared.say_aside(
-            f"{how_many(n_lacking, 'row')} of {rows.path.name} {verb} no score, and the answer "
-            f"{default!r}. No limit and no certificate counts such rows."
+            f"{how_many(n_default, 'row')} of {rows.path.name} {number_form(n_default, 'has', 'have')} "
+            f"the answer {default!r} ({'; '.join(reasons)}). No limit and no certificate counts "
+            "such rows."
         )
+    counts = {"rows": n_default, "without_score": n_lacking, "unknown_groups": by_column}
+    return {"default": counts}
 
 
 def _answers_with_default(
     stored: StoredModel, rows: NewRows, default: str | None
-) -> dict[str, Any]:
-    """Return the columns of the output of `predict`.
+) -> tuple[dict[str, Any], Document]:
+    """Return the columns of the output of `predict`, and the rows with the answer of --default for JSON.
 
     The answer of --default is that of rows without a score or of an unknown group.
     """
     with shared.bad_input(f"{rows.path}: "):
         if default is None:
-            return _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
+            known = stored.group_arguments(rows)
+            return _predictions(stored.classifier, rows.features, known), {}
         view = judged(stored.classifier)
         if not stored.by_group and not view.columns_of_scores:
             raise BadInput(NO_DEFAULT)
         answer = _answer_of(default, stored.classifier.classes_.tolist())
         lacks_score = view.without_score(rows.features)
-        _tell_of_default(rows, lacks_score, default)
         unknown_groups = stored.unknown_groups(rows)
+        defaults = _told_of_default(rows, default, lacks_score, unknown_groups)
         is_unknown = np.zeros(len(rows.table), dtype=np.bool_)
-        for in_unknown_group in unknown_groups.values():
-            is_unknown |= in_unknown_group
+        for names in unknown_groups.values():
+            is_unknown |= names != ""
         # The rule has no answer to such rows, so any known group takes the place of theirs, and a score
         # that is one of every kind.
         table = rows.table
@@ -183,7 +201,7 @@ def _answers_with_default(
         group_arguments = stored.group_arguments(replace(rows, table=table))
         answers = _predictions(stored.classifier, features, group_arguments)
         answers = _without_probabilities(answers, lacks_score)
-        return _with_default(answers, is_unknown | lacks_score, answer)
+        return _with_default(answers, is_unknown | lacks_score, answer), defaults
 
 
 def _without_probabilities(answers: dict[str, Any], lacks_score: Mask) -> dict[str, Any]:

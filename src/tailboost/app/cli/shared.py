@@ -178,22 +178,23 @@ def fail(
 ) -> int:
     """Print an error as one line, without the middle of long words and lists; return the exit code.
 
-    ``details`` follow. A command that owes a JSON document prints the error as one, with the ``limits``.
+    ``details`` follow. A command that owes a JSON document prints only this, with the ``limits``.
     """
+    if _owes_json.get():
+        text = "\n".join([message, *details])
+        tell_json({"exit_code": code, "error": text, "limits": limits})
+        return code
     words = [_shortened_word(word) for word in message.split()]
     line = f"tailboost: {printable(' '.join(words))}"
     print(shortened(line), file=sys.stderr)
     for line in details:
         tell_aside(line)
-    if _owes_json.get():
-        text = "\n".join([message, *details])
-        tell_json({"exit_code": code, "error": text, "limits": limits})
     return code
 
 
 @contextmanager
 def owing_json(as_json: bool) -> Iterator[None]:
-    """Print an error of the block also as a JSON document, if the command owes one."""
+    """Print an error of the block as a JSON document, if the command owes one."""
     token = _owes_json.set(as_json)
     try:
         yield
