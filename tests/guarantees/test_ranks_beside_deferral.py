@@ -279,9 +279,9 @@ SHARES = np.array([[0.2, 0.1], [0.15, 0.2]])
 OF_ERRORS_IN_CELLS = np.array([[0.5, 0.3], [0.9, 0.2]])
 
 
-def check_all_outcomes(n, breaks_and_passes):
+def check_all_outcomes(n, breaks_and_passes, outcomes=None):
     """The probability that some rule breaks the limit and passes is at most that of the exact test."""
-    outcomes = outcomes_of(n, SHARES, OF_ERRORS_IN_CELLS)
+    outcomes = outcomes_of(n, SHARES, OF_ERRORS_IN_CELLS) if outcomes is None else outcomes
     for most, allowed in product((0.38, 0.5, 0.6, 0.7, 0.85), range(n)):
         probability = sum(
             chance for cells, errors, chance in outcomes if breaks_and_passes(cells, errors, most, allowed)
@@ -318,11 +318,14 @@ TURNS = [
 ]
 
 
-def breaks_and_passes_within_all(cells, errors, probabilities, rooms, room_of_all, n, most, allowed):
+def breaks_and_passes_within_all(
+    cells, errors, probabilities, rooms, room_of_all, n, most, allowed, places=(0, 1)
+):
     """As `breaks_and_passes`, with limits on errors of the first label: of each place, and of both together.
 
     The errors of both places are counted in each turn of the first label until both have stopped. Rows of a
-    cell with counted errors that is left out never count as answered.
+    cell with counted errors that is left out never count as answered. The limit on deferral has the rows of
+    ``places``, n of them.
     """
     left, stopped, left_out, answered = list(rooms), [False, False], set(), set()
     n_answered, probability, found = 0, 0.0, False
@@ -338,6 +341,8 @@ def breaks_and_passes_within_all(cells, errors, probabilities, rooms, room_of_al
         if here in answered or (label == FIRST and stopped[place]):
             continue
         answered.add(here)
+        if place not in places:
+            continue
         probability += probabilities[here]
         n_answered += 0 if here in left_out else cells[here]
         found |= 1.0 - probability > most + 1e-12 and n - n_answered <= allowed
@@ -353,6 +358,27 @@ def test_limits_on_errors_of_several_places_make_no_test_of_deferral_easier(n, r
         lambda cells, errors, most, allowed: breaks_and_passes_within_all(
             cells, errors, SHARES, rooms, room_of_all, n, most, allowed
         ),
+    )
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("room_of_all", [0, 1, 2])
+@pytest.mark.parametrize("rooms", [(0, 1), (9, 9), (0, 9)])
+def test_limits_on_errors_of_several_places_make_no_test_of_one_place_easier(n, rooms, room_of_all, place):
+    """The turns of other places, and their errors, matter only for the stops. Each place has n rows."""
+    of_place = [
+        outcomes_of(n, np.where(np.arange(2)[:, None] == i, 1.6 * SHARES, 0.0), OF_ERRORS_IN_CELLS)
+        for i in (0, 1)
+    ]
+    possible = [[draw for draw in outcomes if draw[2] > 0] for outcomes in of_place]
+    outcomes = [(a[0] + b[0], a[1] + b[1], a[2] * b[2]) for a, b in product(*possible)]
+    check_all_outcomes(
+        n,
+        lambda cells, errors, most, allowed: breaks_and_passes_within_all(
+            cells, errors, 1.6 * SHARES, rooms, room_of_all, n, most, allowed, places=[place]
+        ),
+        outcomes,
     )
 
 

@@ -36,10 +36,12 @@ deferred in the tests, so U does not grow in the mean when they are counted. Of 
 the cell at which its threshold stops. A limit on several pairs counts the errors of all cells up to its own
 stop, or to the last stop of its thresholds, also where another limit has stopped a threshold before.
 
-Without limits on several pairs, the order may depend on the numbers of answered rows, which the proof takes
-as known. So a group first answers what its own limits on deferral need, and only then the surest cells of all
-groups come first. With one order of all cells by price, a group of 2 % of the rows that had to answer nearly
-all of them removed deferral from all other groups.
+A limit on the deferral of one group concerns the cells of this group alone. Their order is fixed, whatever
+cells of other groups come between them. So a group first answers what its own limits on deferral need, and
+only then the surest cells of all groups come first. This order depends on the numbers of answered rows, which
+the proof takes as known. A test of several groups together allows it if each limit on errors has one pair.
+With one order of all cells by price, a group of 2 % of the rows that had to answer nearly all of them removed
+deferral from all other groups.
 """
 
 from __future__ import annotations
@@ -342,16 +344,17 @@ class RanksBesideDeferral(Procedure):
     def needed(self, order: Ints) -> Mask:
         """Return which cells of an order a place must answer for its own limits on deferral, shape (T,).
 
-        None with a limited error of several places.
+        None if a limited error and a limited share of deferred rows both have several places.
         """
         needed = np.zeros(len(order), dtype=bool)
-        if any(len(places) > 1 for _, places in self.chains):
-            return needed  # their turns are those of all cells
-        for share in self.of_deferral:
-            places = np.unique(self.places[share.counted])
-            if len(places) > 1:
-                continue
-            own = np.flatnonzero(order[:, 1] == places[0])
+        one_place = [
+            share for share in self.of_deferral if np.ptp(self.places[share.counted]) == 0
+        ]
+        joins_errors = any(len(places) > 1 for _, places in self.chains)
+        if joins_errors and len(one_place) < len(self.of_deferral):
+            return needed
+        for share in one_place:
+            own = np.flatnonzero(order[:, 1] == self.places[share.counted][0])
             passes = self.passes(share, order[own])
             needed[own[: np.argmax(passes) if passes.any() else len(own)]] = True
         return needed
