@@ -106,7 +106,10 @@ class TestCalibrate:
             tb.Scores("p_yes", "yes"), train[["p_yes"]], train["label"].astype(str), by_group=True,
             groups=train[["sex"]], limits=[GAP],
         )  # fmt: skip
-        found = tb.calibrate(clf, more[["p_yes"]], None, groups=more[["sex"]])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = tb.calibrate(clf, more[["p_yes"]], None, groups=more[["sex"]])
+        assert not [warning for warning in caught if "nan" in str(warning.message)]
         assert tb.ThresholdRule.from_dict(json.loads(out.read_text())["rule"]) == found.rule_
         # The rows are used up, also with labels.
         again = call("calibrate", rule, folder / "scores-more.csv", *command[2:-1], tmp_path / "again.json")

@@ -97,6 +97,7 @@ from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.thresholds import ThresholdSequences
 from tailboost.rates import (
+    ROUNDING,
     Limit,
     Rate,
     Sample,
@@ -122,7 +123,8 @@ from tailboost.rows.ledger import (
 from tailboost.rows.subgroups import unit_name, whole_percents
 from tailboost.selection.one_answer import answer_names
 from tailboost.selection.problem import by_group_option, is_overall_error
-from tailboost.selection.selected import how_to_draw, mostly_one_action
+from tailboost.selection.program import Program, best_guess
+from tailboost.selection.selected import deferring_no_more, how_to_draw, mostly_one_action
 
 #: The simplest first: a later one runs if no earlier one applies.
 PROCEDURES: tuple[type[Procedure], ...] = (
@@ -1162,11 +1164,11 @@ def notes_on_draws(
 def _warn_of_useless_rule(
     fresh: FreshRows, limits: Sequence[Limit], objective: Any, *, groups_pay: bool
 ) -> None:
-    """Warn of a rule that gives every row, or nearly every row, one answer, or errs no less than such a rule.
+    """Warn of a rule with one answer to all or nearly all rows, or no better than a random guess.
 
     The advice names thresholds by group only if they pay on these rows (``groups_pay``).
 
-    Errors say nothing of a rule with another objective, or with deferral. A rule that draws gets no warning.
+    Errors say nothing of a rule with another objective. A rule that draws gets no warning.
     """
     answered = fresh.answered
     strata = answered.strata
@@ -1182,39 +1184,42 @@ def _warn_of_useless_rule(
         )
         return
 
-    defers = strata.n_classes in answers
     words = None
-    if not defers and is_overall_error(objective):
-        words = _words_on_constants(fresh, limits, groups_pay=groups_pay)
+    if is_overall_error(objective) and fresh.n_unlabeled < len(fresh):
+        words = _words_on_guess(fresh, limits, objective, groups_pay=groups_pay)
     if words is None:
         words = _words_on_shares(answered)
     if words is not None:
         warn_user(words, UselessRuleWarning)
 
 
-def _words_on_constants(
-    fresh: FreshRows, limits: Sequence[Limit], *, groups_pay: bool
+def _words_on_guess(
+    fresh: FreshRows, limits: Sequence[Limit], objective: Any, *, groups_pay: bool
 ) -> str | None:
-    """Return words on a constant answer that keeps the limits on the rows and errs no more; None without."""
-    answered = fresh.answered
-    error = fresh.samples(ERRORS["mean"])[0].mean
+    """Return words on a random guess that errs no more within the limits; None without one.
+
+    The guess keeps the limits on these rows and defers no more of them than the rule.
+    """
+    counts = fresh.answered.counts
+    program = Program.of_rates(fresh.answered.strata, objective, limits)
+    error = program.value(counts)
+    guess = best_guess(deferring_no_more(program, counts))
+    if guess is None or not error >= guess - ROUNDING:
+        return None
+    labels = answer_names(program.strata)
+    constants = program.strata.constants()[: program.strata.n_classes]
+    constant_errors = [program.value(each) for each in constants]
+    best = int(np.argmin(constant_errors))
+    breaks = "" if program.keeps(constants[best]) else ", but breaks a limit"
+    no_more = " that defers no more rows" * bool(fresh.n_deferred)
     cures = ["bring more rows"]
     if groups_pay:
         cures += _group_cure(limits, fresh.model)
-    for number, label in enumerate(answered.strata.classes):
-        constant = fresh.with_actions(np.full_like(answered.actions, number))
-        constant_error = constant.samples(ERRORS["mean"])[0].mean
-        if constant_error > error:
-            continue
-        families = [RateFamily.from_expression(limit, constant) for limit in limits]
-        if all(family.kept_on_rows for family in families):
-            return (
-                f"the certified rule errs in {error:.3g} of these rows. To answer {label!r} to "
-                f"every row errs in {constant_error:.3g} and also keeps the targets on these "
-                f"rows. To err less, {', '.join(cures)}, or state limits that such an answer "
-                "breaks"
-            )
-    return None
+    return (
+        f"the certified rule errs in {error:.3g} of these rows, and a random guess within the "
+        f"limits{no_more} in {guess:.3g}. {labels[best]} to every row errs in "
+        f"{constant_errors[best]:.3g}{breaks}. To err less, {', '.join(cures)}, or state other limits"
+    )
 
 
 def _words_on_shares(answered: Answered) -> str | None:
