@@ -34,14 +34,19 @@ def visits():
 
 
 @pytest.mark.parametrize(
-    "name", ["patient_id", "Patient ID", "userId", "CustomerID", "pid", "id", "patient_nbr", "Kundennummer"]
+    "name",
+    [
+        *("patient_id", "Patient ID", "userId", "CustomerID", "pid", "id", "uuid", "patient_nbr"),
+        *("Kundennummer", "application_number", "Case No", "loannr"),
+    ],
 )
 def test_names_of_persons(name):
     assert names_persons(name)
 
 
 @pytest.mark.parametrize(
-    "name", ["age", "paid", "bid", "acid", "valid", "person_age", "user_agent", "city", "zip", "income", 3]
+    "name",
+    ["age", "paid", "bid", "acid", "valid", "person_age", "user_agent", "application", "loan", "fluid", 3],
 )
 def test_other_names(name):
     assert not names_persons(name)

@@ -363,6 +363,7 @@ def test_medium_size_of_every_kind():
         (dict(alpha=1.5), r"alpha must be in \(0, 1\]"),
         (dict(alpha=np.nan), "alpha must be"),
         (dict(base=[1.0]), "base must have shape"),
+        (dict(losses=np.eye(2, 3), base=[1.0, 1.0]), r"losses: base has 2 weights .* give losses\.T"),
         (dict(base=[1.0, -1.0]), "base must not be negative"),
         (dict(base=[0.0, 0.0]), "base: all weights are zero"),
         (dict(start=[1.0, 1.0, 1.0]), "start must be at most 2"),

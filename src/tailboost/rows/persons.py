@@ -16,11 +16,13 @@ from tailboost.core.exceptions import DependentRowsWarning, warn_user
 from tailboost.core.spelling import as_typed, shell_word
 from tailboost.core.written_numbers import MANY
 
-# patient_id, Customer ID, userId, pid, id; patient_nbr, Kundennummer; person. Not: paid, bid, person_age.
+# patient_id, Customer ID, userId, pid, id, uuid; patient_nbr, Kundennummer; person; application_number. Not:
+# paid, bid, person_age, application.
 _NAMES_PERSONS = re.compile(
-    r"(?:.*[\W_])?[cpsu]?ids?|(?-i:.*[a-z]I[dD])"
+    r"(?:.*[\W_])?[cgpsu]?u?ids?|(?-i:.*[a-z]I[dD])"
     r"|(?:patient|person|subject|customer|client|user|member|kunde)(?:en|s)?n?"
-    r"(?:[\W_]?(?:id|n[or]|nbr|num|number|nummer|key|code))?",
+    r"(?:[\W_]?(?:id|n[or]|nbr|num|number|nummer|key|code))?"
+    r"|(?:account|application|case|claim|contract|loan|policy)[\W_]?(?:n[or]|nbr|num|number|key)",
     re.IGNORECASE,
 )
 # A column with more different values has persons, in a table of any size.

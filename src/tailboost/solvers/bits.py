@@ -381,6 +381,20 @@ def as_losses(losses: Losses) -> PackedLosses:
     return DenseLosses(finite(array, "losses"))
 
 
+def measure_of_units(losses: PackedLosses, base: ArrayLike | None) -> Floats:
+    """Return the base measure of the units, the columns of a loss matrix; None for equal masses.
+
+    Raise ValueError if ``base`` is none, or weighs the rows, so that the matrix is transposed.
+    """
+    n_candidates, n_units = losses.shape
+    if n_candidates != n_units and base is not None and np.shape(base) == (n_candidates,):
+        raise ValueError(
+            f"losses: base has {n_candidates} weights of units, and losses {n_candidates} rows and "
+            f"{n_units} columns. A column is a unit, a row a candidate: give losses.T"
+        )
+    return base_measure(base, n_units)
+
+
 def starting_mixture(start: ArrayLike | None, size: int) -> Floats:
     """Return a mixture of ``size`` candidates: uniform, or ``start`` with zeros for further candidates.
 

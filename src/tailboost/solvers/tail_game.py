@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import base_measure, check_alpha, loss_vector
-from tailboost.solvers.bits import DenseLosses, Losses, PackedLosses, as_losses
+from tailboost.solvers.bits import (
+    DenseLosses,
+    Losses,
+    PackedLosses,
+    as_losses,
+    measure_of_units,
+)
 
 #: Largest relative duality gap of a returned solution.
 DUALITY_GAP = 1e-8
@@ -98,7 +104,7 @@ class TailGame:
         full = as_losses(losses)
         alpha = check_alpha(alpha)
         n_units = full.shape[1]
-        full_p = base_measure(base, n_units)
+        full_p = measure_of_units(full, base)
         p = full_p
         reduced = full
         with_mass = None

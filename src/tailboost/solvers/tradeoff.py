@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import base_measure, check_alpha
+from tailboost.core.checks import check_alpha
 from tailboost.core.long_work import one_blas_thread
-from tailboost.solvers.bits import Losses, as_losses
+from tailboost.solvers.bits import Losses, as_losses, measure_of_units
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import SolverError, cvar
 
@@ -121,12 +121,12 @@ class _Frontier:
     ) -> None:
         self.losses = as_losses(losses)
         self.means = np.asarray(means, dtype=np.float64)
-        n_candidates, n_units = self.losses.shape
+        n_candidates = self.losses.shape[0]
         if self.means.shape != (n_candidates,) or not np.isfinite(self.means).all():
             raise ValueError(
                 f"means must be {n_candidates} finite numbers, one for each row of losses"
             )
-        p = base_measure(base, n_units)
+        p = measure_of_units(self.losses, base)
         if alpha is None:
             self.alpha = float(p[p > 0].min())  # the CVaR is the largest loss
         else:
