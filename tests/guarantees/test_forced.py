@@ -10,8 +10,12 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom, norm
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 import tailboost as tb
 from tailboost.core.spelling import speaking_to_the_shell
@@ -330,6 +334,28 @@ def test_thresholds_by_group_are_made_only_if_the_rule_errs_more_than_the_given_
         assert (forced.error > certificate.price[0].given) == is_made
         assert bool(made) == is_made
         assert (forced.apart is not None) == is_made
+
+
+@pytest.mark.parametrize("infer_groups", [False, True])
+def test_thresholds_by_group_are_named_beside_deferral(infer_groups):
+    """Their error is that of a certificate of these rows, also for a rule of a fixed sequence."""
+    rng = np.random.default_rng(3)
+    n = 10_000
+    site = rng.choice(["north", "south", "ferry"], n, p=[0.5, 0.4, 0.1])
+    shift = pd.Series(site).map({"north": 0.0, "south": 0.7, "ferry": -1.2}).to_numpy()
+    y = (rng.random(n) < 0.3).astype(int)
+    score = 1.4 * (2 * y - 1) - shift + rng.normal(size=n)
+    X = pd.DataFrame({"score": score, "north": site == "north", "south": site == "south"})
+    fresh = slice(2000, n)
+    models = make_pipeline(ColumnTransformer([("one", "passthrough", ["score"])]), LogisticRegression())
+    models.fit(X[:2000], y[:2000])
+    rows = (X[fresh], y[fresh])
+    given = {"groups": {"site": site[fresh]}, "limits": ["miss(1, by=site) <= 15%", "deferred() <= 20%"]}
+    blind = tb.calibrate(models, *rows, **given, infer_groups=infer_groups)
+    forced = blind.certificate_.forced_by
+    aware = tb.calibrate(models, *rows, **given, by_group="site").certificate_
+    assert forced.apart == pytest.approx(aware.price[0].certified, abs=0.005)
+    assert "A rule that may read the group (by_group='site') would err less, by" in str(forced)
 
 
 def sites(n, seed, few=0.01, miss=3.0):

@@ -405,8 +405,8 @@ def what_forces(
     The same procedure makes rules without one of the limits each. A sequence of tighter limits takes long, so
     one selection within the others, as tight as those of the certified rule, replaces it. The least error
     without a limit decides. The least room decides if no error is lower by more than noise, or if the
-    objective is not the overall error. If the rule errs more than the given answers, and may read the limited
-    groups, a rule with thresholds by group is made, too.
+    objective is not the overall error. If the rule may read the limited groups, and defers or errs more than
+    the given answers, a rule with thresholds by group is made, too.
 
     Parameters
     ----------
@@ -442,7 +442,8 @@ def what_forces(
         limits, result, selection, fresh, answered, run_for, level, wrong, given_error
     )
     forced = rule.forced_by(limited)
-    if forced.by_group is None or (given_error is not None and rule.error <= given_error):
+    errs_no_more = given_error is not None and rule.error <= given_error
+    if forced.by_group is None or (errs_no_more and not answered.answered.strata.defers):
         return forced
     wrong_by_group = rule.wrong_by_group(forced.by_group)
     if wrong_by_group is None:
@@ -532,20 +533,28 @@ class _PricedRule:
         The rule is within the same limits, from the same selecting rows and by the same procedure.
         ``by_group`` is the value of this parameter. None if there is no such rule.
         """
-        problem = replace(self.result.selection.problem, confidence=None)
+        selection, rows = self._reading(by_group, self.selection.problem)
+        result = None if selection is None else self.run_for(selection, rows)
+        if result is None and self._is_within_tighter:
+            # A sequence takes long, so one selection within the limits of this rule estimates its rule.
+            selection, rows = self._reading(by_group, self.result.selection.problem)
+        elif isinstance(result, Certified):
+            selection = result.selection
+        else:
+            return None
+        return None if selection is None else _wrong_rows(rows.by(selection))
+
+    def _reading(self, by_group: str | bool, problem: Any) -> tuple[Any, FreshRows]:
+        """Return the selection of a problem with thresholds by group, None without one, and rows for it."""
         if problem.needs_costs:
-            return None
+            return None, self.fresh
         try:
-            reader = judged(self.fresh.model).reading_groups(by_group, problem)
-            rows = self.fresh.read_by(reader)
+            reader = judged(self.fresh.model).reading_groups(
+                by_group, replace(problem, confidence=None)
+            )
+            return reader.selection_, self.fresh.read_by(reader)
         except ValueError:  # contradicting limits, or a group that the selection does not know
-            return None
-        if self._is_within_tighter:
-            return _wrong_rows(rows.by(reader.selection_))
-        by_groups = self.run_for(reader.selection_, rows)
-        if not isinstance(by_groups, Certified):
-            return None
-        return _wrong_rows(rows.by(by_groups.selection))
+            return None, self.fresh
 
     def wrong_without(self, dropped: Sequence[LimitedBound]) -> Floats | None:
         """Return 1 for each wrong labelled row of a rule without some of the limits, and 0 for right rows.
