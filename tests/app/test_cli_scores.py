@@ -132,7 +132,9 @@ def test_the_options_without_a_ruinous_group_run_as_printed(tmp_path):
     ]
     few = call("calibrate", rows, *columns, *out, *limits)
     assert few.exit_code != 0
-    (options,) = re.findall(r"leave the group out of the limits: (--limit .*?), merge", few.stderr)
+    (options,) = re.findall(
+        r"leave the group out of the limits \(its rate then has no bound\): (--limit .*?), merge", few.stderr
+    )
     assert "Certified" in done(
         "calibrate", rows, *columns, *out, *shlex.split(options), "--selection-share", ".3"
     )

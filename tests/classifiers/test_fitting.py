@@ -100,8 +100,13 @@ def test_rows_of_one_person_stay_together():
     options = {"random_state": 0}
     apart = RobustMixtureClassifier(tree, **options).fit(X, y)
     together = RobustMixtureClassifier(tree, **options).fit(X, y, clusters=[f"person {w}" for w in who])
+    assert f"{len(y):,} training rows of {len(set(who)):,} clusters (" in together.rates_.caption
     assert errors_of(apart).max() < 0.15  # models know the persons of their held-out rows
     assert 0.3 < errors_of(together).mean() < 0.7  # new persons have random labels
+    uneven = RobustMixtureClassifier(tree, **options)
+    uneven.fit(X, y, clusters=np.where(np.arange(len(y)) % 7, who, 0))
+    for clf, heading in ((apart, "rows"), (uneven, "effective rows")):
+        assert heading in clf.rates_.on_fitted_rows().cells()[0]  # a table without intervals
     rows = together.selection_.engine.outputs.rows
     assert all(len(set(rows.fold[who == w].tolist())) == 1 for w in range(60))
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)

@@ -158,8 +158,10 @@ def test_a_selected_rule_prints_the_limits_without_the_group_whose_few_rows_cost
     without = tb.tune(tb.Scores("score", 1), T, y, groups=site, limits=pasted)
     errors = [np.mean(rule.predict(T) != y) for rule in (fitted, without)]
     assert errors[1] < errors[0] - 0.05
-    low, high = map(float, re.search(r"would be lower by (\S+) to (\S+) points \(95 %\)\.", line).groups())
+    low, high = map(float, re.search(r"would be lower by (\S+) to (\S+) points \(95 %\), and", line).groups())
     assert low < 100 * (errors[0] - errors[1]) < high
+    missed = float(re.search(r"and the miss rate of 1 by site there (\S+) % on these rows\.", line)[1])
+    assert missed == pytest.approx(100 * np.mean(without.predict(T)[at_few] != 1), rel=0.01)
     assert without.summary_.costly_few == ""
     wider = tb.tune(tb.Scores("score", 1), T, y, groups=site, limits=["miss(1, by='site') <= 90%"])
     assert wider.summary_.costly_few == ""

@@ -58,9 +58,12 @@ def test_an_alarm_once_raised_stays():
     assert alarm.bound.subgroup == 0
     assert monitor.batches[-1].errors[0][1] == pytest.approx(0.4, abs=0.05)
     assert "contradict 1 of 2 bounds" in str(monitor)
+    headline = f"contradict 1 of 2 bounds: {alarm.bound.title} {alarm.bound.bound_text} since bad."
+    assert monitor.verdict.endswith(headline)
     for k in range(20, 24):
         monitor = monitor.add(Ruler(), *rows(4000, k, (0.05, 0.1))[:2])
     assert [a.bound.subgroup for a in monitor.alarms] == [0]
+    assert monitor.verdict.endswith(headline)  # of the batch with the alarm, not the last one
     assert monitor.summary()["alarm"]
 
 

@@ -54,7 +54,7 @@ def test_a_group_whose_precision_is_at_fault_is_left_out_by_the_printed_limits()
     limits = ["miss(1, by=g) <= 30%", "precision(1, by=g) >= 60%"]
     _, message = refused(tb.tune, data, limits, by_group=True)
     words = r"in c \(346 rows\) is the obstacle: without it there, all others can be met\. "
-    words += r"To leave it out: limits=(\[.*?\])\."
+    words += r"To leave it out \(its rate then has no bound\): limits=(\[.*?\])\."
     assert (groups["g"] == "c").sum() == 346  # not few
     kept = ast.literal_eval(re.search(words, message)[1])
     rule = tb.tune(tb.Scores("p", 1), X, y, groups=groups, limits=kept, by_group=True)

@@ -11,6 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 
@@ -329,3 +332,14 @@ def test_a_rule_of_a_file_refuses_cross_validation_with_the_cure(with_stated_sco
     words = "not fitted again.* tailboost.certify.*accuracy_score"
     with pytest.raises(TypeError, match=words):
         cross_val_score(classifier, new, ["ill", "well"] * 10, error_score="raise")
+
+
+def test_the_rule_of_a_model_file_is_found_as_the_refusal_says(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(300, 2)), np.arange(300) % 2
+    clf = tb.RobustMixtureClassifier([("t", DecisionTreeClassifier(max_depth=2))], limits=["miss(1) <= 90%"])
+    path = tmp_path / "fitted.model"
+    tb.save_model(make_pipeline(StandardScaler(), clf).fit(X, y), path)
+    with pytest.raises(ValueError, match="is no rule file") as refused:
+        tb.load_rule(path)
+    (code,) = re.findall(r"its rule is (load_model\(path\)\S+)", str(refused.value))
+    assert eval(code, {"load_model": tb.load_model, "path": path}) == clf.rule_

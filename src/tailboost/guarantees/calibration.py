@@ -24,7 +24,7 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.core.long_work import part
-from tailboost.core.rate_words import bound_words, value_words
+from tailboost.core.rate_words import bound_words, estimate_words, value_words
 from tailboost.core.spelling import as_typed, did_you_mean, how_many, joined, limits_as_typed
 from tailboost.guarantees.certifiable import (
     LEAST_CHANCE,
@@ -446,8 +446,11 @@ class NewRowsEstimate:
         result = self.calibration.certified_within(limits, level)
         return None if result is None else LEAST_CHANCE * bool(result)
 
-    def words(self, limits: list[Limit]) -> str:
-        """Return the estimated chance of as many new rows, and the overall error on these rows if known."""
+    def words(self, limits: list[Limit], free: Sequence[CertifiedBound] = ()) -> str:
+        """Return the estimated chance of as many new rows, and the overall error on these rows if known.
+
+        Rates of ``free`` subgroups, which these limits leave without a bound, are added.
+        """
         chance = self.chance(limits) or 0.0
         words = f"probability {min(chance, 0.99):.2g}"
         if self.chances is None:
@@ -464,6 +467,11 @@ class NewRowsEstimate:
         words += f", {price.name} {price.cells(in_percent)[-1]}"
         if answered.n_deferred:
             words += f" with {whole_percents(answered.n_deferred / len(answered))} deferred"
+        for bound in free:
+            sample_of = {each.name: each for each in answered.samples(bound.counted)}
+            sample = sample_of[bound.subgroup]
+            rate = estimate_words(sample.mean, len(sample.rows), in_percent=bound.in_percent)
+            words += f", {bound.title} {rate} without a bound"
         return words
 
 
@@ -630,7 +638,7 @@ def _refuse_absent(
         others = limits_without({shortfall.name for shortfall in shortfalls}, limits, fresh)
         cure = "state limits without it"
         if others:
-            cure += f": {limits_as_typed([limit.text for limit in others])}"
+            cure += f" (its rate then has no bound): {limits_as_typed([limit.text for limit in others])}"
         message = (
             f"a target without rows cannot be certified: {'; '.join(words)}. To go on, bring rows "
             f"of it, or {cure}. No attempt is spent"
@@ -795,7 +803,9 @@ def _too_few_words(
         cures += ["leave the group out of the limits", "merge it with another one"]
         others = limits_without({shortfall.name for shortfall in shortfalls}, limits, fresh)
         if others:
-            cures[-2] += f": {limits_as_typed([limit.text for limit in others])}"
+            cures[-2] += (
+                f" (its rate then has no bound): {limits_as_typed([limit.text for limit in others])}"
+            )
     strata = fresh.answered.strata
     names_with_few_rows = {shortfall.name for shortfall in shortfalls}
     shares = []
@@ -1349,6 +1359,7 @@ def _few_rows_words(
     if not may_follow(calibration.attempts, calibration.declared):
         return ""
     few = {}
+    free = []
     level = calibration.next_level
     for limit, bounds in zip(calibration.limits, bounds_by_limit, strict=True):
         if limit.compares:
@@ -1359,15 +1370,16 @@ def _few_rows_words(
                 continue
             needs = _needs_of_few_rows(limit, samples[bound.subgroup], bound.target, level)
             if needs and bound.subgroup is not None:
+                free.append(bound)
                 few[bound.title] = f"{bound.title} has {how_many(bound.n, 'row')}, {needs}"
     if not few:
         return ""
     without = ""
     others = limits_without(few, calibration.limits, calibration.fresh)
     if others and others not in named:
-        without = f" Limits without them: {limits_as_typed([limit.text for limit in others])}"
+        without = f" Limits without a bound there: {limits_as_typed([limit.text for limit in others])}"
         if new_rows.chance(others) is not None:
-            without += f" (estimated {new_rows.words(others)})"
+            without += f" (estimated {new_rows.words(others, free)})"
         without += "."
     return (
         f"\nToo few rows for any test of the next attempt: {'; '.join(few.values())}.{without}"
@@ -1500,20 +1512,22 @@ def _what_would_help(
     ]
     other_limits = []
     also_loosened = ""
+    without_missed = []
     if growth is None or growth > 1.0:
+        failing, weak = _failing_subgroups(bounds_by_limit, new_rows)
+        subgroups = _limited_subgroups(bounds_by_limit, calibration)
+        other_limits = certifiable_limits(limits, subgroups, failing, chance, [*weak])
+        also_loosened = _also_loosened_words(other_limits, limits, subgroups, weak)
         if all(has_few_rows(bound.n, bound.target, limit, level) for bound, limit in missed):
-            others = limits_without(
+            without_missed = limits_without(
                 {bound.title for bound, _ in missed}, limits, calibration.fresh
             )
-            if others and chance(others) >= LEAST_CHANCE:
-                other_limits.append(others)
-        if not other_limits:
-            failing, weak = _failing_subgroups(bounds_by_limit, new_rows)
-            subgroups = _limited_subgroups(bounds_by_limit, calibration)
-            other_limits = certifiable_limits(limits, subgroups, failing, chance, [*weak])
-            also_loosened = _also_loosened_words(other_limits, limits, subgroups, weak)
+    free = [bound for bound, _ in missed]
+    if without_missed and chance(without_missed) >= LEAST_CHANCE:
+        other_limits.append(without_missed)
     ways += [
-        f"as many with {limits_as_typed([limit.text for limit in others])}: {new_rows.words(others)}"
+        f"as many with {limits_as_typed([limit.text for limit in others])}: "
+        f"{new_rows.words(others, free if others is without_missed else ())}"
         for others in other_limits
     ]
     chances = new_rows.chances

@@ -624,8 +624,23 @@ class Monitor:
                 f"{as_typed('monitor = monitor.add(X, y)', 'tailboost monitor')}."
             )
         if n_alarms:
-            return f"Alarm: {rows} {contradict} {n_alarms} of {bounds}."
+            first_alarms = zip(self._evidence.bounds, self._first_alarms, strict=True)
+            since = [
+                f"{bound.bound.title} {bound.bound_text} since {batch.name}"
+                for bound, batch in first_alarms
+                if batch is not None
+            ]
+            listed = joined(since, GROUPS_NOTED, "; ")
+            return f"Alarm: {rows} {contradict} {n_alarms} of {bounds}: {listed}."
         return f"No alarm: {rows} {contradict} none of {bounds}."
+
+    @property
+    def _first_alarms(self) -> list[MonitoredBatch | None]:
+        """The first batch with an alarm of each bound; None without an alarm."""
+        return [
+            next((batch for batch in self.batches if batch.evidence[j] >= self.threshold), None)
+            for j in range(len(self._evidence.bounds))
+        ]
 
     @property
     def _are_beyond(self) -> list[bool]:
@@ -715,12 +730,13 @@ class Monitor:
     def contradictions(self) -> list[str]:
         """A line on each contradicted bound: since when, and by how much."""
         notes = []
-        for j, bound in enumerate(self._evidence.bounds):
-            alarms = [batch for batch in self.batches if batch.evidence[j] >= self.threshold]
-            if alarms:
-                n, error = alarms[0].errors[j]
+        for j, (bound, first) in enumerate(
+            zip(self._evidence.bounds, self._first_alarms, strict=True)
+        ):
+            if first is not None:
+                n, error = first.errors[j]
                 notes.append(
-                    f"Contradicted since {alarms[0].name}: {bound.bound.title}, "
+                    f"Contradicted since {first.name}: {bound.bound.title}, "
                     f"{bound.bound_text}. Estimate: {bound.words_of(error, n)} on {n:,} "
                     f"rows of that batch, {bound.estimate_text} on all {bound.n:,} "
                     f"rows.{_against_limit(bound)}"
@@ -737,17 +753,18 @@ class Monitor:
         shows_bounds = not all(bound.is_limit for bound in bounds)
         results = [result for result, *_ in self.cells()[1]]
         numbers = {bound: j for j, bound in enumerate(bounds)}
+        first_alarms = self._first_alarms
 
         def cells_of(bound: CertifiedBound) -> dict[str, str]:
             j = numbers[bound]
             rechecked = evidence.bounds[j]
-            alarms = [batch for batch in self.batches if batch.evidence[j] >= self.threshold]
             last = ""
             if self.batches:
                 n_rows, rate = self.batches[-1].errors[j]
                 last = rechecked.words_of(rate, n_rows)
             of_rows = f" of {rechecked.n:,}" if rechecked.n else ""
-            since = f" since {alarms[0].name}" if alarms else ""
+            first = first_alarms[j]
+            since = "" if first is None else f" since {first.name}"
             return {
                 "result": results[j] + since,
                 "bound": bound.bound_text if shows_bounds else "",

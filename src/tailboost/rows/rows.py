@@ -184,6 +184,8 @@ class TrainingSet:
     def rows(self) -> Rows:
         """Training rows as selection data."""
         words = f"the {len(self.y):,} training rows"
+        if self.clusters is not None:
+            words += f" of {how_many(len(np.unique(self.clusters)), 'cluster')}"
         hashes = None
         if not self.are_scores:
             hashes = self.hashes if self.clusters is None else self.split_hashes(0)
@@ -356,12 +358,10 @@ class Split:
             words = f"the {len(held_out_rows):,} held-out rows"
             return replace(held_out_rows, words=words, refit=refit)
         n_parts = len(self.parts)
-        selecting = f"the {len(train.y):,} training rows ({n_parts} folds)"
+        selecting = f"{train.words} ({n_parts} folds)"
         if self.scheme == "splits":
             splits = how_many(n_parts, "split")
-            selecting = (
-                f"{len(held_out_rows):,} of the {len(train.y):,} training rows ({splits})"
-            )
+            selecting = f"{len(held_out_rows):,} of {train.words} ({splits})"
         return replace(
             held_out_rows,
             words=f"out-of-fold {what} of {selecting}",

@@ -236,7 +236,10 @@ def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) 
         is_left_out = are_few_for(round(group.n_rows), group.allowed)
     if is_left_out:
         others = without_group(program.limits, group.limit, group.subgroup, program.strata)
-        sentence += f" To leave it out: {limits_as_typed([limit.text for limit in others])}."
+        sentence += (
+            " To leave it out (its rate then has no bound): "
+            f"{limits_as_typed([limit.text for limit in others])}."
+        )
     return sentence
 
 

@@ -512,7 +512,8 @@ class RateTable:
         if any(not np.isnan(line.low) for line in self.lines):
             text_of["95 % interval"] = "interval_text"
         elif not self.kind:
-            text_of["rows"] = "size_text"
+            rows_heading = "rows" if self._has_equal_weights else "effective rows"
+            text_of[rows_heading] = "size_text"
         if any(line.limit for line in self.lines):
             text_of["limit"] = "limit_text"
             if not self.certificate:
@@ -553,7 +554,7 @@ class RateTable:
     def _has_equal_weights(self) -> bool:
         """Whether the different rows of each subgroup have equal weights, so that its size is a count."""
         sizes = np.array([line.rows for line in self.lines])
-        return bool(np.allclose(sizes, np.rint(sizes), rtol=1e-9))
+        return bool(np.allclose(sizes, np.rint(sizes), rtol=1e-9, equal_nan=True))
 
     @property
     def _shown(self) -> Sequence[RateLine]:

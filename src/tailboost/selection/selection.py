@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from tailboost.core.array_types import Floats, Ints, Stated
-from tailboost.core.rate_words import gain_words, lead_words
+from tailboost.core.rate_words import estimate_words, gain_words, lead_words
 from tailboost.core.spelling import limits_as_typed
 from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Limit
@@ -174,9 +174,17 @@ class Selection(Uncached):
         )
         if saved is None:
             return ""
+        terms = limit.rate.terms(strata)
+        values = dict(
+            zip(terms.names, terms.values(without.selection.counts).tolist(), strict=True)
+        )
+        reached = estimate_words(
+            values[line.subgroup], line.known_rows, in_percent=limit.in_percent
+        )
         return (
             f"The limit on {unit_name(line.subgroup)}, with {line.rows_text}, costs the most: without "
-            f"it the {self.problem.objective} would be lower by {saved}. To leave it out: "
+            f"it the {self.problem.objective} would be lower by {saved}, and the {limit.rate} there "
+            f"{reached} on these rows. A looser bound there costs less. To leave it out: "
             f"{limits_as_typed([other.text for other in others])}."
         )
 

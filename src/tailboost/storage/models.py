@@ -345,7 +345,8 @@ def load_model(
     Returns
     -------
     estimator
-        The fitted model, with the predictions of the saved one.
+        The fitted model, with the predictions of the saved one. A file of ``tailboost fit`` has a `Pipeline`;
+        its classifier, with ``rule_`` and ``certificate_``, is the last step: ``model[-1]``.
 
     Raises
     ------

@@ -73,7 +73,8 @@ def load_rule(path: FilePath) -> ThresholdRule | Rule:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         raise ValueError(
-            f"{str(file)!r} is no rule file: it is not JSON. A model file is read by load_model"
+            f"{str(file)!r} is no rule file: it is not JSON. A model file is read by load_model, and "
+            "its rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
         ) from None
     try:
         with reading(KIND_OF_RULE_FILE):
