@@ -279,8 +279,7 @@ def test_rows_of_unknown_groups_are_counted_and_get_a_default(files, rule, tmp_p
     rows.to_csv(new, index=False)
     for command in ("predict", "evaluate", "certify", "card"):
         message = refused(command, rule, new)
-        assert "3 rows with a 'lang' that the rule does not know: 'nl'" in message
-        assert "2 rows with an empty 'lang'" in message
+        assert "the rule does not know lang 'missing' (2 rows), 'nl' (3 rows); it knows" in message
         assert (
             "monitor leaves them out by itself, and tailboost predict --default LABEL answers them" in message
         )
@@ -361,7 +360,7 @@ def test_a_model_gives_a_default_to_unknown_groups_too(files, tmp_path):
     rows.loc[:2, "lang"] = "nl"
     rows.to_csv(tmp_path / "new.csv", index=False)
     model, new = files / "default.model", tmp_path / "new.csv"
-    assert "3 rows with a 'lang'" in refused("predict", model, new)
+    assert "does not know lang 'nl' (3 rows)" in refused("predict", model, new)
     answers = pd.read_csv(io.StringIO(done("predict", model, new, "--default", "human review")))
     assert [*answers.prediction[:3]] == ["human review"] * 3
     assert answers.deferred[:3].all()

@@ -315,11 +315,11 @@ def meant(name: object, known: Iterable[Any]) -> str:
                 kind = "truth value"
             return f"write the {kind} {known_name!r}; "
     if len(known_names) <= COLUMNS_NAMED:
-        looks = [str(each).strip().casefold() for each in known_names]
+        looks = {each: str(each).strip().casefold() for each in known_names}
         known_names = [
-            known_name
-            for known_name, known_look in zip(known_names, looks, strict=True)
-            if known_look == look or (known_look not in look and look not in known_look)
+            each
+            for each, other in looks.items()
+            if other == look or (other not in look and look not in other)
         ]
     return did_you_mean(str(name), map(str, known_names))
 

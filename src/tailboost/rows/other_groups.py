@@ -116,6 +116,11 @@ def unknown_groups(view: Any, groups: Groups) -> dict[Any, Array]:
     return unknown
 
 
+def rows_by_unknown_group(names: Array) -> dict[str, int]:
+    """Return the number of rows of each unknown group; ``names`` are of one column of `unknown_groups`."""
+    return dict(sorted(Counter(names[names != ""].tolist()).items()))
+
+
 def answered_rows(view: Any, groups: Groups) -> Mask:
     """Return a mask of the rows whose groups the rule knows, shape (n,); a warning counts the others.
 
@@ -128,7 +133,7 @@ def answered_rows(view: Any, groups: Groups) -> Mask:
         is_known = names == ""
         masks.append(is_known)
         if not is_known.all():
-            rows_by_group = dict(sorted(Counter(names[~is_known].tolist()).items()))
+            rows_by_group = rows_by_unknown_group(names)
             known = [unit_name(group) for group in by_column(plain_list(view.groups))[column]]
             faults.append(
                 f"{_title(column)} {groups_listed(rows_by_group)}: it knows {listed(known)}"

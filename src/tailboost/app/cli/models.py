@@ -44,7 +44,12 @@ from tailboost.core.spelling import (
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, predicted_labels
 from tailboost.rows.ledger import Ledger
-from tailboost.rows.other_groups import unknown_groups, warn_of_other_groups
+from tailboost.rows.other_groups import (
+    groups_listed,
+    rows_by_unknown_group,
+    unknown_groups,
+    warn_of_other_groups,
+)
 from tailboost.rows.persons import refuse_persons, warn_of_persons
 from tailboost.rows.schema import group_names
 from tailboost.storage.models import (
@@ -465,26 +470,14 @@ class StoredModel:
     def refuse_unknown_groups(self, rows: NewRows) -> None:
         """Raise `BadInput` if the rule has no answer to rows, because of their group."""
         for name, names in self.unknown_groups(rows).items():
-            is_unknown = names != ""
-            if not is_unknown.any():
-                continue
-            is_empty = rows.table[name].isna().to_numpy()
-            unknown_values = rows.groups_by([name])[name][is_unknown & ~is_empty]
-            n_empty = int((is_unknown & is_empty).sum())
-            faults = []
-            if len(unknown_values):
-                n_unknown = how_many(len(unknown_values), "row")
-                values = listed(sorted(set(unknown_values)))
-                faults.append(
-                    f"{n_unknown} with a {name!r} that the rule does not know: {values}"
+            rows_by_group = rows_by_unknown_group(names)
+            if rows_by_group:
+                raise BadInput(
+                    f"{str(rows.path)!r}: the rule does not know {name} {groups_listed(rows_by_group)}; "
+                    f"it knows {listed(self.groups_known(name))}. Drop these rows: tailboost "
+                    "monitor leaves them out by itself, and tailboost predict --default LABEL "
+                    "answers them"
                 )
-            if n_empty:
-                faults.append(f"{how_many(n_empty, 'row')} with an empty {name!r}")
-            raise BadInput(
-                f"{str(rows.path)!r} has {', and '.join(faults)}. The rule knows "
-                f"{listed(self.groups_known(name))}. Drop these rows: tailboost monitor leaves "
-                "them out by itself, and tailboost predict --default LABEL answers them"
-            )
 
     def warn_of_other_groups(self, rows: NewRows) -> None:
         """Warn of rows in groups that the certificate does not name, if the file has their columns."""

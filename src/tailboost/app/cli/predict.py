@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -27,7 +26,7 @@ from tailboost.core.spelling import how_many, number_form
 from tailboost.core.table_files import is_parquet
 from tailboost.core.written_numbers import as_number
 from tailboost.rows.judged import judged, predicted_labels
-from tailboost.rows.other_groups import groups_listed
+from tailboost.rows.other_groups import groups_listed, rows_by_unknown_group
 from tailboost.rows.subgroups import HUMAN_REVIEW, answers_or_review
 from tailboost.storage.rule_classifier import RuleClassifier
 
@@ -139,24 +138,28 @@ def _answers_by_label(
     if default is None:
         return rules.predict(rows.features), {}
     answers = rules.predict(rows.features, default=_answer_of(default, [0, 1]))
-    return answers, _told_of_default(rows, default, rows.features.isna().any(axis=1), {})
+    lacks_score = rows.features.isna().any(axis=1).to_numpy()
+    return answers, _told_of_default(rows, default, lacks_score, lacks_score, {})
 
 
 def _told_of_default(
-    rows: NewRows, default: str, lacks_score: Any, unknown_groups: Mapping[str, Array]
+    rows: NewRows,
+    default: str,
+    has_default: Mask,
+    lacks_score: Mask,
+    unknown_groups: Mapping[str, Array],
 ) -> Document:
     """Print how many rows have the answer of --default, and why; return the same for JSON."""
-    n_lacking = int(np.count_nonzero(lacks_score))
-    is_default = np.array(lacks_score, dtype=np.bool_)
-    reasons = [f"{how_many(n_lacking, 'row')} without a score"] if n_lacking else []
-    by_column = {}
-    for column, names in unknown_groups.items():
-        is_default |= names != ""
-        by_column[column] = dict(sorted(Counter(names[names != ""].tolist()).items()))
-        if by_column[column]:
-            reasons.append(f"unknown to the rule: {column} {groups_listed(by_column[column])}")
-    n_default = int(np.count_nonzero(is_default))
+    n_default = int(has_default.sum())
+    n_lacking = int(lacks_score.sum())
+    by_column = {
+        column: rows_by_unknown_group(names) for column, names in unknown_groups.items()
+    }
     if n_default:
+        reasons = [f"{how_many(n_lacking, 'row')} without a score"] if n_lacking else []
+        for column, rows_by_group in by_column.items():
+            if rows_by_group:
+                reasons.append(f"unknown to the rule: {column} {groups_listed(rows_by_group)}")
         shared.say_aside(
             f"{how_many(n_default, 'row')} of {rows.path.name} {number_form(n_default, 'has', 'have')} "
             f"the answer {default!r} ({'; '.join(reasons)}). No limit and no certificate counts "
@@ -183,10 +186,10 @@ def _answers_with_default(
         answer = _answer_of(default, stored.classifier.classes_.tolist())
         lacks_score = view.without_score(rows.features)
         unknown_groups = stored.unknown_groups(rows)
-        defaults = _told_of_default(rows, default, lacks_score, unknown_groups)
         is_unknown = np.zeros(len(rows.table), dtype=np.bool_)
         for names in unknown_groups.values():
             is_unknown |= names != ""
+        has_default = is_unknown | lacks_score
         # The rule has no answer to such rows, so any known group takes the place of theirs, and a score
         # that is one of every kind.
         table = rows.table
@@ -201,7 +204,8 @@ def _answers_with_default(
         group_arguments = stored.group_arguments(replace(rows, table=table))
         answers = _predictions(stored.classifier, features, group_arguments)
         answers = _without_probabilities(answers, lacks_score)
-        return _with_default(answers, is_unknown | lacks_score, answer), defaults
+        defaults = _told_of_default(rows, default, has_default, lacks_score, unknown_groups)
+        return _with_default(answers, has_default, answer), defaults
 
 
 def _without_probabilities(answers: dict[str, Any], lacks_score: Mask) -> dict[str, Any]:
