@@ -705,19 +705,18 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
 
     A classifier without a rule has the summary of its fit.
     """
+    view = judged(final)
+    features = set(notes.get("group", [])) - set(notes.get("not_features", []))
     lines = []
-    if judged(final).by_group:
-        lines.append("The rule is group-aware: an answer needs the group of the row.")
-    else:
-        for name in notes.get("group", []):
-            sentence = f"{name} is a feature: answers may depend on it."
-            if name in notes.get("not_features", []):
-                sentence = (
-                    f"{name} is no feature: the rule does not read it, though other columns "
-                    "may reveal it."
-                )
-            lines.append(sentence)
-    rule = judged(final).rule
+    for title in view.group_titles:
+        column = "the group" if title is None else title
+        if view.reads(title):
+            lines.append(f"The rule reads {column}: an answer needs it.")
+        elif title in features:
+            lines.append(f"{column} is a feature: answers may depend on it.")
+        else:
+            lines.append(f"The rule does not read {column}; its inputs may still depend on it.")
+    rule = view.rule
     if rule is not None:
         return Section("Decision rule", lines, code=without_cure(str(rule)))
     summary = getattr(final, "summary_", None)
