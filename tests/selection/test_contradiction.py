@@ -41,7 +41,9 @@ def test_one_group_is_named_with_its_rows_and_a_bound_that_can_be_kept():
         r"The limit 'miss rate of 1 by g: at most 20 %' in c \((\d+) rows\) is the obstacle", message
     )
     assert int(said[1]) == ((groups["g"] == "c") & (y == 1)).sum()
-    bound = float(re.search(r"with (\S+) % there, all others can be met", message)[1])
+    bound = float(
+        re.search(r"with (\S+) % there, all others can be met on these rows, not certified", message)[1]
+    )
     assert 20 < bound < 100
     wider = [tb.rates.miss(1, by="g") <= {"a": 0.2, "b": 0.2, "c": bound / 100}, LIMITS[1]]
     rule = tb.tune(tb.Scores("p", 1), X, y, groups=groups, limits=wider)
@@ -53,7 +55,8 @@ def test_a_group_whose_precision_is_at_fault_is_left_out_by_the_printed_limits()
     X, y, groups = data
     limits = ["miss(1, by=g) <= 30%", "precision(1, by=g) >= 60%"]
     _, message = refused(tb.tune, data, limits, by_group=True)
-    words = r"in c \(346 rows\) is the obstacle: without it there, all others can be met\. "
+    words = r"in c \(346 rows\) is the obstacle: without it there, all others can be met on these rows, "
+    words += r"not certified\. "
     words += r"To leave it out \(its rate then has no bound\): limits=(\[.*?\])\."
     assert (groups["g"] == "c").sum() == 346  # not few
     kept = ast.literal_eval(re.search(words, message)[1])

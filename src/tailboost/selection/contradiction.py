@@ -218,12 +218,15 @@ def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) 
         names = joined(
             [f"{group.limit.rate} in {group.words}" for group in groups], MOST_GROUPS, "; "
         )
-        return f"The limits on {names} are the obstacle: without them, all others can be met."
+        return (
+            f"The limits on {names} are the obstacle: without them, all others can be met on these "
+            "rows, not certified."
+        )
     (group,) = groups
     sentence = f"The limit '{group.limit}' in {group.words} is the obstacle"
     bound = _least_bound(group, pool, program)
     if bound is None or not 0.0 < bound < 1.0:  # such a bound is no limit
-        sentence += ": without it there, all others can be met."
+        sentence += ": without it there, all others can be met on these rows, not certified."
         is_left_out = True
     else:
         written = bound_words(
@@ -232,7 +235,9 @@ def _forced_words(groups: Sequence[LimitedGroup], pool: Pool, program: Program) 
             above=group.limit.from_above,
             in_percent=group.limit.in_percent,
         )
-        sentence += f": with {written} there, all others can be met."
+        sentence += (
+            f": with {written} there, all others can be met on these rows, not certified."
+        )
         is_left_out = are_few_for(round(group.n_rows), group.allowed)
     if is_left_out:
         others = without_group(program.limits, group.limit, group.subgroup, program.strata)
