@@ -69,13 +69,13 @@ def test_the_cure_loosens_failing_groups_and_is_certified_on_new_rows(refused):
     for limit, stated in zip(loosened, map(tb.rates.parse, LIMITS), strict=True):
         now, before = limit.bounds([*LANGUAGES]), stated.bounds([*LANGUAGES])
         assert now[:1] == before[:1]
-        assert (limit.against(now) <= limit.against(before) + 0.2 + 1e-9).all()
+        assert (limit.against(now) <= (limit.against(before) + 1.0) / 2.0 + 1e-9).all()
     failed = {shortfall.name for shortfall in refused.shortfalls}
-    also = str(refused).partition("loosened too, because as many new rows may fail there: ")[2]
+    also = str(refused).partition("without loosening certified ones too: ")[2]
     for limit, stated in zip(loosened, map(tb.rates.parse, LIMITS), strict=True):
         is_looser = limit.bounds([*LANGUAGES]) != stated.bounds([*LANGUAGES])
         for language in LANGUAGES[is_looser]:
-            assert f"{stated.rate}: {language}" in failed or f"{stated.rate} for {language} (" in also
+            assert f"{stated.rate}: {language}" in failed or f"{stated.rate} for {language}" in also
     passed = [
         calibrated(*batch(7000, seed), limits, by_group="lang", previous=refused) is None
         for seed in range(100, 112)

@@ -220,7 +220,7 @@ def test_tests_are_exact_and_spare_what_is_kept_by_construction():
         counts = rng.integers(0, 40, size=(4, 3)).astype(float) * [[0.3, 1, 0.2]] // 1
         never = np.zeros((4, 3), dtype=bool)
         for limit in limits:
-            passed = LimitedFamily.from_limit(limit, strata(defers=True)).passes(counts, never, LEVEL)
+            passed = LimitedFamily.from_limit(limit, strata(defers=True)).passes(counts[None], never, LEVEL)
             if limit.rate.kind == "miss":
                 each = [(counts[2 + g, 0], counts[2 + g].sum(), 0.3) for g in (0, 1)]
             elif limit.rate.kind == "false_alarm":
@@ -231,13 +231,13 @@ def test_tests_are_exact_and_spare_what_is_kept_by_construction():
                 n > 0 and binomtest(int(k), int(n), p, alternative="less").pvalue <= LEVEL for k, n, p in each
             )
             assert passed == exact
-            outcomes.add((limit.rate.kind, passed))
+            outcomes.add((limit.rate.kind, bool(passed)))
     assert len(outcomes) >= 5
     nobody_missed = np.zeros((4, 3), dtype=bool)
     nobody_missed[:, 0] = True
     family = LimitedFamily.from_limit(limits[0], strata())
-    assert family.passes(np.zeros((4, 3)), nobody_missed, LEVEL)
-    assert not family.passes(np.zeros((4, 3)), ~nobody_missed, LEVEL)
+    assert family.passes(np.zeros((1, 4, 3)), nobody_missed, LEVEL)
+    assert not family.passes(np.zeros((1, 4, 3)), ~nobody_missed, LEVEL)
 
 
 def table(n, seed, shares=(0.6, 0.35, 0.05)):
@@ -290,7 +290,7 @@ def test_the_rule_before_the_first_failure_is_taken(failing, monkeypatch):
     """Each rule has two tests: the fourth is the second one of the second rule."""
     tested = verdicts(monkeypatch, failing=failing)
     rule = calibrated(*table(1500, 4)[:2], None, ["precision(1) >= 30%", "deferred() <= 60%"])
-    deferred = [counts[:, 2].sum() / counts.sum() for counts in tested[::2]]
+    deferred = [counts[..., 2].sum() / counts.sum() for counts in tested[::2]]
     passed = failing // 2 - 1
     assert rule.certificate_.bounds[1].estimate == deferred[passed - 1]
     assert deferred[passed - 1] not in (*deferred[: passed - 1], deferred[passed])
@@ -318,7 +318,7 @@ def test_of_every_pattern_of_verdicts_the_last_rule_of_the_first_passes_is_taken
 
         def families_of(*_, pattern=pattern, tested=tested):
             def passes(name, counts):
-                number = int(counts[1, 1]) - 1  # the answers 1 to rows with the label 1
+                number = int(counts[0, 1, 1]) - 1  # the answers 1 to rows with the label 1
                 tested.append(number)
                 return pattern[number] in ("both", name)
 
@@ -333,7 +333,9 @@ def test_of_every_pattern_of_verdicts_the_last_rule_of_the_first_passes_is_taken
         monkeypatch.setattr(score_path, "families_of", families_of)
         run = score_path.ScorePath(SimpleNamespace(problem=SimpleNamespace(limits=[])), fresh, LEVEL)
         run.__dict__ |= {"odds": odds, "path": (bands, np.zeros(4))}
-        monkeypatch.setattr(score_path.ScorePath, "rules", lambda _: iter(rules))
+        monkeypatch.setattr(
+            score_path.ScorePath, "rules", lambda _: iter([(np.zeros((2, 3)), rule) for rule in rules])
+        )
         result = run.run()
         n_passed = [*pattern, "none"].index(next(v for v in [*pattern, "none"] if v != "both"))
         assert max(tested) == min(n_passed, 3)
@@ -456,7 +458,7 @@ def test_at_the_boundary_at_most_the_level_is_certified(name, n):
         bands, _ = path.path()
         cells = ScoreCells(fresh, place)
         counts, never = cells.answered(bands)[0], cells.never(bands)[0]  # of the first rule: a pass is false
-        false += all(family.passes(counts, never, LEVEL) for family in families)
+        false += all(family.passes(counts[None], never, LEVEL) for family in families)
     assert binom.sf(false - 1, 1000, LEVEL) > 0.001
 
 

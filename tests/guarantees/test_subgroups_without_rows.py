@@ -282,9 +282,9 @@ def test_counts_without_rows_pass_no_test_unless_no_rule_could_break_the_limit()
     family = LimitedFamily.from_limit(tb.rates.false_alarm(1, by="g") <= 0.9, strata)
     never = np.zeros((4, 3), dtype=bool)
     assert strata.names[:2] == [(0, "a"), (0, "b")]
-    assert not family.passes(counts, never, 0.05)
+    assert not family.passes(counts[None], never, 0.05)
     never[1, 1] = True
-    assert family.passes(counts, never, 0.05)
+    assert family.passes(counts[None], never, 0.05)
 
 
 @pytest.mark.parametrize("text", ["gap(error(by=group)) <= .99", "ratio(selected(1, by=group)) >= .01"])
@@ -328,9 +328,9 @@ def test_no_rows_at_all_pass_no_test(limit):
     y, g = np.array([0, 1, 0, 1]), np.array([[0], [0], [1], [1]])
     strata, _ = Strata.of(y, g, np.ones(4), (0, 1), ("g",), (("a", "b"),))
     family = LimitedFamily.from_limit(limit, strata)
-    assert not family.passes(np.zeros((4, 3)), np.zeros((4, 3), dtype=bool), 0.05)
+    assert not family.passes(np.zeros((1, 4, 3)), np.zeros((4, 3), dtype=bool), 0.05)
     right = np.array([[60.0, 0, 0], [60, 0, 0], [0, 60, 0], [0, 60, 0]])  # all rows of both labels
-    assert family.passes(right, np.zeros((4, 3), dtype=bool), 0.05)
+    assert family.passes(right[None], np.zeros((4, 3), dtype=bool), 0.05)
 
 
 def test_a_calibration_without_rows_of_a_group_of_the_fit_is_refused_and_spends_nothing():
@@ -439,7 +439,7 @@ def test_a_listed_group_without_rows_passes_no_test(limit):
     right = np.array([[60.0, 0, 0], [60, 0, 0], [0, 60, 0], [0, 60, 0]])
     nothing_is_impossible = np.zeros((4, 3), dtype=bool)
     assert len(family.largest_shares) == 3
-    assert not family.passes(right, nothing_is_impossible, 0.05)
+    assert not family.passes(right[None], nothing_is_impossible, 0.05)
 
 
 def test_a_refusal_names_no_group_whose_limit_the_tested_rule_cannot_break():

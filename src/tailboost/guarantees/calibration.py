@@ -27,8 +27,8 @@ from tailboost.core.long_work import part
 from tailboost.core.rate_words import bound_words, estimate_words, value_words
 from tailboost.core.spelling import as_typed, did_you_mean, how_many, joined, limits_as_typed
 from tailboost.guarantees.certifiable import (
+    GROWTHS,
     LEAST_CHANCE,
-    MOST_MORE,
     MOST_ROWS_TRIED,
     Pair,
     Subgroups,
@@ -50,6 +50,7 @@ from tailboost.guarantees.forced import (
     by_group_to_read,
     has_few_rows,
     limits_without,
+    room_of,
     standard_error,
     what_forces,
 )
@@ -374,6 +375,15 @@ class Calibration:
             return None
         return procedure.run()
 
+    def drawn_chance(self, limits: list[Limit], level: float) -> float | None:
+        """Return the chance that as many new rows certify other limits at a level; None if it is unknown."""
+        try:
+            procedures = procedures_for(self.selection.within(limits), self.fresh, level)
+        except ValueError:  # contradicting limits
+            return None
+        chances = [procedure.chance for procedure in procedures]
+        return max((chance for chance in chances if chance is not None), default=None)
+
     def certified_within(self, limits: list[Limit], level: float) -> Certified | bool | None:
         """Return the result with which the rows certify other limits at a level.
 
@@ -431,18 +441,20 @@ class NewRowsEstimate:
     def chance(self, limits: list[Limit], growth: float = 1.0) -> float | None:
         """Return the chance that ``growth`` times as many rows certify limits; None if unknown.
 
-        Without `chances` it is `LEAST_CHANCE` or 0: the same procedure runs on these rows, at a level with
-        room for noise, see `level_of_more_rows`.
+        Without `chances`, and without `Procedure.chance` for as many rows, it is `LEAST_CHANCE` or 0: the
+        same procedure runs on these rows, at a level with room for noise, see `level_of_more_rows`.
         """
         if self.chances is not None:
             level = self.level * self.procedure.level / self.calibration.level
             return float(self.chances.chance(limits, growth, level))
         if len(self.calibration.fresh) > MOST_ROWS_TRIED:
             return None
-        level = self.level
-        if self.procedure.is_tested:
-            # The strictest of all tests: a very small part alone would allow any level.
-            level = level_of_more_rows(self.part * level, growth) / self.part
+        if growth == 1.0:
+            drawn = self.calibration.drawn_chance(limits, self.level)
+            if drawn is not None:
+                return drawn
+        # The strictest of all tests: a very small part alone would allow any level.
+        level = level_of_more_rows(self.part * self.level, growth) / self.part
         result = self.calibration.certified_within(limits, level)
         return None if result is None else LEAST_CHANCE * bool(result)
 
@@ -1511,13 +1523,15 @@ def _what_would_help(
         if bound.certified is False
     ]
     other_limits = []
+    review_ways = []
     also_loosened = ""
     without_missed = []
     if growth is None or growth > 1.0:
-        failing, weak = _failing_subgroups(bounds_by_limit, new_rows)
+        failing, passed = _weakest_first(bounds_by_limit, new_rows)
         subgroups = _limited_subgroups(bounds_by_limit, calibration)
-        other_limits = certifiable_limits(limits, subgroups, failing, chance, [*weak])
-        also_loosened = _also_loosened_words(other_limits, limits, subgroups, weak)
+        other_limits = certifiable_limits(limits, subgroups, failing, chance, passed)
+        also_loosened = _also_loosened_words(other_limits, limits, subgroups, passed)
+        review_ways = _review_way(subgroups, calibration)
         if all(has_few_rows(bound.n, bound.target, limit, level) for bound, limit in missed):
             without_missed = limits_without(
                 {bound.title for bound, _ in missed}, limits, calibration.fresh
@@ -1530,6 +1544,7 @@ def _what_would_help(
         f"{new_rows.words(others, free if others is without_missed else ())}"
         for others in other_limits
     ]
+    ways += review_ways
     chances = new_rows.chances
     if growth == 1.0 and chances is not None:
         ways.append(f"as many rows with the same limits: {new_rows.words(limits)}")
@@ -1568,42 +1583,81 @@ def _by_group_way(limits_to_serve: Sequence[Limit], new_rows: NewRowsEstimate) -
         fresh = calibration.fresh.read_by(reader)
     except ValueError:  # contradicting limits, or a group that the selection does not know
         return []
-    by_groups = replace(calibration, selection=reader.selection_, fresh=fresh)
-    procedure = first_that_applies(reader.selection_, fresh, calibration.level)
-    n_limited = sum(len(fresh.samples(limit.rate)) for limit in calibration.limits)
-    new_rows = NewRowsEstimate(by_groups, procedure, 1.0 / n_limited)
-    if procedure.takes_long or (new_rows.chance(calibration.limits) or 0.0) < LEAST_CHANCE:
+    read = _estimate_of(reader, fresh, calibration)
+    if read.procedure.takes_long or (read.chance(calibration.limits) or 0.0) < LEAST_CHANCE:
         return []
     option = _reading_option(limits_to_serve, model)
-    words = new_rows.words(calibration.limits)
+    words = read.words(calibration.limits)
     return [f"as many with {option}, which may give a group one answer: {words}"]
 
 
-def _failing_subgroups(
-    bounds_by_limit: Sequence[Sequence[CertifiedBound]], new_rows: NewRowsEstimate
-) -> tuple[list[Pair], dict[Pair, float]]:
-    """Return the subgroups that missed a limit, and the chances of others likely to miss it on new rows.
+def _review_way(subgroups: Sequence[Subgroups], calibration: Calibration) -> list[str]:
+    """Return the limits with the tightest one on deferral that new rows would certify; empty without one.
 
-    A subgroup is a pair (number of the limit, subgroup), and the likeliest ones to fail are first. Of k
-    tests that as many new rows must all pass, each must pass with a probability of at least the k-th
-    root of `LEAST_CHANCE`.
+    Empty also if rows are deferred already, or if the answers have costs.
     """
-    missed = [
-        (number, bound.subgroup)
+    judge = judged(calibration.fresh.model)
+    problem = replace(calibration.selection.problem, confidence=None)
+    if problem.defers or problem.needs_costs or not judge.takes_limits:
+        return []
+    tight, loose = (deferred() <= share for share in (0.01, 0.5))
+    try:
+        reader = judge.reading_groups(judge.classifier.by_group, problem.also_within(loose))
+    except ValueError:  # contradicting limits
+        return []
+    fresh = calibration.fresh.with_actions(calibration.fresh.answered.actions, defers=True)
+    fresh = replace(fresh, model=reader, final=last_step(reader))
+    estimate = _estimate_of(reader, fresh, calibration)
+    if estimate.procedure.takes_long:
+        return []
+    tight = replace(tight, in_percent=any(limit.in_percent for limit in calibration.limits))
+    ways = certifiable_limits(
+        [*calibration.limits, tight],
+        [*subgroups, Subgroups([None], [1.0])],
+        [(len(subgroups), None)],
+        lambda limits: estimate.chance(limits) or 0.0,
+    )
+    return [
+        f"as many with people for some rows, {limits_as_typed([limit.text for limit in limits])}: "
+        f"{estimate.words(limits)}"
+        for limits in ways
+    ]
+
+
+def _estimate_of(reader: Any, fresh: FreshRows, calibration: Calibration) -> NewRowsEstimate:
+    """Return the estimates for new rows of another classifier; ``fresh`` are as it reads them."""
+    selection = reader.selection_
+    limits = list(selection.problem.limits)
+    other = replace(calibration, limits=limits, selection=selection, fresh=fresh)
+    procedure = first_that_applies(selection, fresh, calibration.level)
+    n_limited = sum(len(fresh.samples(limit.rate)) for limit in limits)
+    return NewRowsEstimate(other, procedure, 1.0 / n_limited)
+
+
+def _weakest_first(
+    bounds_by_limit: Sequence[Sequence[CertifiedBound]], new_rows: NewRowsEstimate
+) -> tuple[list[Pair], list[Pair]]:
+    """Return the limited subgroups that missed a limit, and those that passed, the likeliest to fail first.
+
+    A subgroup is a pair (number of the limit, subgroup). Chances come first, as far as they are known, and
+    then the room to the limit on these rows.
+    """
+    power_of: dict[Pair, float] = {}
+    if new_rows.chances is not None:
+        power_of = new_rows.chances.powers(new_rows.calibration.limits, 1.0, new_rows.level)
+    bound_of = {
+        (number, bound.subgroup): bound
         for number, bounds in enumerate(bounds_by_limit)
         for bound in bounds
-        if bound.certified is False
-    ]
-    if new_rows.chances is None:
-        return missed, {}
-    power_of = new_rows.chances.powers(new_rows.calibration.limits, 1.0, new_rows.level)
-    power_of = dict(sorted(power_of.items(), key=lambda item: (item[1], repr(item[0]))))
-    missed.sort(key=lambda pair: (power_of.get(pair, 0.0), repr(pair)))
-    enough = LEAST_CHANCE ** (1.0 / len(power_of))
-    weak = {
-        pair: power for pair, power in power_of.items() if power < enough and pair not in missed
+        if bound.target is not None
     }
-    return missed, weak
+
+    def strength(pair: Pair) -> tuple[float, float, str]:
+        return power_of.get(pair, 1.0), room_of(bound_of[pair]), repr(pair)
+
+    pairs = sorted(bound_of, key=strength)
+    missed = [pair for pair in pairs if bound_of[pair].certified is False]
+    return missed, [pair for pair in pairs if pair not in missed]
 
 
 def _limited_subgroups(
@@ -1637,26 +1691,25 @@ def _also_loosened_words(
     other_limits: Sequence[Sequence[Limit]],
     limits: Sequence[Limit],
     subgroups: Sequence[Subgroups],
-    weak: Mapping[Pair, float],
+    passed: Sequence[Pair],
 ) -> str:
-    """Return a sentence on loosened limits of subgroups that passed; "" without any.
-
-    ``weak`` has their estimated chances to pass again.
-    """
+    """Return a sentence on loosened limits of subgroups that passed; "" without any."""
     loosened = []
     for others in other_limits:
-        for (number, name), power in weak.items():
+        for number, name in passed:
             names = subgroups[number].names
-            k = names.index(name)
-            if others[number].bounds([*names])[k] != limits[number].bounds([*names])[k]:
+            if limits[number].compares:
+                is_looser = others[number] != limits[number]
+            else:
+                new, old = (each[number].bounds([*names]) for each in (others, limits))
+                is_looser = new[names.index(name)] != old[names.index(name)]
+            if is_looser:
                 of_group = "" if name is None else f" for {unit_name(name)}"
-                loosened.append(
-                    f"{limits[number].rate}{of_group} (estimated probability {1.0 - power:.2g})"
-                )
+                loosened.append(f"{limits[number].rate}{of_group}")
     if not loosened:
         return ""
     return (
-        " Certified here and loosened too, because as many new rows may fail there: "
+        " No such limits were found without loosening certified ones too: "
         f"{joined(loosened, MOST_GROUPS)}."
     )
 
@@ -1669,9 +1722,10 @@ def _why_no_help(new_rows: NewRowsEstimate, missed: Sequence[str], *, all_tried:
     calibration = new_rows.calibration
     if all_tried:
         return (
-            f"Limits looser by up to {100 * MOST_MORE:g} points for {joined(missed, MOST_GROUPS)} are "
-            f"estimated to pass with a probability below {LEAST_CHANCE:g}, on these rows. Looser "
-            "limits for others too were not tried."
+            "No limits were found that new rows are estimated to pass with a probability of "
+            f"{LEAST_CHANCE:g}. Tried were {GROWTHS[-1]:g} times as many rows, and looser limits for "
+            f"{joined(missed, MOST_GROUPS)} and then for all others, up to half of the way to a limit "
+            "that one answer to all rows keeps."
         )
     if len(calibration.fresh) > MOST_ROWS_TRIED:
         return (

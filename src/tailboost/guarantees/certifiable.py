@@ -15,11 +15,9 @@ from tailboost.rates.strata import plain
 
 T = TypeVar("T")
 
-# Looser bounds are tried at these parts of the way to the loosest one, the loosest first.
-PARTS_OF_ROOM = tuple(k / 20 for k in range(20, 0, -1))
-# A looser limit allows at most so much larger a share of errors. Twice the share was more for shares above
-# it, and let all rows be errors from one half on.
-MOST_MORE = 0.2
+# Looser bounds are tried at these parts of the way to the loosest one, the loosest first, in steps of at most
+# a percent; 0 is the stated one.
+PARTS_OF_ROOM = tuple(k / 50 for k in range(50, -1, -1))
 # Least estimated chance of looser limits, of which the tightest are looked for, and of more rows. On a made
 # table of four languages, 17 of 19 such limits and 47 of 54 numbers of rows up to tenfold were certified on
 # new rows. With .8, 20 of 28 limits were: misses and a precision of five groups on three made tables.
@@ -110,12 +108,12 @@ def certifiable_limits(
     subgroups: Sequence[Subgroups],
     failing: Sequence[Pair],
     chance: Callable[[list[Limit]], float],
-    weak: Sequence[Pair] = (),
+    passed: Sequence[Pair] = (),
 ) -> list[list[Limit]]:
     """Return the limits with looser bounds of failing subgroups, as tight as new rows would certify.
 
     Each limit with failing subgroups is loosened alone. If none of these would do, all of them are loosened,
-    and if this would not do either, the first weak ones too.
+    and if this would not do either, the first ones that passed too.
 
     Parameters
     ----------
@@ -127,12 +125,12 @@ def certifiable_limits(
         Subgroups of limits that failed, the weakest first. As few as possible are loosened.
     chance : callable
         Returns the chance that new rows certify other limits.
-    weak : sequence of (int, object)
-        Subgroups that passed and may fail on new rows, the weakest first.
+    passed : sequence of (int, object)
+        Subgroups that passed, the weakest first.
     """
     numbers = list(dict.fromkeys(number for number, _ in failing))
     alone = [[pair for pair in failing if pair[0] == number] for number in numbers]
-    for ways in (alone, [[*failing]], [[*failing, *weak]]):
+    for ways in (alone, [[*failing]], [[*failing, *passed]]):
         of_ways = [_with_fewest_loosened(limits, subgroups, pairs, chance) for pairs in ways]
         certifiable = [looser for looser in of_ways if looser is not None]
         if certifiable:
@@ -177,16 +175,16 @@ def _with_fewest_loosened(
         def is_enough(part: float, pair: Pair = pair, least: float = least) -> bool:
             return chance(with_parts(parts | {pair: part})) >= least
 
-        parts[pair] = _last_certified(PARTS_OF_ROOM, is_enough) or 1.0
+        tightest = _last_certified(PARTS_OF_ROOM, is_enough)
+        parts[pair] = 1.0 if tightest is None else tightest
     return with_parts(parts)
 
 
 def loosened_limit(limit: Limit, subgroups: Subgroups, parts: Mapping[Any, float]) -> Limit:
     """Return a limit with looser bounds of some subgroups, in whole percents.
 
-    The largest looser share of errors is `MOST_MORE` above the stated one, and at most half of the way to a
-    vacuous limit, which one answer to all rows keeps. A limit with still more errors is another limit, and
-    no advice.
+    The largest looser share of errors is half of the way to a vacuous limit, which one answer to all rows
+    keeps.
 
     Parameters
     ----------
@@ -202,7 +200,7 @@ def loosened_limit(limit: Limit, subgroups: Subgroups, parts: Mapping[Any, float
     names = subgroups.names
     bounds = np.full(len(names), limit.bound) if limit.compares else limit.bounds([*names])
     allowed = limit.against(bounds)
-    most = np.minimum(allowed + MOST_MORE, (allowed + np.array(subgroups.vacuous)) / 2.0)
+    most = (allowed + np.array(subgroups.vacuous)) / 2.0
     way = np.array([parts.get(name, 0.0) for name in names])
     percents = 100.0 * (allowed + way * (most - allowed))
     percents = np.minimum(np.ceil(percents - TINY), np.floor(100.0 * most + TINY))

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Limit, Strata
-from tailboost.rates.bounds import each_most_reached, most_reached
+from tailboost.rates.bounds import each_most_reached
 from tailboost.rates.pair_test import pair_passes
 
 # Probits of five quantiles, in the middles of five equal parts of a normal distribution.
@@ -77,37 +77,36 @@ class LimitedFamily:
         rows = np.tensordot(answered, self.among, axes=over_strata_and_answers)
         return errors, rows
 
-    def passes(self, counts: Floats, never: Mask, level: float) -> bool:
-        """Return whether counts of fresh rows pass the tests of all rates.
+    def passes(self, counts: Floats, never: Mask, level: float) -> Mask:
+        """Return whether counts of fresh rows pass the tests of all rates, shape (K,).
 
         Parameters
         ----------
-        counts : ndarray of shape (S, 3)
-            Numbers of rows by stratum and answer.
+        counts : ndarray of shape (K, S, 3)
+            K times the numbers of rows by stratum and answer.
         never : ndarray of bool, shape (S, 3)
             Whether no row of the stratum can get the answer.
         level : float
             Of each test. All must pass, so none needs a correction.
         """
-        errors, rows = (numbers[0].astype(np.intp) for numbers in self.counts(counts[None]))
+        errors, rows = (numbers.astype(np.intp) for numbers in self.counts(counts))
         return self.pass_tests(errors, rows, never, level)
 
-    def pass_tests(self, errors: Ints, rows: Ints, never: Mask, level: float) -> bool:
-        """Return whether numbers of errors among fresh rows, shape (m,) each, pass the tests of all rates.
+    def pass_tests(self, errors: Ints, rows: Ints, never: Mask, level: float) -> Mask:
+        """Return whether numbers of errors among fresh rows, shape (K, m), pass the tests of all rates, (K,).
 
         Other parameters are as in `passes`.
         """
         if self.limit.compares:
-            errors_and_rows = list(zip(errors.tolist(), rows.tolist(), strict=True))
-            return all_pairs_pass(errors_and_rows, self.limit.pair, level)
+            pairs = np.stack([errors, rows], axis=2).tolist()
+            return np.array([all_pairs_pass(each, self.limit.pair, level) for each in pairs])
         errors_are_possible = ((self.wrong > 0) & ~never).any(axis=(1, 2))  # shape (m,)
         errors_are_possible |= ~self.has_strata  # the answers there are unknown
-        largest_counts = [
-            most_reached(n, share, level)
-            for n, share in zip(rows.tolist(), self.largest_shares.tolist(), strict=True)
-        ]
-        passed = (rows > 0) & (errors <= np.array(largest_counts))
-        return bool((passed | ~errors_are_possible).all())
+        passed = np.ones(errors.shape, dtype=bool)
+        for number, share in enumerate(self.largest_shares.tolist()):
+            largest_counts = each_most_reached(rows[:, number], share, level)
+            passed[:, number] = (rows[:, number] > 0) & (errors[:, number] <= largest_counts)
+        return np.asarray((passed | ~errors_are_possible).all(axis=1))
 
     def restricts(self, answer: int) -> Mask:
         """Return which rates count this answer against the limit, and no other answer, shape (m,)."""

@@ -89,6 +89,10 @@ class Reference:
     on: Callable[[FreshRows], FreshRows | None] = lambda fresh: fresh
 
 
+# Draws of new rows for a chance: its standard error at .9 is .02.
+N_DRAWS = 200
+
+
 @dataclass(frozen=True, eq=False)
 class Procedure(ABC):
     """A way to certify all limits of a selection on fresh rows.
@@ -105,8 +109,6 @@ class Procedure(ABC):
         Name among other procedures.
     takes_long : bool
         Whether many rules are selected and tested: then nothing is repeated for an estimate.
-    is_tested : bool
-        Whether a certificate needs a test, which other rows may fail. Ranks of scores need none.
     """
 
     selection: Any
@@ -115,7 +117,6 @@ class Procedure(ABC):
 
     title: ClassVar[str]
     takes_long: ClassVar[bool] = False
-    is_tested: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -148,6 +149,11 @@ class Procedure(ABC):
     @property
     def chances(self) -> Any:
         """The chances that new rows certify limits, if the procedure draws new rows; otherwise None."""
+        return None
+
+    @property
+    def chance(self) -> float | None:
+        """The chance that as many new rows certify the limits with this selection; None if it is unknown."""
         return None
 
     @property
@@ -227,6 +233,20 @@ def losses_of(objective: Objective, strata: Strata) -> Floats | None:
         return None
     _, counted, _ = rate.by_subgroup(strata)
     return counted[0]  # of the only subgroup, all rows
+
+
+def drawn_rows(rows: Floats, growth: float) -> Floats:
+    """Return draws of ``growth`` times as many new rows, `N_DRAWS` arrays of the shape of ``rows``.
+
+    A draw has a population, of which the rows are a sample (Bayesian bootstrap), and new rows of it.
+    """
+    rng = np.random.default_rng(0)
+    filled = np.flatnonzero(rows)
+    shares = rng.gamma(rows.ravel()[filled], size=(N_DRAWS, len(filled)))
+    shares /= shares.sum(axis=1, keepdims=True)
+    draws = np.zeros((N_DRAWS, rows.size))
+    draws[:, filled] = rng.poisson(growth * rows.sum() * shares)
+    return draws.reshape(N_DRAWS, *rows.shape)
 
 
 def divided(level: float) -> list[float]:

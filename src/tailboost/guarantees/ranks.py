@@ -362,7 +362,6 @@ class Ranks(Procedure):
     same_for_all: bool | None = None
 
     title = "ranks"
-    is_tested = False
 
     @property
     def applies(self) -> bool:

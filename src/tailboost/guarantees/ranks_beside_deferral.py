@@ -61,6 +61,7 @@ from tailboost.guarantees.procedure import (
     Certified,
     Procedure,
     Refused,
+    drawn_rows,
     losses_of,
     scored_fresh,
 )
@@ -75,8 +76,6 @@ DEFERRED = 2  # beside FIRST and SECOND
 # 200 and 195 (six kinds of limits, four made tables, 1,500 and 5,000 rows).
 PART_OF_ERRORS = 0.8
 NEVER = np.iinfo(np.intp).max
-# Draws of new rows for a chance: its standard error at .9 is .02.
-N_DRAWS = 200
 FEWEST_DEFERRED = "the rule of fewest deferred rows within the ranks of the errors"
 OUTSIDE = "no thresholds within the ranks of the errors keep the limits on deferral"
 AT_RANKS = "Each threshold is within a rank of the scores of these rows, which needs no test."
@@ -432,10 +431,9 @@ class RanksBesideDeferral(Procedure):
 
 @dataclass(frozen=True, eq=False)
 class DrawnChances:
-    """The chances that new rows certify limits, by draws of new rows.
+    """The chances that new rows certify limits, by draws of new rows, see `drawn_rows`.
 
-    A draw has a population, of which the certifying rows are a sample (Bayesian bootstrap), and new rows of
-    it. So the chances have the noise of the present rows and of the new ones. The procedure runs on each.
+    So the chances have the noise of the present rows and of the new ones. The procedure runs on each.
 
     Attributes
     ----------
@@ -453,14 +451,7 @@ class DrawnChances:
     def draws(self, growth: float) -> Floats:
         """Return draws of ``growth`` times as many rows, shape (B, S, V)."""
         if growth not in self._draws:
-            rng = np.random.default_rng(0)
-            rows = self.procedure.rows
-            filled = np.flatnonzero(rows)
-            shares = rng.gamma(rows.ravel()[filled], size=(N_DRAWS, len(filled)))
-            shares /= shares.sum(axis=1, keepdims=True)
-            draws = np.zeros((N_DRAWS, rows.size))
-            draws[:, filled] = rng.poisson(growth * rows.sum() * shares)
-            self._draws[growth] = draws.reshape(N_DRAWS, *rows.shape)
+            self._draws[growth] = drawn_rows(self.procedure.rows, growth)
         return self._draws[growth]
 
     def passes(self, limits: Sequence[Limit], growth: float, level: float) -> dict[Pair, Mask]:

@@ -13,7 +13,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.joint_power import Bands, JointPowerPath, ScoreCells
 from tailboost.guarantees.limited_rates import LimitedFamily
-from tailboost.guarantees.procedure import Certified, Procedure, Refused, losses_of
+from tailboost.guarantees.procedure import Certified, Procedure, Refused, drawn_rows, losses_of
 from tailboost.guarantees.rate_bounds import RateFamily, kept_by_construction
 from tailboost.guarantees.recheck import rows_by_subgroup
 from tailboost.rates import Limit, Strata
@@ -131,18 +131,11 @@ class ScorePath(Procedure):
 
     def run(self) -> Certified | Refused:
         """Return the last rule before the first failure."""
-        strata = self.fresh.answered.strata
-        families = families_of(self.limits, strata)
-        places = self.odds.places_of(strata)
-        # Fresh rows may have other strata than the selection data. The impossible answers of a
-        # stratum do not depend on weights.
-        no_weights = np.zeros((len(places), len(self.odds.values)))
-        bands, _ = self.path
-        never = ScoreCells(no_weights, places).never(bands)
+        families = families_of(self.limits, self.fresh.answered.strata)
         last_passed = None
-        for never_given, selection in zip(never, self.rules(), strict=True):
+        for never, selection in self.rules():
             answered = self.fresh.by(selection)
-            if not self.keeps(answered, families, never_given):
+            if not self.keeps(answered, families, never):
                 break
             last_passed = selection
         if last_passed is None:
@@ -175,21 +168,47 @@ class ScorePath(Procedure):
             families = [family.with_strata for family in families]
         if answered.clusters is not None:
             return all(
-                family.pass_tests(*votes_of(answered, family), never, self.level)
+                np.all(family.pass_tests(*votes_of(answered, family), never, self.level))
                 for family in families
             )
-        n_strata, n_answers = never.shape
-        cells = answered.answered.stratum * n_answers + answered.answered.actions
-        counts = np.bincount(cells, minlength=n_strata * n_answers).astype(np.float64)
+        counts = counts_of(answered, never.shape)
         return all(
-            family.passes(counts.reshape(never.shape), never, self.level) for family in families
+            np.all(family.passes(counts[None], never, self.level)) for family in families
         )
 
-    def rules(self) -> Iterator[Any]:
-        """Yield the rules of the path as selections."""
+    @property
+    def chance(self) -> float | None:
+        """The chance that the first rule passes on new rows, by `drawn_rows`; None for clusters.
+
+        Half a row is added to each count, so that no count of 0 is sure. None also for a group without rows.
+        """
+        families = families_of(self.limits, self.fresh.answered.strata)
+        has_strata = all(family.has_strata.all() for family in families)
+        if self.fresh.clusters is not None or not has_strata:
+            return None
+        never, selection = next(self.rules())
+        counts = counts_of(self.fresh.by(selection), never.shape) + np.where(never, 0.0, 0.5)
+        drawn = drawn_rows(counts, 1.0)
+        passes = [family.passes(drawn, never, self.level) for family in families]
+        return float(np.mean(np.all(passes, axis=0)))
+
+    def rules(self) -> Iterator[tuple[Mask, Any]]:
+        """Yield the rules of the path as selections, each with the impossible answers by stratum, (S, 3)."""
+        places = self.odds.places_of(self.fresh.answered.strata)
+        # Fresh rows may have other strata than the selection data. The impossible answers of a
+        # stratum do not depend on weights.
+        no_weights = np.zeros((len(places), len(self.odds.values)))
         bands, _ = self.path
-        for low, high in zip(bands.low, bands.high, strict=True):
-            yield self.selection.with_candidates([self.odds.candidate(low, high)])
+        never = ScoreCells(no_weights, places).never(bands)
+        for never_given, low, high in zip(never, bands.low, bands.high, strict=True):
+            yield never_given, self.selection.with_candidates([self.odds.candidate(low, high)])
+
+
+def counts_of(answered: FreshRows, shape: tuple[int, ...]) -> Floats:
+    """Return the numbers of fresh rows by stratum and answer, of a given shape (S, A)."""
+    cells = answered.answered.stratum * shape[1] + answered.answered.actions
+    counts = np.bincount(cells, minlength=shape[0] * shape[1])
+    return counts.astype(np.float64).reshape(shape)
 
 
 def families_of(limits: Sequence[Limit], strata: Strata) -> list[LimitedFamily]:
@@ -209,7 +228,7 @@ def kept_without_rows(limit: Limit, answered: FreshRows, level: float) -> bool:
 
 
 def votes_of(answered: FreshRows, family: LimitedFamily) -> tuple[Ints, Ints]:
-    """Return the errors and the votes of each limited rate, shape (m,) each: one vote of each cluster."""
+    """Return the errors and the votes of each limited rate, shape (1, m) each: one vote of each cluster."""
     stratum = answered.answered.stratum
     actions = answered.answered.actions
     errors = []
@@ -218,4 +237,4 @@ def votes_of(answered: FreshRows, family: LimitedFamily) -> tuple[Ints, Ints]:
         voters = answered.voters(np.flatnonzero(is_among[stratum, actions] > 0))
         errors.append(np.count_nonzero(is_wrong[stratum[voters], actions[voters]]))
         votes.append(len(voters))
-    return np.array(errors, dtype=np.intp), np.array(votes, dtype=np.intp)
+    return np.array([errors], dtype=np.intp), np.array([votes], dtype=np.intp)
