@@ -59,11 +59,10 @@ def test_the_small_group_forces_the_rule_and_costs_what_a_calibration_without_it
     assert forced.error == pytest.approx(certificate.price[0].certified)
     assert forced.without == forced.error
     printed = re.search(
-        r"The limit on few \(47 rows\) has the least room, and changes the error by (\S+) to (\S+) \(95 %\)",
+        r"The limit on few \(47 rows\) has the least room, and adds at most (\S+) to the error \(95 %\)",
         str(certificate),
     )
-    low, high = (float(end.replace("−", "-")) for end in printed.groups())
-    assert low == -high < 0.0  # no row differs
+    assert float(printed[1]) > 0.0  # no row differs: the interval is around 0
 
 
 def test_a_limit_forces_the_rule_only_if_its_price_is_above_noise():
@@ -76,17 +75,19 @@ def test_a_limit_forces_the_rule_only_if_its_price_is_above_noise():
     assert forced.noise == pytest.approx(differences.std() / np.sqrt(len(X)), rel=0.05)
     assert forced.forces
     paid = forced.error - forced.without
-    of_one = replace(forced, n_freed=1, noise=paid / 2.0)
+    of_one = replace(forced, n_freed=1, noise=paid / 2.3)
     assert of_one.forces
     assert not replace(of_one, n_freed=4).forces  # the least of four errors needs 2.50 standard errors
-    assert replace(of_one, n_freed=4, noise=paid / 2.55).forces
+    assert replace(of_one, n_freed=4, noise=paid / 2.9).forces
     low, high = (paid * (1 + sign * norm.isf(0.025) / 4) for sign in (-1, 1))
     printed = str(replace(of_one, noise=paid / 4))
-    decimals = len(f"{high:.2g}") - 2
-    assert f" raises the error by {low:.{decimals}f} to {high:.{decimals}f} (95 %)." in printed
+    assert (
+        f" raises the error by {np.floor(1000 * low) / 1000} to {np.ceil(1000 * high) / 1000} (95 %)."
+        in printed
+    )
     in_noise = replace(forced, noise=paid / 1.9)
     words = f"The limit on few ({forced.n} rows) has the least room, "
-    words += "and changes the error by −"
+    words += "and adds at most "
     assert str(in_noise).startswith(words)
     assert not in_noise.forces
     assert str(replace(forced, without=forced.error)).startswith(words)
@@ -113,10 +114,10 @@ def test_printed_prices_of_a_limit_contain_the_true_price():
         given = {"groups": groups, "by_group": "sex", "limits": ["gap(selected(1, by=sex)) <= .1"]}
         certified = tb.calibrate(model, X, y, **given)
         forced = certified.certificate_.forced_by
-        printed = re.search(r"error by (\S+) to (\S+) \(95 %\)", str(forced))
+        printed = re.search(r"(?:raises the error by (\S+) to|adds at most) (\S+) .*\(95 %\)", str(forced))
         selected = tb.tune(model, X, y, groups=groups, by_group="sex")
         errors = [np.mean(rule.predict(X_new, groups=new) != y_new) for rule in (certified, selected)]
-        low, high = (float(end.replace("−", "-")) for end in printed.groups())
+        low, high = (float(end or -1.0) for end in printed.groups())
         contained.append(low <= errors[0] - errors[1] <= high)
         if forced.forces:
             leads.append([forced.error - forced.without, errors[0] - errors[1]])

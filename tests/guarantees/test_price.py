@@ -202,6 +202,11 @@ def test_the_reference_has_the_answers_of_the_given_model(fitted, kind):
     rule = tb.calibrate(model, table, y, groups=g, limits=["miss('yes', by=group) <= .4"])
     price = rule.certificate_.price
     assert {each.of for each in price} == {name}
+    table_of_prices = repr(rule.certificate_.prices).split("\n")
+    assert table_of_prices[0].split() == ["rate", "rows", *name.split(), "certified", "rule"]
+    assert len(table_of_prices) == 1 + len(price)
+    known = price[0].given is not None
+    assert price[0].increase == (price[0].certified - price[0].given if known else None)
     text = str(rule.certificate_)
     if kind == "number":  # an order of rows has no answers without a threshold
         assert {each.given for each in price} == {None}

@@ -59,30 +59,40 @@ def lead_words(
     level : float, default=0.05
         Of the interval: 0.05, divided by the number of leads from which this one was taken.
     """
-    low, _, decimals = _ends(lead, noise, in_percent, level)
-    if round(low, decimals) <= 0.0:
+    low, _, _ = _rounded_ends(lead, noise, in_percent, level)
+    if low <= 0.0:
         return None
     words = interval_words(lead, noise, in_percent=in_percent, level=level)
     return f"{words} (95 %)"
 
 
 def interval_words(lead: float, noise: float, *, in_percent: bool, level: float = 0.05) -> str:
-    """Return the interval of `lead_words`, also if it contains 0, such as "−0.3 to 1.1 points"."""
-    low, high, decimals = _ends(lead, noise, in_percent, level)
+    """Return the interval of `lead_words`, such as "0.3 to 1.1 points"; its upper end if it contains 0."""
+    low, high, decimals = _rounded_ends(lead, noise, in_percent, level)
+    words = f"{low:.{decimals}f} to {high:.{decimals}f}"
+    if low <= 0.0 <= high:
+        words = f"at most {high:.{decimals}f}"
     unit = " points" if in_percent else ""
-    ends = (f"{round(end, decimals) + 0.0:.{decimals}f}" for end in (low, high))
-    return f"{' to '.join(ends)}{unit}".replace("-", "−")
+    return f"{words}{unit}".replace("-", "−")
 
 
-def _ends(
+def _rounded_ends(
     lead: float, noise: float, in_percent: bool, level: float
 ) -> tuple[float, float, int]:
-    """Return the ends of the interval of `lead_words`, and the decimals of two digits of the larger one."""
+    """Return the interval of `lead_words`, rounded outwards, and its decimals.
+
+    It has two digits of the larger end, and at least tenths of a point.
+    """
     scale = 100.0 if in_percent else 1.0
     half = NormalDist().inv_cdf(1.0 - level / 2.0) * noise
     low, high = scale * (lead - half), scale * (lead + half)
     largest = max(abs(low), abs(high), 1e-12)
-    return low, high, max(0, 1 - int(np.floor(np.log10(largest))))
+    decimals = max(1 if in_percent else 3, 1 - int(np.floor(np.log10(largest))))
+    return (
+        rounded_away(low, decimals, above=False),
+        rounded_away(high, decimals, above=True),
+        decimals,
+    )
 
 
 def gain_words(

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from functools import cache
 from html import escape
 from itertools import chain
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -142,6 +142,13 @@ class Price:
     is_flattered: bool = False
     noise: float | None = None
 
+    @property
+    def increase(self) -> float | None:
+        """The value of the certified rule minus the given one; None if one is unknown."""
+        if self.given is None or self.certified is None:
+            return None
+        return self.certified - self.given
+
     def cells(self, in_percent: bool) -> list[str]:
         """Return the cells of a table: name, number of rows, and both values in words."""
         in_percent = in_percent and not self.is_objective  # which may be a cost
@@ -198,6 +205,24 @@ class Price:
         if self.is_flattered:
             rows += "; often higher on new rows"
         return f"{name[:1].upper()}{name[1:]} {certified}{compared}, estimated on {rows}."
+
+
+class PriceTable(NamedTuple):
+    """The table of prices, which `print` shows.
+
+    Attributes
+    ----------
+    heads : list of str
+        The heads of its columns.
+    rows : list of list of str
+        The cells of each row.
+    """
+
+    heads: list[str]
+    rows: list[list[str]]
+
+    def __repr__(self) -> str:
+        return text_table(*self)
 
 
 def price_name(rate: Rate, subgroup: Any, rates: Sequence[Rate]) -> str:
@@ -630,7 +655,7 @@ class Certificate:
             notes.append(f"Date: {self.date} (UTC).")
         text = "\n".join(f"* {note}" for note in notes)
         if self.price:
-            return f"{text_table(*self.prices)}\n\n{text}"
+            return f"{self.prices}\n\n{text}"
         return text
 
     def text(self, rest: str = "see .assumptions") -> str:
@@ -694,15 +719,16 @@ class Certificate:
         return any(bound.in_percent for bound in self.bounds)
 
     @property
-    def prices(self) -> Cells:
+    def prices(self) -> PriceTable:
         """The table of prices: each rate of given answers, if there are any, and of the certified rule."""
         return self._prices(self.price)
 
-    def _prices(self, prices: Sequence[Price]) -> Cells:
+    def _prices(self, prices: Sequence[Price]) -> PriceTable:
         """Return the table of some prices; several limits on one rate have equal ones."""
         rows = [price.cells(self.in_percent) for price in dict.fromkeys(prices)]
         of_reference = prices[0].of if rows else ""
-        return filled_columns(["rate", "rows", of_reference, "certified rule"], rows)
+        heads = ["rate", "rows", of_reference, "certified rule"]
+        return PriceTable(*filled_columns(heads, rows))
 
     def price_of(self, bound: CertifiedBound) -> Price | None:
         """Return the price of the rate of a bound; None if it is unknown, and for a gap or ratio."""
@@ -713,7 +739,7 @@ class Certificate:
         return next((price for price in self.price if price.name == name), None)
 
     @property
-    def other_prices(self) -> Cells:
+    def other_prices(self) -> PriceTable:
         """The table of prices that neither `price_words` nor the rows of the limits have."""
         told = [self.price_of(bound) for bound in self._limited]
         others = [

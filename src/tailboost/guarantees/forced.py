@@ -118,11 +118,11 @@ class Forced:
         if self.forces:
             raises = "together raise" if together else "raises"
             most = " most," if self.n_freed > 1 and not together else ""
-            words += f" {raises} the error{most} by {self._price}"
+            words += f" {raises} the error{most} by {self._price} (95 %)"
         else:
             words += " has the least room"
             if self._price is not None:
-                words += f", and changes the error by {self._price}"
+                words += f", and adds {self._price} to the error (95 %)"
         return " ".join([f"{words}.", *self._ways_out(with_cures=with_cures)])
 
     @property
@@ -152,13 +152,12 @@ class Forced:
         """By how much the limit raises the error, an interval; None if one of the two errors is not known."""
         if self.error is None or self.without is None:
             return None
-        words = interval_words(
+        return interval_words(
             self.error - self.without,
             self.noise,
             in_percent=self.in_percent,
             level=0.05 / self.n_freed,
         )
-        return f"{words} (95 %)"
 
     @property
     def _saved(self) -> str | None:

@@ -701,8 +701,8 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
       north   872      0.08
       south   919      0.08
     <BLANKLINE>
-    Overall error 0.288 (without limits, the score at 0.5: 0.252; price 0.021 to 0.051, 95 %), estimated ...
-    The limit on north (872 rows) has the least room, and changes the error by −0.0022 to 0.0044 (95 %).
+    Overall error 0.288 (without limits, the score at 0.5: 0.252; price 0.021 to 0.052, 95 %), estimated ...
+    The limit on north (872 rows) has the least room, and adds at most 0.0045 to the error (95 %).
     Assumes independent rows, fresh as stated: see .assumptions
     """
     if not isinstance(name, str) or not name.strip():

@@ -12,7 +12,7 @@ import numpy as np
 from tailboost.boosting.game import Played
 from tailboost.core.array_types import Document, Floats
 from tailboost.core.html import html_details
-from tailboost.core.rate_words import stated_words
+from tailboost.core.rate_words import rounded_away, stated_words
 from tailboost.core.spelling import as_typed
 from tailboost.rates import error
 from tailboost.rows.subgroups import GroupUse, unit_name
@@ -416,7 +416,10 @@ class Summary(PrintedSummary):
         name, error, interval = self.errors.worst
         text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %"
         if interval is not None:
-            low, high = interval
+            low, high = (
+                rounded_away(end, 2, above)
+                for end, above in zip(interval, (False, True), strict=True)
+            )
             text += f" (95 %: {100 * low:.0f}–{100 * high:.0f} %)"
         else:
             n = len(self.errors.of_rule("predict"))

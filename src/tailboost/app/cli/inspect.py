@@ -31,7 +31,7 @@ from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
 from tailboost.core.array_types import Column, Document, Model
 from tailboost.core.limit_lines import filled_columns
-from tailboost.core.rate_words import value_words
+from tailboost.core.rate_words import rounded_away, value_words
 from tailboost.core.spelling import a_type_of, shell_word
 from tailboost.guarantees.stated import StatedTargets, stated_by
 from tailboost.rates.bounds import share_with_interval
@@ -533,10 +533,14 @@ def print_errors(errors: Sequence[Mapping[str, Any]], title: str, *, in_percent:
         if line["target"] is not None:
             cells["target"] = error_words(line["target"], in_percent)
         if line["error"] is not None:
-            error, low, high = (
-                error_words(line[share], in_percent) for share in ("error", "low", "high")
+            low, high = (
+                error_words(rounded_away(line[end], 3, end == "high"), in_percent)
+                for end in ("low", "high")
             )
-            cells |= {"error": error, "95 % interval": f"{low} – {high}"}
+            cells |= {
+                "error": error_words(line["error"], in_percent),
+                "95 % interval": f"{low} – {high}",
+            }
         rows.append(list(cells.values()))
     shared.plain_table(*filled_columns(heads, rows), title=title, left=2)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tailboost.app.report.results import LEAST_SPLITS, Results, resampled_interval
+from tailboost.core.rate_words import rounded_away
 from tailboost.core.spelling import how_many
 
 ComparedMethod = Mapping[str, Any]  # an entry of "methods" in the document
@@ -84,6 +85,7 @@ class Difference:
         if half is not None:
             low = max(mean - 100 * half, -100.0)  # errors differ by at most 100 points
             high = min(mean + 100 * half, 100.0)
+            low, high = rounded_away(low, 1, above=False), rounded_away(high, 1, above=True)
             interval = f"95 % interval {low:.1f} to {high:.1f}"
         return f"difference {mean:+.1f} percentage points, {interval}".replace(" -", " −")
 
