@@ -453,8 +453,10 @@ class NewRowsEstimate:
             drawn = self.calibration.drawn_chance(limits, self.level)
             if drawn is not None:
                 return drawn
-        # The strictest of all tests: a very small part alone would allow any level.
-        level = level_of_more_rows(self.part * self.level, growth) / self.part
+        level = self.level
+        if self.procedure.may_fail:
+            # The strictest of all tests: a very small part alone would allow any level.
+            level = level_of_more_rows(self.part * level, growth) / self.part
         result = self.calibration.certified_within(limits, level)
         return None if result is None else LEAST_CHANCE * bool(result)
 

@@ -137,6 +137,11 @@ class Procedure(ABC):
         return False
 
     @property
+    def may_fail(self) -> bool:
+        """Whether other rows may refuse what these rows certify."""
+        return True
+
+    @property
     def out_of_reach(self) -> bool:
         """Whether a certificate is next to impossible by the selection data and the number of fresh rows."""
         return False

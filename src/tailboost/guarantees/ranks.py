@@ -364,6 +364,11 @@ class Ranks(Procedure):
     title = "ranks"
 
     @property
+    def may_fail(self) -> bool:
+        """Whether several limits are kept, whose ranks may leave no threshold on other rows."""
+        return len(self.limits) > 1
+
+    @property
     def applies(self) -> bool:
         """Whether all limits are on shares, with ranks for the number of fresh rows.
 
