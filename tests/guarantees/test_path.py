@@ -231,7 +231,7 @@ def test_a_batch_with_limits_out_of_reach_names_the_rows_that_selected():
     table, y, g = drawn_scores(8_000, 0)
     with pytest.raises(
         tb.NotCertifiedError,
-        match=r"so only the other .* certify\. Rows that selected may not certify other limits: a next ",
+        match=r"rows of this batch the same .* select in a next call \(selection_share=.*\), and the other",
     ):
         tb.calibrate(tb.Scores("p", 1), table, y, groups=g, limits=OUT_OF_REACH)
 

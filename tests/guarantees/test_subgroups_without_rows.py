@@ -427,7 +427,9 @@ def test_a_group_whose_counted_rows_all_select_is_said_to_lack_rows_of_its_label
     (said,) = {words.partition("\n")[0] for words in messages if "a target without rows" in words}
     assert "rare (target 0.9) has no rows with label 1. To go on" in said
     (told,) = {words.partition("\n")[2] for words in messages if "a target without rows" in words}
-    assert told.startswith("120 of the 400 rows of this batch selected, so only the other 280 certify. ")
+    assert told.startswith(
+        "No row is used up: of the 400 rows of this batch the same 120 select in a next call"
+    )
 
 
 @pytest.mark.parametrize("limit", [rates.precision(1, by="g") >= 0.01, rates.miss(1, by="g") <= 0.99])

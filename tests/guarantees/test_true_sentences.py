@@ -564,6 +564,14 @@ def test_a_rule_that_estimates_the_group_is_mostly_certified_at_a_larger_error_a
             errors.append((certified.predict(new, **given) != new_y).mean())
         larger += errors[0] > errors[1]
     assert larger > 3
+    beside = tb.RobustMixtureClassifier(
+        [("linear", LogisticRegression())],
+        random_state=0,
+        infer_groups=True,
+        limits=["miss(1, by=site) <= 20%", "false_alarm(1) <= 20%"],
+    ).fit(X, y, groups=groups)
+    assert beside.selection_.weighs_groups
+    assert "mostly certified" not in str(beside.summary_)  # not measured for two limits on errors
 
 
 def test_the_error_of_thresholds_by_group_is_often_higher_on_new_rows_and_says_so():

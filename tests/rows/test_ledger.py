@@ -769,7 +769,7 @@ def test_attempts_of_one_batch_are_tested_at_what_the_named_ones_left():
 def test_contradicting_limits_on_rows_of_the_previous_attempt():
     X, y = scored(1, 1000)
     model, contradicting = tb.Scores("s", "yes"), ["miss(yes) <= .01", "false_alarm(yes) <= .01"]
-    with pytest.raises(tb.InfeasibleLimitsError, match="rows of this batch selected"):
+    with pytest.raises(tb.InfeasibleLimitsError, match="rows of this batch the same"):
         tb.calibrate(model, X, y, limits=contradicting)
     first = tb.calibrate(model, X, y, limits=["precision(yes) >= .75"])
     with pytest.raises(tb.LeakageError, match="of the 1,000 rows, attempt 1 used 700"):

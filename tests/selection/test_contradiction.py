@@ -96,7 +96,7 @@ def test_more_rows_of_one_batch_select_where_few_contradict_the_limits(monkeypat
     assert error.lacks_rows
     assert "No limit was tested on calibration" in message
     assert (
-        f"{n // 2} of the 1,500 rows of this batch selected, so only the other {n - n // 2} certify."
+        f"No row is used up: of the 1,500 rows of this batch the same {n // 2} select in a next call"
         in message
     )
 

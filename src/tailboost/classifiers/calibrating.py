@@ -413,14 +413,10 @@ def to_select_again(n_selecting: int, n_others: int, share: float) -> str:
     """
     enough = math.ceil(1e4 * share - 1e-6) / 1e4
     # The shell keeps the draw in its ledger.
-    next_call = as_typed(
-        "Rows that selected may not certify other limits: a next call with these rows needs "
-        f"selection_share={enough:g} or more",
-        "The same rows select in a next call with this batch, and the others certify",
-    )
+    same_draw = as_typed(f" (selection_share={enough:g} or more)", "")
     return (
-        f"{n_selecting:,} of the {n_selecting + n_others:,} rows of this batch selected, so "
-        f"only the other {n_others:,} certify. {next_call}"
+        f"No row is used up: of the {n_selecting + n_others:,} rows of this batch the same "
+        f"{n_selecting:,} select in a next call{same_draw}, and the other {n_others:,} certify"
     )
 
 
