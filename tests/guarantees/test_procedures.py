@@ -357,7 +357,7 @@ SEQUENCES = {
     ),
     "path of a score": (
         ScorePath, ["precision(1) >= .75", "deferred() <= .5"], precise_and_few_deferred,
-        lambda run: [run.fresh.by(rule).answered.actions for rule in run.rules()],
+        lambda run: [run.fresh.by(rule).answered.actions for _, rule in run.rules()],
     ),
     "path": (
         Path, ["precision(1) >= .75"], precise,
