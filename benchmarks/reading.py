@@ -2,12 +2,14 @@
 
     python benchmarks/reading.py PART [--draws N] [--out FILE]
 
-* "selecting": the gain of `tune` with thresholds by group on the selecting rows, and on 200,000 further rows.
+* "selecting": the gain of `tune` with thresholds by group on the selecting rows, and that of certificates
+  from new rows, on 200,000 rows. In two of three tables, one on errors has a limit on deferral beside it.
 * "certificate": the gain that a certificate estimates on its rows, and that of a certificate from new rows.
 * "estimated": errors of `fit` and `calibrate` for rules that estimate the group, and for thresholds by group.
 
 Groups have shares, frequencies, shifts and separations drawn anew for each table: two to five groups, or six
-to twelve with smaller shifts. Rows without a certificate of either rule are left out of "certificate".
+to twelve with smaller shifts. Alike groups differ in their shares alone. Rows without a certificate of either
+rule are left out of "certificate".
 """
 
 from __future__ import annotations
@@ -32,13 +34,17 @@ Rows = tuple[Any, Any, Any]  # features, labels, groups
 class Made:
     """A made table: normal scores of each group, and further features for rules that estimate it."""
 
-    def __init__(self, seed: int, *, many: bool, wide: bool = False) -> None:
+    def __init__(self, seed: int, groups: str, *, wide: bool = False) -> None:
+        many = groups == "six to twelve groups"
         self.rng = np.random.default_rng(seed)
         n_groups = int(self.rng.integers(6, 13) if many else self.rng.integers(2, 6))
         self.share = self.rng.dirichlet(np.full(n_groups, 3.0))
         self.frequency = self.rng.uniform(0.1, 0.5, n_groups)
         self.shift = self.rng.normal(0.0, 0.3 if many else self.rng.choice([0.3, 1.0]), n_groups)
         self.separation = self.rng.uniform(1.2, 2.8, n_groups)
+        if groups == "alike groups":
+            for of_groups in (self.frequency, self.shift, self.separation):
+                of_groups[:] = of_groups[0]
         self.n = int(self.rng.choice([1_000, 2_000, 4_000]))
         limit = self.rng.choice([0.1, 0.2, 0.3])
         self.limits = [f"miss(1, by=site) <= {limit}"]
@@ -73,17 +79,25 @@ def error(rule: Any, rows: Rows) -> float:
 
 
 def selecting(made: Made) -> dict[str, Any]:
-    """Return the gain on the selecting rows with its standard error, and on further rows."""
+    """Return the gain on the selecting rows, whether it is printed, and both certified errors."""
     X, y, site = made.draw(made.n)
-    given = {"groups": {"site": site}, "limits": made.limits, "infer_groups": False}
+    limits = made.limits[:1]
+    if kind := made.rng.integers(0, 3):
+        limits.append(["deferred() <= .2", "deferred(by=site) <= .2"][kind - 1])
+    given = {"groups": {"site": site}, "limits": limits, "infer_groups": False}
     one = tb.tune(SCORE, X, y, **given)
     reading = tb.tune(SCORE, X, y, **given, by_group="site")
-    further = made.draw(FURTHER)
     own, other = (rule.selection_.rule.compared for rule in (one, reading))
+    gain = own.selection.value - other.selection.value
+    X, y, site = made.draw(made.n)
+    further = made.draw(FURTHER)
+    rules = [certified(rule, X, y, groups={"site": site}) for rule in (one, reading)]
+    errors = [None if rule is None else error(rule, further) for rule in rules]
     return {
-        "on its rows": own.selection.value - other.selection.value,
-        "standard error": own.error_of_difference(other),
-        "on new rows": error(one, further) - error(reading, further),
+        "on its rows": gain,
+        "is beyond noise": bool(gain > 1.96 * own.error_of_difference(other)),
+        "one threshold, certified": errors[0],
+        "by group, certified": errors[1],
     }
 
 
@@ -134,13 +148,6 @@ def certified(*given: Any, **options: Any) -> Any:
         return None
 
 
-PARTS: dict[str, Callable[[Made], dict[str, Any] | None]] = {
-    "selecting": selecting,
-    "certificate": certificate,
-    "estimated": estimated,
-}
-
-
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return how many gains were printed, and how many of these are gains on new rows, or within 95 %."""
     numbers = np.array([[*row.values()] for row in rows])
@@ -153,6 +160,26 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "smaller on new rows": int((new < gain).sum()),
         "within the interval": int((np.abs(new - gain) <= 1.96 * noise).sum()),
     }
+
+
+def summary_of_selecting(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how many certificates are better by group, with and without a gain on the selecting rows."""
+    found: dict[str, Any] = {"tables": len(rows)}
+    for words, is_beyond in (("gain beyond noise", True), ("no gain beyond noise", False)):
+        here = [row for row in rows if row["is beyond noise"] == is_beyond]
+        errors = [
+            (row["on its rows"], row["one threshold, certified"], row["by group, certified"]) for row in here
+        ]
+        both = [triple for triple in errors if None not in triple]
+        found[words] = {
+            "tables": len(here),
+            "both certified": len(both),
+            "smaller error by group": sum(other < one for _, one, other in both),
+            "gains larger than on the selecting rows": sum(a - b > gain for gain, a, b in both),
+            "only by group certified": sum(a is None and b is not None for _, a, b in errors),
+            "only one threshold certified": sum(b is None and a is not None for _, a, b in errors),
+        }
+    return found
 
 
 def summary_of_estimates(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -170,6 +197,14 @@ def summary_of_estimates(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+GROUPS = ("two to five groups", "six to twelve groups", "alike groups")
+PARTS: dict[str, tuple[Callable[[Made], Any], Callable[[list[Any]], dict[str, Any]]]] = {
+    "selecting": (selecting, summary_of_selecting),
+    "certificate": (certificate, summary),
+    "estimated": (estimated, summary_of_estimates),
+}
+
+
 def main() -> None:
     """Run one part, and write its record beside those of the others."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -179,19 +214,19 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     record = opened(arguments.out, "reading")
+    part, summary_of = PARTS[arguments.part]
     is_estimate = arguments.part == "estimated"
-    for many in (False,) if is_estimate else (False, True):
+    for groups in GROUPS[:1] if is_estimate else GROUPS:
         rows = []
         for seed in range(arguments.draws):
             try:
-                found = PARTS[arguments.part](Made(seed, many=many, wide=is_estimate))
+                found = part(Made(seed, groups, wide=is_estimate))
             except tb.InfeasibleLimitsError:
                 continue
             if found is not None:
                 rows.append(found)
                 print(*rounded(list(found.values())), flush=True)
-        of_part = summary_of_estimates(rows) if is_estimate else summary(rows)
-        groups = "six to twelve groups" if many else "two to five groups"
+        of_part = summary_of(rows)
         record[f"{arguments.part}, {groups}"] = rounded(of_part)
         print(of_part)
         write(record, arguments.out)
