@@ -1258,7 +1258,7 @@ def test_advice_to_read_the_group_works_as_printed(tmp_path):
     out = tmp_path / "b.model"
     said = " ".join(done("calibrate", model, fresh, "--out", out).stdout.split())
     assert "--by-group" not in said
-    advice = r"may read the group \(of fit: (--set by_group=site)\) would err less"
+    advice = r"Thresholds by group \(of fit: (--set by_group=site)\) would err less"
     (advised,) = re.findall(advice, said)
     assert re.findall(advice, fitted) == [advised]  # before fresh rows are used up
     assert "tailboost fit with --set by_group=site" in refused(

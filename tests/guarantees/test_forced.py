@@ -182,7 +182,7 @@ def test_thresholds_by_group_are_a_way_out_of_a_ratio_with_one_threshold(bases, 
     model = tb.Scores(0, 1, kind="number")
     if certified:
         certificate = tb.calibrate(model, X, y, **given).certificate_
-        assert "may read the group (by_group='sex')" in str(certificate.forced_by)
+        assert "Thresholds by group (by_group='sex')" in str(certificate.forced_by)
         blind_error = certificate.price[0].certified
         assert blind_error < min(y.mean(), 1 - y.mean())
     else:
@@ -207,17 +207,17 @@ def test_ways_out_of_a_costly_limit_of_one_group_are_named_and_lower_the_error()
     assert aware.price[0].certified < 0.5 * blind.price[0].certified
     forced = blind.forced_by
     assert forced.apart == pytest.approx(aware.price[0].certified, abs=0.005)
-    words = r"may read the group \(by_group='site'\) would err less, by (\S+) points on these rows, and needs"
+    words = r"Thresholds by group \(by_group='site'\) would err less, by (\S+) points on these rows, and need"
     saved = 100 * (blind.price[0].certified - aware.price[0].certified)
     assert float(re.search(words, str(blind))[1]) == pytest.approx(saved, abs=0.5)
     with speaking_to_the_shell():
         assert "--by-group site" in str(blind)
     assert "by_group" not in forced.without_cures
-    assert "A rule that may read the group would err less" in forced.without_cures
-    assert "may read the group" not in str(aware)
+    assert "Thresholds by group would err less" in forced.without_cures
+    assert "Thresholds by group" not in str(aware)
     within_noise = replace(forced, apart_noise=(forced.error - forced.apart) / 1.9)
-    assert "may read the group" not in str(within_noise)
-    assert "may read the group" in str(replace(forced, apart_noise=(forced.error - forced.apart) / 2.2))
+    assert "Thresholds by group" not in str(within_noise)
+    assert "Thresholds by group" in str(replace(forced, apart_noise=(forced.error - forced.apart) / 2.2))
 
 
 @pytest.mark.parametrize("shift", [3.0, 0.0])
@@ -237,7 +237,7 @@ def test_a_selection_names_thresholds_by_group_before_rows_certify(shift):
     if not shift:
         assert not sentence
         return
-    words = r"may read the group \(by_group='site'\) would err less, by (\S+) points on these rows and often"
+    words = r"Thresholds by group \(by_group='site'\) would err less, by (\S+) points on these rows and often"
     aware = tb.tune(score, X[:3000], y[:3000], **{**given, "groups": {"site": site[:3000]}}, by_group="site")
     wrong = [blind.predict(X) != y, aware.predict(X, groups={"site": site}) != y]
     here, on_new_rows = (
@@ -265,7 +265,7 @@ def test_thresholds_by_group_are_not_named_where_they_gain_nothing():
     assert forced.error > 1.25 * certificate.price[0].given
     assert forced.apart == pytest.approx(aware.price[0].certified, abs=0.01)
     assert forced.error - forced.apart < 1.64 * forced.apart_noise
-    assert "may read the group" not in str(forced)
+    assert "Thresholds by group" not in str(forced)
 
 
 def test_a_warning_of_a_useless_rule_names_thresholds_by_group_only_if_they_pay():
@@ -356,7 +356,7 @@ def test_thresholds_by_group_are_named_beside_deferral(infer_groups):
     forced = blind.certificate_.forced_by
     aware = tb.calibrate(models, *rows, **given, by_group="site").certificate_
     assert forced.apart == pytest.approx(aware.price[0].certified, abs=0.005)
-    assert "A rule that may read the group (by_group='site') would err less, by" in str(forced)
+    assert "Thresholds by group (by_group='site') would err less, by" in str(forced)
 
 
 def sites(n, seed, few=0.01, miss=3.0):
@@ -681,9 +681,9 @@ def test_thresholds_by_group_are_named_for_a_blind_rule_that_no_single_limit_for
     assert own in str(certificate)
     aware = tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, **given, by_group="site").certificate_
     assert forced.apart == pytest.approx(aware.price[0].certified, abs=0.005)
-    assert "A rule that may read the group (by_group='site') would err less, by" in words
+    assert "Thresholds by group (by_group='site') would err less, by" in words
     assert "To leave" not in words
-    assert "may read the group" not in str(replace(forced, by_group=None))
+    assert "Thresholds by group" not in str(replace(forced, by_group=None))
 
 
 def test_of_two_columns_of_groups_the_limit_is_named_without_which_the_error_is_the_lowest():

@@ -207,8 +207,8 @@ class Forced:
             option = by_group_option(self.by_group, reads_scores=self.reads_scores)
             cure = f" ({option})" if with_cures else ""
             ways.append(
-                f"A rule that may read the group{cure} would err less, by {self._saved_apart} on "
-                "these rows, and needs new ones."
+                f"Thresholds by group{cure} would err less, by {self._saved_apart} on these rows, and "
+                "need new ones."
             )
         return ways
 
