@@ -114,7 +114,7 @@ def test_the_options_without_a_ruinous_group_run_as_printed(tmp_path):
     columns = ["--score", "p", "--target", "label", "--positive", "ill", "--group", "ward"]
     out = ["--out", tmp_path / "rule.json"]
     first = done("calibrate", write(0, 0.01), *columns, *out, "--limit", "miss(ill, by=ward) <= 40%")
-    (options,) = re.findall(r"To leave few out, on new rows: (--limit .*?)\. A rule", first)
+    (options,) = re.findall(r"To leave few out, on new rows: (--limit .*?)\. Thresholds", first)
     assert options == "--limit \"miss('ill', by='ward') <= {'ER Süd': 40%, 'Ward 3': 40%}\""
     second = done("calibrate", write(1, 0.01), *columns, *out, *shlex.split(options))
     assert "Certified with 95 % confidence" in second

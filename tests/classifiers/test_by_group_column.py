@@ -82,7 +82,11 @@ def test_answers_depend_on_no_other_column():
     ("by_group", "message"),
     [
         (True, r"groups has the columns \['age', 'sex'\].*by_group='age'"),
-        ("ages", r"by_group='ages': no column of groups has this name; there are \['age', 'sex'\]"),
+        (
+            "ages",
+            r"by_group='ages': no column of groups has this name; did you mean 'age'\? "
+            r"there are \['age', 'sex'\]",
+        ),
     ],
 )
 def test_another_column_is_refused_before_any_work(by_group, message):
