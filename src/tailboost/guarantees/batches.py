@@ -98,10 +98,14 @@ def row_ids(ids: object, n: int) -> Hashes:
     if len(repeated_hashes):
         first, second, *_ = np.flatnonzero(hashes == repeated_hashes[0]).tolist()
         raise ValueError(
-            f"id: rows {first} and {second} have the same id, {column[first]}; an id must "
-            "identify a row"
+            f"id: rows {first} and {second} have the same id, {column[first]}; {_one_row_each()}"
         )
     return hashes
+
+
+def _one_row_each() -> str:
+    """Return what an id is, and the argument for ids of persons with several rows."""
+    return f"an id is of one row; rows of the same person need {as_typed('clusters=', '--cluster')} instead"
 
 
 def label_numbers(y: Column, classes: Any, n: int) -> Ints:
@@ -536,8 +540,7 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
         if len(rows):
             raise LeakageError(
                 f"id: {len(rows):,} of the {len(ids):,} rows were in batch {other.name!r}, the "
-                f"first of them row {rows[0]}. An id must identify a row; for rows of the same "
-                "person give clusters="
+                f"first of them row {rows[0]}; {_one_row_each()}"
             )
     _refuse_repeated_contents(batch, without_ids)
 
