@@ -137,10 +137,10 @@ class Price:
     given: float | None
     certified: float
     n: int
-    of: str = ""
-    is_objective: bool = False
-    is_flattered: bool = False
-    noise: float | None = None
+    of: str = field(default="", repr=False)
+    is_objective: bool = field(default=False, repr=False)
+    is_flattered: bool = field(default=False, repr=False)
+    noise: float | None = field(default=None, repr=False)
 
     @property
     def increase(self) -> float | None:
@@ -251,7 +251,7 @@ class Certificate:
         From `tailboost.calibrate`: this and all earlier attempts, with their rows.
     price : tuple of Price
         From `tailboost.calibrate`: the overall error and each limited error or rate, of the given model's own
-        answers and of the certified rule.
+        answers and of the certified rule. `prices` is their table.
     rule : str or None
         Digest of the bounded decision function; None for answers alone, and for models of
         other libraries. A classifier with another rule has no ``certificate_``.
