@@ -1,5 +1,6 @@
 """Rules that read one of several columns of groups, with limits by the others."""
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -113,25 +114,29 @@ def test_a_group_that_the_rule_does_not_know_is_refused():
 
 @pytest.mark.parametrize("shift", [0.5, 0.7])
 def test_a_refusal_names_the_column_of_the_failed_limit(shift):
-    """Scores of the old are higher; those of both sexes are alike. The advised column certifies."""
-    r = np.random.default_rng(0)
-    groups = pd.DataFrame({"sex": r.choice(["f", "m"], 2000), "age": r.choice(["old", "young"], 2000)})
-    y = (r.random(2000) < 0.5).astype(int)
-    logits = r.normal(size=2000) + 2 * y - 1 + shift * ((groups["age"] == "old") - 0.5)
-    X = pd.DataFrame({"score": (1 / (1 + np.exp(-logits))).round(4)})
-    limits = [f"ratio(selected(1, by={column})) >= 80%" for column in groups] + ["error <= 30%"]
+    """Scores of the old are higher; those of both sexes are alike. The advised column certifies new rows."""
+    limits = [f"ratio(selected(1, by={column})) >= 80%" for column in ("sex", "age")] + ["error <= 30%"]
 
-    def calibrated(by_group):
-        return tb.calibrate(tb.Scores("score", 1), X, y, groups=groups, limits=limits, by_group=by_group)
+    def calibrated(by_group, seed=0, previous=None):
+        r = np.random.default_rng(seed)
+        groups = pd.DataFrame({"sex": r.choice(["f", "m"], 2000), "age": r.choice(["old", "young"], 2000)})
+        y = (r.random(2000) < 0.5).astype(int)
+        logits = r.normal(size=2000) + 2 * y - 1 + shift * ((groups["age"] == "old") - 0.5)
+        X = pd.DataFrame({"score": (1 / (1 + np.exp(-logits))).round(4)})
+        given = {"groups": groups, "limits": limits, "by_group": by_group, "previous": previous}
+        return tb.calibrate(tb.Scores("score", 1), X, y, **given)
 
     with pytest.raises(tb.NotCertifiedError) as refused:
         calibrated(by_group=False)
     advised = "as many with by_group='age', which may give a group one answer: probability at least 0.9"
-    # It is advised where new rows are likely to pass, too.
-    assert (advised in str(refused.value)) == (shift == 0.7)
+    assert advised in str(refused.value)
     with pytest.raises(tb.NotCertifiedError):
         calibrated(by_group="sex")
-    assert calibrated(by_group="age").certificate_.certified
+    certified = 0
+    for seed in (1, 2, 3):
+        with contextlib.suppress(tb.NotCertifiedError):
+            certified += calibrated("age", seed, refused.value).certificate_.certified
+    assert certified >= 2
 
 
 def people_in_numbers(ages):

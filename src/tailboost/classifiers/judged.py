@@ -190,6 +190,7 @@ class JudgedModels(JudgedSelection):
     """A `RobustMixtureClassifier`."""
 
     takes_limits = True
+    selects_other_kinds = True
 
     @property
     def selected(self) -> Selected:

@@ -1596,11 +1596,17 @@ def _by_group_way(limits_to_serve: Sequence[Limit], new_rows: NewRowsEstimate) -
 def _review_way(subgroups: Sequence[Subgroups], calibration: Calibration) -> list[str]:
     """Return the limits with the tightest one on deferral that new rows would certify; empty without one.
 
-    Empty also if rows are deferred already, or if the answers have costs.
+    Empty also if rows are deferred already, if answers have costs or are drawn, or if the classifier selects
+    no rule of another kind.
     """
     judge = judged(calibration.fresh.model)
     problem = replace(calibration.selection.problem, confidence=None)
-    if problem.defers or problem.needs_costs or not judge.takes_limits:
+    if (
+        not judge.selects_other_kinds
+        or problem.defers
+        or problem.needs_costs
+        or problem.randomized
+    ):
         return []
     tight, loose = (deferred() <= share for share in (0.01, 0.5))
     try:

@@ -63,6 +63,8 @@ class ClassifierView:
     limits_probability: Any = None
     #: Whether the rule is selected within limits on rates, which are a parameter.
     takes_limits: Any = False
+    #: Whether ``reading_groups`` selects rules that read other groups, or may defer, from the same rows.
+    selects_other_kinds: Any = False
     #: Whether the rule may defer rows; the method ``defers`` of the classifier returns a mask of them.
     can_defer: Any = False
     #: Whether the rule weighs an estimate of p(group | x, y) for each row.
