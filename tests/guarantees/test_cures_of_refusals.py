@@ -149,14 +149,14 @@ def test_as_few_groups_as_possible_are_loosened_each_no_more_than_needed():
 
     failing = [(0, "c"), (0, "b"), (0, "a"), (1, "c")]
     (cure,) = certifiable.certifiable_limits(limits, names, failing, chance)
-    assert chance(cure) >= 0.9
+    assert chance(cure) >= 0.95
     bounds = dict(cure[0].bound)
     assert bounds["a"] == 0.3
     assert cure[1] == limits[1]
     for group in "bc":
         tighter = tuple((name, bound - 0.03 * (name == group)) for name, bound in bounds.items())
-        assert chance([replace(cure[0], bound=tighter), limits[1]]) < 0.9
-    assert certifiable.certifiable_limits(limits, names, failing, lambda tried: 0.89) == []
+        assert chance([replace(cure[0], bound=tighter), limits[1]]) < 0.95
+    assert certifiable.certifiable_limits(limits, names, failing, lambda tried: 0.94) == []
     # One failed: one that passed is loosened with it, as long as no limits without it would do.
     (cure,) = certifiable.certifiable_limits(limits, names, failing[:1], chance, failing[1:])
     assert dict(cure[0].bound)["b"] > 0.3
@@ -164,7 +164,7 @@ def test_as_few_groups_as_possible_are_loosened_each_no_more_than_needed():
         limits,
         names,
         failing[:1],
-        lambda tried: max(0.9 * (tried[0] != limits[0]), chance(tried)),
+        lambda tried: max(0.95 * (tried[0] != limits[0]), chance(tried)),
         failing[1:],
     )
     assert dict(cure[0].bound) == {"a": 0.3, "b": 0.3, "c": 0.31}

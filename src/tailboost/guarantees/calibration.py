@@ -378,7 +378,7 @@ class Calibration:
     def drawn_chance(self, limits: list[Limit], level: float) -> float | None:
         """Return the chance that as many new rows certify other limits at a level; None if it is unknown."""
         try:
-            procedures = procedures_for(self.selection.within(limits), self.fresh, level)
+            procedures = procedures_for(self.selection.placed_within(limits), self.fresh, level)
         except ValueError:  # contradicting limits
             return None
         chances = [procedure.chance for procedure in procedures]
@@ -441,8 +441,8 @@ class NewRowsEstimate:
     def chance(self, limits: list[Limit], growth: float = 1.0) -> float | None:
         """Return the chance that ``growth`` times as many rows certify limits; None if unknown.
 
-        Without `chances`, and without `Procedure.chance` for as many rows, it is `LEAST_CHANCE` or 0: the
-        same procedure runs on these rows, at a level with room for noise, see `level_of_more_rows`.
+        Without `chances`, and without `Procedure.chance` for as many rows, it is 1 for `LEAST_CHANCE` or
+        more and 0 for less: the same procedure runs on these rows, see `level_of_more_rows`.
         """
         if self.chances is not None:
             level = self.level * self.procedure.level / self.calibration.level
@@ -458,7 +458,7 @@ class NewRowsEstimate:
             # The strictest of all tests: a very small part alone would allow any level.
             level = level_of_more_rows(self.part * level, growth) / self.part
         result = self.calibration.certified_within(limits, level)
-        return None if result is None else LEAST_CHANCE * bool(result)
+        return None if result is None else float(bool(result))
 
     def words(self, limits: list[Limit], free: Sequence[CertifiedBound] = ()) -> str:
         """Return the estimated chance of as many new rows, and the overall error on these rows if known.

@@ -22,6 +22,8 @@ PARTS_OF_ROOM = tuple(k / 50 for k in range(50, -1, -1))
 # table of four languages, 17 of 19 such limits and 47 of 54 numbers of rows up to tenfold were certified on
 # new rows. With .8, 20 of 28 limits were: misses and a precision of five groups on three made tables.
 LEAST_CHANCE = 0.9
+# Estimated chance that the tightest limits must have, as the estimates leave out that other rows select.
+SEARCHED_CHANCE = 0.95
 TINY = 1e-9
 # With more fresh rows nothing is tried: nine calibrations of 20,000 rows take about four seconds.
 MOST_ROWS_TRIED = 20_000
@@ -147,7 +149,7 @@ def _with_fewest_loosened(
     """Return limits with looser bounds of the first pairs, each as tight as possible; None if none would do.
 
     Let c be the chance with the loosest bounds of n pairs. One bound after another is tightened, the last
-    one first, and each may lower the chance by the factor (`LEAST_CHANCE` / c) to the power 1 / n.
+    one first, and each may lower the chance by the factor (`SEARCHED_CHANCE` / c) to the power 1 / n.
     """
 
     def with_parts(parts: Mapping[Pair, float]) -> list[Limit]:
@@ -163,14 +165,14 @@ def _with_fewest_loosened(
     for n_loosened in range(1, len(pairs) + 1):
         loosest = dict.fromkeys(pairs[:n_loosened], 1.0)
         best_chance = chance(with_parts(loosest))
-        if best_chance >= LEAST_CHANCE:
+        if best_chance >= SEARCHED_CHANCE:
             break
     else:
         return None
 
     parts = dict(loosest)
     for k, pair in enumerate(reversed(loosest), 1):
-        least = best_chance * (LEAST_CHANCE / best_chance) ** (k / n_loosened)
+        least = best_chance * (SEARCHED_CHANCE / best_chance) ** (k / n_loosened)
 
         def is_enough(part: float, pair: Pair = pair, least: float = least) -> bool:
             return chance(with_parts(parts | {pair: part})) >= least
