@@ -1269,6 +1269,42 @@ def test_advice_to_read_the_group_works_as_printed(tmp_path):
     assert load_model(out)[-1].by_group == "site"
 
 
+@pytest.mark.parametrize(
+    ("options", "by_group"),
+    [
+        ((), "site"),
+        (("--limit", "deferred <= 20%"), "site"),
+        (("--limit", "gap(miss(yes, by=site)) <= 30%"), False),
+        (("--limit", "miss(yes, by=sex) <= 70%"), False),
+        (("--drop", "site"), False),
+        (("--set", "by_group=false"), False),
+        (("--set", "infer_groups=true"), False),
+    ],
+)
+def test_a_group_that_is_a_feature_has_thresholds_of_its_own(tmp_path, options, by_group):
+    """Answers depend on such a group anyway; whoever drops the column, or says so, has a group-blind rule."""
+    rng = np.random.default_rng(0)
+    n = 600
+    table = pd.DataFrame(
+        {
+            "x": rng.normal(size=n).round(6),
+            "site": rng.choice(["north", "south"], n),
+            "sex": rng.choice(["f", "m"], n),
+        }
+    )
+    table["sick"] = np.where(table["x"] + rng.normal(size=n) > 0.5, "yes", "no")
+    table.to_csv(tmp_path / "data.csv", index=False)
+    done(
+        "fit", tmp_path / "data.csv", "--target", "sick", "--group", "site", "--group", "sex", "--limit",
+        "miss(yes, by=site) <= 70%", "--set", "estimators=[('t', 'tree')]", "--model", tmp_path / "m.model",
+        *options,
+    )  # fmt: skip
+    classifier = load_model(tmp_path / "m.model")[-1]
+    assert classifier.by_group == by_group
+    data = ("predict", tmp_path / "m.model", tmp_path / "data.csv", "--out", tmp_path / "out.csv")
+    assert call(*data).exit_code == 0
+
+
 def test_the_clusters_of_the_fit_are_those_of_new_rows_with_several_rows_of_one(tmp_path):
     """A household is no person by its name, so no check of persons finds it; `fit` was told."""
     rng = np.random.default_rng(0)

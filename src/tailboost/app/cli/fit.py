@@ -40,6 +40,7 @@ from tailboost.core.array_types import Model, Table
 from tailboost.core.long_work import ending_at_interrupts
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.subgroups import revealing_features
+from tailboost.selection.problem import group_of_limits
 from tailboost.storage.models import save_model
 
 # Options of `fit`.
@@ -82,8 +83,9 @@ def fit(
     """Train one method on a table and store the model with its preparation.
 
     The model reads new tables as it read this one: text stays text (zip code 01234), and labels of a CSV file
-    stay text. With --group, the default objective is the worst group. `tailboost inspect` prints the
-    content of a model file.
+    stay text. With --group, the default objective is the worst group; with limits by a group that is a
+    feature, the rule has thresholds for each of its groups (--set by_group=false: none). `tailboost inspect`
+    prints the content of a model file.
     """
     columns = list(group or [])
     parameters = {
@@ -115,6 +117,7 @@ def fit(
             classifier.set_params(max_error=targets)
         name_labels(classifier, labels)
         arguments = _use_costs(classifier, table, columns, costs, data, csv)
+        _read_groups_of_features(classifier, table, settings)
         arguments |= _row_arguments(classifier, registered_method, table)
         unlabeled_rows = None
         if unlabeled is not None:
@@ -129,6 +132,23 @@ def fit(
             shared.say(f"G{sentence[1:]}.")  # each begins with "group"
         with shared.warnings_as_lines():
             _print_summary(classifier, out, test, csv)
+
+
+def _read_groups_of_features(classifier: Model, table: Table, settings: Sequence[str]) -> None:
+    """Let the rule read the groups of all limits by group if they are a feature, which answers depend on.
+
+    Nothing is changed if ``settings`` name one of the parameters on groups, or a limit is on a gap or ratio.
+    Otherwise thresholds by group are mostly certified at a smaller error than an estimate of the group from
+    this feature (`benchmarks/reading.py`).
+    """
+    stated = {setting.partition("=")[0].strip() for setting in settings}
+    params = classifier.get_params(deep=False)
+    if "by_group" not in params or stated & {"by_group", "infer_groups"}:
+        return
+    limits = params["limits"]
+    by_group = group_of_limits(limits, list(table.groups))
+    if by_group in table.data and not any(limit.compares for limit in limits):
+        classifier.set_params(by_group=by_group)
 
 
 def _row_arguments(classifier: Model, method: Method, table: Any) -> dict[str, Any]:
