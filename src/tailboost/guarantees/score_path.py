@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.fresh_rows import FreshRows
@@ -178,19 +179,21 @@ class ScorePath(Procedure):
 
     @property
     def chance(self) -> float | None:
-        """The chance that the first rule passes on new rows, by `drawn_rows`; None for clusters.
+        """The chance that the first rule passes on new rows; None for clusters.
 
-        Half a row is added to each count, so that no count of 0 is sure. None also for a group without rows.
+        It is the smaller of the predicted one, from the selecting rows, and that of `drawn_rows`. Half a
+        row is added to each count, so that no count of 0 is sure. None also for a group without rows.
         """
         families = families_of(self.limits, self.fresh.answered.strata)
         has_strata = all(family.has_strata.all() for family in families)
         if self.fresh.clusters is not None or not has_strata:
             return None
+        _, probits = self.path
         never, selection = next(self.rules())
         counts = counts_of(self.fresh.by(selection), never.shape) + np.where(never, 0.0, 0.5)
         drawn = drawn_rows(counts, 1.0)
         passes = [family.passes(drawn, never, self.level) for family in families]
-        return float(np.mean(np.all(passes, axis=0)))
+        return float(min(np.mean(np.all(passes, axis=0)), ndtr(probits[0])))
 
     def rules(self) -> Iterator[tuple[Mask, Any]]:
         """Yield the rules of the path as selections, each with the impossible answers by stratum, (S, 3)."""
