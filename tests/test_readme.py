@@ -1,5 +1,7 @@
 """The README's code runs as printed; every linked file exists."""
 
+import doctest
+import inspect
 import json
 import os
 import re
@@ -9,10 +11,14 @@ from pathlib import Path
 
 import pytest
 
+import tailboost as tb
+from tailboost import RobustMixtureClassifier
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RECORDS = runpy.run_path(str(ROOT / "docs" / "_records.py"))
 CHECK_LINKS = runpy.run_path(str(ROOT / "tools" / "check_links.py"))
+DOORS = ["bank", "hospital", "guardrail"]
 PAGES = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/*.md"),
@@ -49,6 +55,56 @@ def test_the_block_of_the_shell_runs_from_an_empty_folder(tmp_path, monkeypatch)
     assert {"m.model", "curve.png", "certified.model", "answers.csv"} <= {
         file.name for file in tmp_path.iterdir()
     }
+
+
+def code_of(page):
+    """Return the Python of a page, without prompts."""
+    code = ""
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+        examples = doctest.DocTestParser().get_examples(block)
+        code += "".join(example.source for example in examples) or block
+    return code
+
+
+@pytest.mark.slow
+def test_the_types_of_the_first_pages_are_right(tmp_path, monkeypatch):
+    """A user's checker agrees with the pages, and still knows what a certificate and a rule take."""
+    api = pytest.importorskip("mypy.api")
+    monkeypatch.chdir(ROOT)
+    strictly = ["--strict", "--config-file", "pyproject.toml"]
+    certified = "print(rule.certificate_.certified, rule.rule_.to_python())\n"
+    names = ["README", *(f"docs/{name}" for name in (*DOORS, "start", "monitor"))]
+    for name in names:
+        code = code_of(ROOT / f"{name}.md") + certified * (name in ("README", "docs/bank"))
+        (tmp_path / f"page_{Path(name).stem.replace('-', '_')}.py").write_text(code, encoding="utf-8")
+    printed, _, code = api.run([*strictly, *map(str, tmp_path.glob("*.py"))])
+    assert code == 0, printed
+
+    faults = tmp_path / "faults.py"
+    faults.write_text(
+        "import tailboost as tb\nrule = tb.calibrate(tb.Scores('p', 1), [], [], by_group='sex')\n"
+        "rule.certificate_.certifed\nrule.rule_.to_sql(1)\n"
+        "tb.calibrate(rule, [], [], by_group=[])\ntb.tune(rule, [], [], infer_groups=[])\n"
+    )
+    printed, _, _ = api.run([*strictly, str(faults)])
+    found = re.findall(r"faults.py:(\d+): error: .*\[([\w-]+)\]$", printed, flags=re.MULTILINE)
+    assert sorted(set(found)) == [("3", "union-attr"), *((line, "arg-type") for line in "456")]
+
+
+def test_arguments_of_calls_on_the_pages_are_named_parameters():
+    """Editors complete only what a signature names."""
+    stated = set()
+    for page in PAGES:
+        for block in re.findall(r"(?:tune|calibrate)\((.*?)\n", code_of(page)):
+            stated |= set(re.findall(r"\b([a-z_]+)=", block))
+    assert {"limits", "groups", "objective", "by_group"} < stated
+    named = [set(inspect.signature(function).parameters) for function in (tb.tune, tb.calibrate)]
+    assert stated & set(RobustMixtureClassifier().get_params()) <= set.union(*named)
+    for names in named:
+        assert {"limits", "objective", "by_group", "infer_groups"} < names
+    for name in ("by_group", "infer_groups"):
+        default = inspect.signature(tb.tune).parameters[name].default
+        assert default == getattr(RobustMixtureClassifier(), name)
 
 
 def test_what_the_block_prints_is_the_record():

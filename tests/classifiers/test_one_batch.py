@@ -670,8 +670,15 @@ def test_a_second_call_with_other_limits_on_the_same_rows_warns():
     def warned(X, y, limit):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            tb.calibrate(scores, X, y, limits=[limit])
-        return [str(each.message) for each in caught if each.category is tb.RepeatedAttemptWarning]
+            certificate = tb.calibrate(scores, X, y, limits=[limit]).certificate_
+        said = [str(each.message) for each in caught if each.category is tb.RepeatedAttemptWarning]
+        noted = re.findall(
+            r"^\* Another (call in this process .* rows)\.$", certificate.assumptions, re.MULTILINE
+        )
+        assert [re.findall("another (call .*? rows),", message) for message in said] == [
+            [each] for each in noted
+        ]
+        return said
 
     assert not warned(X, y, "precision(1) >= 60%")
     with pytest.raises(tb.NotCertifiedError, match="no attempt is spent"):

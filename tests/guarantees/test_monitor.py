@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -75,6 +76,15 @@ def test_evidence_is_that_of_recheck():
         monitor = monitor.add(Ruler(), X[part], y[part])
         found = cert.recheck(X[part], y[part], previous=found)
     assert monitor.recheck.evidence[0].value == found.evidence[0].value
+
+
+@pytest.mark.parametrize(
+    ("confidence", "n_bounds"), [("0.95", 1), ("0.95", 2), ("0.9", 1), ("0.99", 2), ("0.999", 1)]
+)
+def test_the_threshold_in_json_is_the_decimal_that_a_reader_computes(confidence, n_bounds):
+    bounds = [tb.CertifiedBound("class", k, "predict", None, 0.2, 0, "") for k in range(n_bounds)]
+    monitor = tb.Monitor.of(tb.Certificate(bounds, float(confidence), 0, ()))
+    assert monitor.summary()["threshold"] == n_bounds / (1 - Fraction(confidence))
 
 
 def test_late_labels_are_judged_once():

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -72,6 +72,7 @@ from tailboost.guarantees.calibration import (
     check_options,
     stated_limits,
 )
+from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
 from tailboost.guarantees.procedure import Reference
@@ -131,6 +132,16 @@ ABOUT_SELECTION = (
     UselessRuleWarning,
 )
 
+if TYPE_CHECKING:
+
+    class Calibrated(RobustMixtureClassifier):
+        """What `calibrate` returns has a certificate, for type checkers."""
+
+        certificate_: Certificate
+
+else:
+    Calibrated = RobustMixtureClassifier
+
 
 @with_known_arguments(
     RobustMixtureClassifier,
@@ -153,12 +164,15 @@ def calibrate(
     clusters: Column = None,
     attempts: int | None = None,
     selection_share: float | None = None,
+    objective: Stated = None,
+    by_group: bool | str | None = None,
+    infer_groups: bool | str | None = None,
     X_unlabeled: Table = None,
     groups_unlabeled: Groups = None,
     training_rows: Table = None,
     verbose: int = 0,
     **params: Any,
-) -> RobustMixtureClassifier | Any:
+) -> Calibrated | Any:
     """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
 
     A model without a selected rule is tuned first, on a part of the rows: see ``selection_share``.
@@ -228,6 +242,9 @@ def calibrate(
         if few rows contradict the limits. Rows are drawn at random. The draw depends on ``random_state`` and
         on the rows as a whole, not on their order or the names of groups. Groups only tell rows of equal
         content and label apart.
+    objective, by_group, infer_groups : optional
+        For such a model: what `tune` minimises, and whether rules may read or estimate the group, as in
+        `RobustMixtureClassifier`. Decide ``by_group`` first: `tune` on other rows names its gain.
     X_unlabeled : array-like of shape (m, d), optional
         Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
         tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X_cal too
@@ -240,8 +257,7 @@ def calibrate(
     verbose : int, default=0
         Above 0 work of more than five seconds prints finished and total steps, and about the time left.
     **params
-        For such a model: further parameters of `tune`, for example ``by_group``, ``objective`` or
-        ``random_state`` (default 0). Decide ``by_group`` first: `tune` on other rows names its gain.
+        For such a model: further parameters of `tune`, for example ``random_state`` (default 0).
 
     Returns
     -------
@@ -306,6 +322,8 @@ def calibrate(
             "certified.json"
         )
     check_options(confidence, rule, attempts)
+    named = {"objective": objective, "by_group": by_group, "infer_groups": infer_groups}
+    params |= {name: value for name, value in named.items() if value is not None}
 
     progress: Any = nullcontext()
     if verbose:

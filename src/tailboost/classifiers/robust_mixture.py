@@ -845,6 +845,8 @@ def tune(
     limits: Stated = (),
     error_budget: float | None = None,
     confidence: float | None = None,
+    by_group: bool | str = False,
+    infer_groups: bool | str = "auto",
     sample_weight: Column = None,
     X_unlabeled: Table = None,
     groups_unlabeled: Groups = None,
@@ -872,7 +874,7 @@ def tune(
         The rows on which the models were trained, without labels, or fingerprints (``records_.trained``) of a
         classifier. Selection data among them get a warning and no intervals. `certify` and `calibrate` refuse
         them, as those of a classifier of tailboost. Only fingerprints are stored.
-    objective, limits, error_budget, confidence, **params : optional
+    objective, limits, error_budget, confidence, by_group, infer_groups, **params : optional
         As in `RobustMixtureClassifier`. Limits may be text: ``["miss(1) <= 40%"]``.
 
     Returns
@@ -912,6 +914,8 @@ def tune(
         limits=limits,
         error_budget=error_budget,
         confidence=confidence,
+        by_group=by_group,
+        infer_groups=infer_groups,
         **params,
     )
     return classifier.fit(

@@ -263,9 +263,11 @@ def calibrate_selected(
     n_tested_before = tested_before(all_attempts)
     calibrated = calibration.certified()
     if n_tested_before:
+        fact = f"nother call in this process tested {n_tested_before:,} of these {len(fresh):,} rows"
+        certificate = calibrated.certificate_
+        calibrated.certificate_ = replace(certificate, notes=(*certificate.notes, f"A{fact}."))
         warn_user(
-            f"X_cal: another call in this process tested {n_tested_before:,} of these "
-            f"{len(fresh):,} rows, with other limits, another model or other arguments. "
+            f"X_cal: a{fact}, with other limits, another model or other arguments. "
             f"Each certificate holds with {percent(confidence)} confidence by itself; one that "
             "is chosen after several calls does not. Certify the chosen limits once more on "
             "rows that no call had, or state all limits in one call.",

@@ -432,7 +432,7 @@ class Recheck:
     @property
     def threshold(self) -> float:
         """Evidence from which on a bound is contradicted."""
-        return len(self.tested) / (1.0 - self.confidence)
+        return round(len(self.tested) / (1.0 - self.confidence), 9)  # 1 − .95 is no exact .05
 
     @property
     def bounds(self) -> list[RecheckedBound]:

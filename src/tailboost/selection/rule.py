@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any, Literal, Self
@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Array, Floats, Groups, Ints, Table
+from tailboost.core.array_types import Array, Floats, Groups, Ints, SqlColumns, Table
 from tailboost.core.checks import (
     as_pandas,
     check_format,
@@ -381,7 +381,7 @@ class Rule(StoredRule):
     @with_known_arguments()
     def to_sql(
         self,
-        columns: Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None = None,
+        columns: SqlColumns = None,
         group: str | None = None,
         *,
         what: Literal["action", "label", "deferred"] = "action",
@@ -465,7 +465,7 @@ class Rule(StoredRule):
     def _columns_of(
         self,
         model: str,
-        columns: Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None,
+        columns: SqlColumns,
         labels: Sequence[Any],
     ) -> list[str]:
         """Return the names of the columns of a model's probabilities of ``labels``, in this order.

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels
+from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels, SqlColumns
 from tailboost.core.checks import (
     MISSING_GROUP,
     as_pandas,
@@ -473,7 +473,7 @@ class ThresholdRule(StoredRule):
 
     @with_known_arguments()
     def to_sql(
-        self, column: str | None = None, group: str | None = None, *,
+        self, column: SqlColumns = None, group: str | None = None, *,
         what: Literal["action", "label", "deferred"] = "action", table: str = "t", label: Any = None,
     ) -> str:  # fmt: skip
         """Return the action as an SQL expression; NULL for rows refused by `predict`.
