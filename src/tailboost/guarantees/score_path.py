@@ -179,7 +179,7 @@ class ScorePath(Procedure):
 
     @property
     def chance(self) -> float | None:
-        """The chance that the first rule passes on new rows; None for clusters.
+        """The chance that the first rule passes with new rows; None for clusters.
 
         It is the smaller of the predicted one, from the selecting rows, and that of `drawn_rows`. Half a
         row is added to each count, so that no count of 0 is sure. None also for a group without rows.
