@@ -1,6 +1,8 @@
 """Limits on errors beside deferral: thresholds within ranks, and exact tests of the deferred rows."""
 
+import ast
 import copy
+import re
 import warnings
 from functools import cache
 from itertools import combinations_with_replacement, product
@@ -616,3 +618,27 @@ def test_chances_on_new_rows_are_those_of_the_procedure_on_each_draw(limits, by_
         p = procedure.rows[:, :5].sum() / 900
         assert share.mean() == pytest.approx(p, abs=0.01)
         assert share.var() == pytest.approx(p * (1 - p) / 900 * (1 + 1 / growth), rel=0.4)
+
+
+@pytest.mark.parametrize(
+    ("limits", "by_group", "helps"),
+    [
+        (["miss(1, by=g) <= 25%", "false_alarm(1, by=g) <= 30%", "deferred() <= 10%"], True, True),
+        # The answer 1 to every row keeps these, without any deferral.
+        (["miss(1, by=g) <= 10%", "ratio(deferred(by=g)) >= 95%", "deferred() <= 30%"], False, False),
+    ],
+)
+def test_a_refusal_names_the_objective_of_fewest_reviews_where_no_single_answer_will_do(
+    limits, by_group, helps
+):
+    with pytest.raises(tb.NotCertifiedError) as caught:
+        calibrated(limits, *drawn(7, 3000), by_group=by_group)
+    printed = re.search(r"\* as many with limits=(\[.*?\]):", str(caught.value)).group(1)
+    assert ("; objective='deferred' asks for the fewest instead." in str(caught.value)) == helps
+    X, _, groups = drawn(1, 400)  # the selecting rows
+    shares = []
+    for objective in ("error", "deferred"):
+        rule = selected(tuple(ast.literal_eval(printed)), by_group=by_group, objective=objective)
+        shares.append((answers_of(rule, X, groups) == 2).mean())
+    assert shares[1] < shares[0] - 0.05
+    assert (shares[1] > 0.0) == helps

@@ -1570,8 +1570,27 @@ def _what_would_help(
     return (
         f"{few_rows}\nNew rows are estimated to pass with a probability of {LEAST_CHANCE:g} or "
         f"more{as_attempt}:{listed}\nEstimates on these rows, at the error probability of {attempt}."
-        f"{also_loosened}"
+        f"{also_loosened}{_fewest_reviews(other_limits, calibration)}"
     )
+
+
+def _fewest_reviews(other_limits: Sequence[list[Limit]], calibration: Calibration) -> str:
+    """Return a sentence on the objective of the fewest deferred rows; "" where one answer would do.
+
+    Limits that a single label keeps on the rows need no deferral at all.
+    """
+    objective = calibration.selection.problem.objective
+    strata = calibration.fresh.answered.strata
+    for limits in other_limits:
+        program = Program.of_rates(strata, objective, limits)
+        if (
+            is_overall_error(objective)
+            and any(limit.rate.counts_deferral for limit in limits)
+            and not any(map(program.keeps, strata.constants()[: strata.n_classes]))
+        ):
+            option = as_typed("objective='deferred'", "--objective deferred")
+            return f" Allowed reviews lower the error; {option} asks for the fewest instead."
+    return ""
 
 
 def _by_group_way(limits_to_serve: Sequence[Limit], new_rows: NewRowsEstimate) -> list[str]:
