@@ -776,14 +776,51 @@ def test_the_card_names_new_groups_without_a_bound(files):
         assert "fr (" in words
 
 
-def test_two_scores_of_one_label_are_not_combined(files):
-    two = pd.read_csv(files / "scores.csv").assign(b=lambda rows: rows["p_toxic"])
-    two.to_csv(files / "two.csv", index=False)
-    of_one = ["--score", "p_toxic", "--positive", "toxic", "--score", "b", "--positive", "toxic"]
-    said = refused("tune", files / "two.csv", *of_one, "--target", "label", "--out", files / "no.json")
-    assert "p_toxic and b are scores of one label, 'toxic'" in said
-    assert "`tailboost fit` with these columns as features" in said
-    assert not (files / "no.json").exists()
+def test_several_scores_of_one_label_are_selected_as_in_python(files, tmp_path):
+    """One --positive is of all scores, and --kind of all or of each; a second score of its own helps."""
+    rng = np.random.default_rng(5)
+    for name in ("scores.csv", "fresh.csv"):
+        rows = pd.read_csv(files / name)
+        rows["judge"] = np.clip(np.rint(3 + (rows["label"] == "toxic") + rng.normal(size=len(rows))), 1, 5)
+        rows.to_csv(tmp_path / name, index=False)
+    fresh = pd.read_csv(tmp_path / "fresh.csv")
+    options = ["--score", "p_toxic", "--score", "judge", "--target", "label", *LIMITS, "--by-group", "lang"]
+    given = ["tune", tmp_path / "scores.csv", *options]
+    kinds = ["--kind", "probability", "--kind", "number"]
+    model = tmp_path / "two.model"
+    done(*given, "--positive", "toxic", *kinds, "--out", model)
+    selected = tb.load_model(model)
+
+    rows = pd.read_csv(tmp_path / "scores.csv")
+    columns = ["p_toxic", "judge"]
+    in_python = tb.tune(
+        [tb.Scores("p_toxic", "toxic"), tb.Scores("judge", "toxic", kind="number")],
+        rows[columns],
+        rows["label"],
+        groups=rows[["lang"]],
+        limits=LIMITS[1::2],
+        by_group=True,
+    )
+    assert str(selected.rule_) == str(in_python.rule_)
+    done("predict", model, tmp_path / "fresh.csv", "--out", tmp_path / "answers.csv")
+    answers = pd.read_csv(tmp_path / "answers.csv")["prediction"]
+    with pytest.raises(TypeError, match="and this rule combines 2: save_model"):
+        tb.save_rule(in_python, tmp_path / "no.json")
+    expected = in_python.predict(fresh[columns], groups=fresh[["lang"]], deferred="human review")
+    assert answers.tolist() == expected.tolist()
+
+    each = done(*given, "--positive", "toxic", "--positive", "toxic", *kinds, "--out", tmp_path / "b.model")
+    assert str(selected.rule_) in each
+    said = refused(*given, "--positive", "toxic", *kinds, "--out", tmp_path / "no.json")
+    assert "2 scores of one label need a model file: tune with --out " in said
+    calibrate = ["calibrate", *given[1:], "--positive", "toxic", *kinds, "--out", tmp_path / "no.json"]
+    assert "2 scores of one label need a model file" in refused(*calibrate)
+    assert not (tmp_path / "no.json").exists()
+    kinds_of_three = ["--kind", "logit", "--kind", "logit", "--kind", "logit"]
+    fault = refused(*given, *kinds_of_three, "--positive", "toxic", "--out", tmp_path / "no.model")
+    assert "--kind: 3 kinds for 2 scores; give one for all, or one for each" in fault
+    both = ["--positive", "toxic", "--positive", "ok", "--out", tmp_path / "no.model"]
+    assert "--kind: scores of several labels need one kind" in refused(*given, *kinds, *both)
 
 
 def test_options_of_scores_are_refused_beside_a_file_and_numbers_with_a_comma_have_a_cure(files, rule):

@@ -9,7 +9,7 @@ from typing import Any
 
 from tailboost.core.array_types import Document, FilePath, Model, Stated
 from tailboost.core.files import write_output
-from tailboost.learners.scores import Scores
+from tailboost.learners.scores import Scores, scores_among
 from tailboost.rates import as_expression
 from tailboost.rows.judged import judged
 from tailboost.selection.rule import Rule
@@ -125,10 +125,16 @@ def _scores_of(classifier: Model) -> Scores:
             "whose rule_ it is. The file of a rule that load_rule has read can be copied"
         )
     models = getattr(classifier, "estimators_", [])
-    if len(models) == 1:
-        scores = getattr(models[0], "estimator", None)
-        if isinstance(scores, Scores) and scores.made_by is None:
-            return scores
+    scores = scores_among(models)
+    if len(scores) == len(models) == 1 and scores[0].made_by is None:
+        return scores[0]
+    if len(scores) == len(models) > 1:
+        raise TypeError(
+            f"a rule file has a rule on one tb.Scores, and this rule combines {len(models)}: "
+            "save_model(classifier, 'rule.model') keeps rule and certificate. For a rule file, "
+            "SQL of the scores or Python select again, on a column of classifier.predict_proba(X) "
+            "for other rows"
+        )
     raise TypeError(
         "a rule file has a rule on columns of scores, selected by tune or calibrate on "
         "tb.Scores; this rule reads the features of its models. save_model(classifier, "

@@ -256,7 +256,7 @@ def calibrate(
     selection_share: SelectionShare = None,
     score: Score = None,
     positive: options.Positive = None,
-    kind: options.Kind = "probability",
+    kind: options.Kinds = None,
     missing: options.Missing = None,
     by_group: options.ByGroup = None,
     objective: options.Objective = None,
@@ -317,7 +317,7 @@ def calibrate(
             by_group=by_group,
             objective=read_objective(objective),
             limits=tuple(request.limits),
-            kind=kind,
+            kinds=score_rules.kinds_of(kind, score),
             missing=missing,
         )
         with printing_content(out, as_json):
@@ -326,7 +326,7 @@ def calibrate(
     of_scores = {
         "--positive": positive is not None,
         "--missing": missing is not None,
-        "--kind": kind != "probability",
+        "--kind": kind is not None,
     }
     stated = [option for option, is_stated in of_scores.items() if is_stated]
     if stated:
@@ -633,7 +633,7 @@ def _calibrate_scores(
             "--max-error or --limit: one of them is needed, such as --limit 'miss(1) <= 40%'"
         )
     score_rules.check_options(
-        stated.kind, stated.missing, objective=stated.objective, limits=request.limits
+        stated.kinds, stated.missing, objective=stated.objective, limits=request.limits
     )
     out = request.out
     data = request.data
@@ -647,6 +647,7 @@ def _calibrate_scores(
         where += f", with the attempts in {ledger.path}"
     with shared.warnings_as_lines():
         selection, rows = stated.on(data, request.csv, positive)
+        selection.refuse_rule_file(out)
         rows = replace(rows, cluster_column=request.cluster)
         other_rows = selection.other_rows(request.unlabeled, request.training_rows, request.csv)
         with shared.bad_input(f"{where}: "):

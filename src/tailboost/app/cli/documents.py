@@ -157,7 +157,7 @@ def score_rows(
     csv: CsvFormat,
     score: Sequence[str],
     *,
-    kind: str,
+    kinds: Sequence[str],
     missing: float | None,
     target: str | None = None,
     columns: Sequence[str] = (),
@@ -168,8 +168,8 @@ def score_rows(
     """Read a file of scores, with labels of their type. Errors name the file, the column and the row.
 
     Rows without a score are refused, unless ``missing`` is a number or rows ``may_lack_scores``. The message
-    also has scores that are not of the ``kind``. ``read_by_rule`` are the columns that a stored rule reads;
-    other columns are named by options.
+    also has scores that are not of their kind, one of ``kinds``. ``read_by_rule`` are the columns that a
+    stored rule reads; other columns are named by options.
     """
     with bad_input(), doing(f"Reading {data.name}"):
         numbers = {*score} - {target, *columns}
@@ -192,7 +192,8 @@ def score_rows(
         {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
     )
     if missing is None and not may_lack_scores:
-        _refuse_missing_scores(features, data, score_kind(kind))
+        for name, kind in zip(score, kinds, strict=True):
+            _refuse_missing_scores(features[name], data, score_kind(kind))
     rows = NewRows(table, features, data, columns, by_group=by_group)
     if target is None:
         return rows
@@ -202,20 +203,19 @@ def score_rows(
     return replace(rows, y=labels)
 
 
-def _refuse_missing_scores(features: Table, data: Path, kind: ScoreKind) -> None:
+def _refuse_missing_scores(scores: Any, data: Path, kind: ScoreKind) -> None:
     """Raise `BadInput` with the first rows of a file ``data`` without a score, and scores of another kind."""
-    for name, scores in features.items():
-        rows_without = np.flatnonzero(scores.isna())
-        if not len(rows_without):
-            continue
-        fault = (
-            f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score "
-            f"{name!r} ({first_of(rows_without)}); {cure_of_missing()}"
-        )
-        outside = kind.words_outside(scores.to_numpy(), kind.remedy)
-        if outside:
-            fault += f". The other {outside}; then SCORE is such a number too"
-        raise BadInput(fault)
+    rows_without = np.flatnonzero(scores.isna())
+    if not len(rows_without):
+        return
+    fault = (
+        f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score "
+        f"{scores.name!r} ({first_of(rows_without)}); {cure_of_missing()}"
+    )
+    outside = kind.words_outside(scores.to_numpy(), kind.remedy)
+    if outside:
+        fault += f". The other {outside}; then SCORE is such a number too"
+    raise BadInput(fault)
 
 
 def typed_labels(column: Any, *, is_text: bool) -> Any:

@@ -68,11 +68,12 @@ class LabelSettings:
             for score, label in zip(self.scores, self.labels, strict=True)
         ]
         with warnings_as_lines():
-            rows = score_rows(data, csv, self.scores, kind=self.kind, missing=self.missing)
+            kinds = [self.kind] * len(self.scores)
+            rows = score_rows(data, csv, self.scores, kinds=kinds, missing=self.missing)
             X_unlabeled = None
             if unlabeled is not None:
                 unlabeled_rows = score_rows(
-                    unlabeled, csv, self.scores, kind=self.kind, missing=self.missing
+                    unlabeled, csv, self.scores, kinds=kinds, missing=self.missing
                 )
                 X_unlabeled = unlabeled_rows.features
             with bad_input(f"{data}: "):
@@ -174,7 +175,7 @@ class LabelFile(StoredDocument):
             data,
             csv,
             names,
-            kind=rules[0].kind,
+            kinds=[rule.kind for rule in rules],
             missing=rules[0].missing,
             may_lack_scores=may_lack_scores,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -220,15 +221,19 @@ Weight = Annotated[str | None, option("COL", "Column of row weights; no feature.
 Positive = Annotated[
     list[str] | None,
     option(
-        "LABEL", "Label of high scores, one for each score. Default: the label in its name."
+        "LABEL",
+        "Label of high scores, one for all or one for each score. Default: the label in its name.",
     ),
 ]
-Kind = Annotated[
-    Literal["probability", "percent", "logit", "number"],
+# Typer takes no list of literals.
+Kind = StrEnum("Kind", ["probability", "percent", "logit", "number"])
+Kinds = Annotated[
+    list[Kind] | None,
     option(
         None,
-        "Kind of the score; percent: a probability from 0 to 100; number: only its order "
-        "matters, such as a grade.",
+        "Kind of the score, one for all or one for each score. Default: probability; percent: from 0 "
+        "to 100; number: only its order matters, such as a grade.",
+        "--kind",
     ),
 ]
 Missing = Annotated[

@@ -33,11 +33,12 @@ from tailboost.core.array_types import Model, Stated
 from tailboost.core.checks import reading
 from tailboost.core.long_work import doing
 from tailboost.core.score_kinds import score_kind
+from tailboost.core.spelling import how_many, shell_word
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.persons import warn_of_persons
 from tailboost.rows.subgroups import HUMAN_REVIEW
-from tailboost.storage.models import save_model
+from tailboost.storage.models import SUFFIX, save_model
 from tailboost.storage.rule_classifier import scores_of
 from tailboost.storage.rule_documents import rule_document, text_of
 from tailboost.storage.rule_files import KIND_OF_RULE_FILE, RULE_FILE_FORMAT, rule_of
@@ -59,13 +60,34 @@ def read_model(path: Path) -> StoredModel:
     return StoredModel.read(path)
 
 
-def check_options(kind: str, missing: float | None, **parameters: Any) -> None:
+def kinds_of(stated: Sequence[options.Kind] | None, scores: Sequence[str]) -> tuple[str, ...]:
+    """Return the kind of each score from --kind, which states one for all scores or one for each."""
+    kinds = tuple(kind.value for kind in stated or [options.Kind.probability])
+    if len(kinds) == 1:
+        return kinds * len(scores)
+    if len(kinds) != len(scores):
+        raise BadInput(
+            f"--kind: {len(kinds)} kinds for {how_many(len(scores), 'score')}; give one for "
+            "all, or one for each"
+        )
+    return kinds
+
+
+def only_kind(kinds: Sequence[str]) -> str:
+    """Return the kind of scores of several labels; raise `BadInput` if they differ."""
+    if len(set(kinds)) > 1:
+        raise BadInput("--kind: scores of several labels need one kind")
+    return kinds[0]
+
+
+def check_options(kinds: Sequence[str], missing: float | None, **parameters: Any) -> None:
     """Raise `BadInput` if an option of a selection on scores is wrong, before any file is read.
 
     ``parameters`` are parameters of a robustmixture, which selects the rule.
     """
     with shared.bad_input("--missing: "):
-        score_kind(kind).check_missing(missing)
+        for kind in kinds:
+            score_kind(kind).check_missing(missing)
     # [] is no limit.
     stated = {name: value for name, value in parameters.items() if value != []}
     configured(METHODS["robustmixture"], [], stated)
@@ -104,11 +126,13 @@ def _labels_of_scores(
     labels_by_text = {str(label): label for label in table_labels}
     table_texts = list(labels_by_text)
     if positive:
+        if len(positive) == 1:
+            positive = [*positive] * len(columns)
         _refuse_unfit_positive(positive, columns, table_texts)
         label_texts = list(positive)
     else:
         label_texts = [_label_in_name(column, table_texts, len(columns)) for column in columns]
-    _refuse_unfit_scores(columns, label_texts, table_texts)
+    _refuse_unfit_scores(label_texts, table_texts)
     return tuple(labels_by_text[text] for text in label_texts)
 
 
@@ -118,8 +142,8 @@ def _refuse_unfit_positive(
     """Raise `BadInput` unless --positive has one label of the table for each column of scores."""
     if len(positive) != len(columns):
         raise BadInput(
-            f"--positive: {len(positive)} labels for {len(columns)} scores; each score "
-            "needs a label, in the order of --score"
+            f"--positive: {len(positive)} labels for {len(columns)} scores; "
+            "give one for all, or one for each in the order of --score"
         )
     unknown = [text for text in positive if text not in table_texts]
     if unknown:
@@ -128,24 +152,9 @@ def _refuse_unfit_positive(
         )
 
 
-def _refuse_unfit_scores(
-    columns: Sequence[str], label_texts: Sequence[str], table_texts: Sequence[str]
-) -> None:
-    """Raise `BadInput` if two columns of scores have one label, or several miss a label of the table.
-
-    A single column is for one of two labels. Several columns are for all labels.
-    """
-    columns_by_label: dict[str, list[str]] = {}
-    for column, text in zip(columns, label_texts, strict=True):
-        columns_by_label.setdefault(text, []).append(column)
-    for text, columns_of_label in columns_by_label.items():
-        if len(columns_of_label) > 1:
-            raise BadInput(
-                f"--score: {' and '.join(columns_of_label)} are scores of one label, "
-                f"{text!r}; tune combines no such scores. `tailboost fit` with these columns "
-                "as features does"
-            )
-    if len(columns) > 1 and sorted(label_texts) != sorted(table_texts):
+def _refuse_unfit_scores(label_texts: Sequence[str], table_texts: Sequence[str]) -> None:
+    """Raise `BadInput` unless the scores are of one label, or each of another label of the table."""
+    if len(set(label_texts)) > 1 and sorted(label_texts) != sorted(table_texts):
         raise BadInput(
             f"--score: the labels are {', '.join(table_texts[:10])}, with scores of "
             f"{', '.join(label_texts)}"
@@ -183,7 +192,7 @@ class RuleSelection:
     objective: Stated
     limits: tuple[rates.Limit, ...]
     data: str = ""  # digest of the selection data
-    kind: str = "probability"
+    kinds: tuple[str, ...] = ("probability",)
     missing: float | None = None
     confidence: float | None = None
     unlabeled: str | None = None  # digest of the file of rows without labels
@@ -203,6 +212,7 @@ class RuleSelection:
         """Select, write the rule file or model file, and print the rule."""
         with shared.warnings_as_lines():
             selection, rows = self.on(data, csv, positive)
+            selection.refuse_rule_file(out)
             other_rows = selection.other_rows(unlabeled, training_rows, csv)
             selecting = doing(f"Selecting thresholds on {len(rows.table):,} rows")
             warn_of_persons(rows.table, [*self.scores, *self.group])
@@ -286,7 +296,7 @@ class RuleSelection:
             data,
             csv,
             self.scores,
-            kind=self.kind,
+            kinds=self.kinds,
             missing=self.missing,
             target=target,
             columns=columns,
@@ -310,9 +320,30 @@ class RuleSelection:
         return arguments
 
     @property
-    def model(self) -> Scores:
-        """The scores as a model."""
-        return scores_of(vars(self))
+    def model(self) -> Scores | list[Scores]:
+        """The scores as a model: of a score for each label, or a model for each score of one label."""
+        if self.combines:
+            return [
+                Scores(column, label, kind=kind, missing=self.missing)
+                for column, label, kind in zip(
+                    self.scores, self.labels, self.kinds, strict=True
+                )
+            ]
+        return scores_of({**vars(self), "kind": only_kind(self.kinds)})
+
+    @property
+    def combines(self) -> bool:
+        """Whether several scores are of one label."""
+        return len(self.scores) > 1 and len(set(self.labels)) == 1
+
+    def refuse_rule_file(self, out: Path) -> None:
+        """Raise `BadInput` if the file to write has no place for the rule."""
+        if self.combines and shared.is_rule_file(out):
+            raise BadInput(
+                f"--out: {len(self.scores)} scores of one label need a model file: tune with "
+                f"--out {shell_word(out.with_suffix(SUFFIX))}, which predict, certify and "
+                "calibrate take"
+            )
 
     @property
     def goal(self) -> dict[str, Any]:
@@ -328,8 +359,8 @@ class RuleSelection:
     def notes(self) -> dict[str, Any]:
         """The notes of a file with the rule, which `inspect` and the model card print."""
         scores = [
-            f"{name} (kind: {self.kind}; a higher one speaks for {label!r})"
-            for name, label in zip(self.scores, self.labels, strict=True)
+            f"{name} (kind: {kind}; a higher one speaks for {label!r})"
+            for name, label, kind in zip(self.scores, self.labels, self.kinds, strict=True)
         ]
         return {
             "classifier": f"a rule on the score {' and '.join(scores)}",
@@ -372,7 +403,9 @@ class RuleSelection:
             objective = rates.parse(objective)
         if content["by_group"] is not None and content["by_group"] not in lists["group"]:
             raise ValueError("by_group must be the name of a column of groups, or null")
-        return cls(**{**content, **lists, "limits": limits, "objective": objective})
+        settings = {**content, **lists, "limits": limits, "objective": objective}
+        settings["kinds"] = (settings.pop("kind"),) * len(lists["scores"])
+        return cls(**settings)
 
 
 @dataclass(frozen=True)

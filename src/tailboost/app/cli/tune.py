@@ -11,7 +11,7 @@ from tailboost.app.cli.inspect import printing_content
 from tailboost.app.cli.label_files import LabelSettings, refuse_content_of_labels
 from tailboost.app.cli.models import check_model_output
 from tailboost.app.cli.rates import read_limits, read_objective
-from tailboost.app.cli.score_rules import RuleSelection, check_options
+from tailboost.app.cli.score_rules import RuleSelection, check_options, kinds_of, only_kind
 from tailboost.app.cli.shared import BadInput
 from tailboost.storage.models import SUFFIX
 from tailboost.storage.rule_documents import spelt
@@ -19,7 +19,7 @@ from tailboost.storage.rule_documents import spelt
 # Options of `tune`.
 ScoreColumns = Annotated[
     list[str],
-    options.option("COL", "Column of the score; again for the scores of further labels."),
+    options.option("COL", "Column of the score; again for further scores or labels."),
 ]
 Targets = Annotated[
     list[str],
@@ -47,7 +47,7 @@ def tune(
     target: Targets,
     out: RuleOut,
     positive: options.Positive = None,
-    kind: options.Kind = "probability",
+    kind: options.Kinds = None,
     missing: options.Missing = None,
     group: options.Groups = None,
     by_group: options.ByGroup = None,
@@ -89,14 +89,17 @@ def tune(
             "--confidence: only with --limit, of which it is the probability to hold on new "
             "rows"
         )
-    check_options(kind, missing, objective=objective_rate, limits=limits, confidence=confidence)
+    kinds = kinds_of(kind, score)
+    check_options(
+        kinds, missing, objective=objective_rate, limits=limits, confidence=confidence
+    )
     unlabeled_digest = None if unlabeled is None else shared.digest_of(unlabeled)
 
     if has_several_labels:
         label_settings = LabelSettings(
             scores=score,
             labels=target,
-            kind=kind,
+            kind=only_kind(kinds),
             missing=missing,
             objective=spelt(objective_rate),
             data=shared.digest_of(data),
@@ -114,7 +117,7 @@ def tune(
         by_group=by_group,
         objective=objective_rate,
         limits=tuple(limits),
-        kind=kind,
+        kinds=kinds,
         missing=missing,
         confidence=confidence,
         unlabeled=unlabeled_digest,
