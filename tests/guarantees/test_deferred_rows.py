@@ -175,7 +175,8 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
         f"Error of answered rows {error:.1f} %.",
         f"{100 * share['South']:.0f} % of South are deferred here, {100 * deferred.mean():.1f} % of "
         "all: 'deferred(by=site) <= …' limits it.",
-        f"South errs most among answered rows here: {100 * of_site['South']:.0f} %.",
+        f"South errs most among answered rows here, {100 * of_site['South']:.0f} %: "
+        "'answered_error(by=site) <= …' limits it.",
     ]
     assert list(certificate.remarks) == told
     text = str(certificate)
@@ -255,7 +256,11 @@ def test_a_limit_on_the_deferrals_of_groups_is_not_proposed_again(sites, deferri
     told = tb.certify(deferring.predict(X), None, y, groups=groups, rates=asked, deferred=deferring.defers(X))
     line, largest = told.remarks
     assert line.startswith("Deferred rows count")
-    assert "errs most among answered rows here: " in largest
+    assert "errs most among answered rows here, " in largest
+    assert largest.endswith(": 'answered_error(by=site) <= …' limits it.")
+    asked.append("answered_error(by=site)")
+    told = tb.certify(deferring.predict(X), None, y, groups=groups, rates=asked, deferred=deferring.defers(X))
+    assert told.remarks[1] == f"{largest.partition(':')[0]}."  # no limit is proposed again
     plain = tb.certify(deferring.predict(X), None, y, groups=groups, rates=asked[:1])
     assert plain.remarks == ()
     assert {bound.deferred for bound in plain.bounds} == {None}

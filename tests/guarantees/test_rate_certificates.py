@@ -215,7 +215,7 @@ def test_a_models_own_limits_are_certified_by_default(fitted):
     chosen_on = np.random.default_rng(0).normal(size=(900, 3))[300:600]
     with pytest.raises(tb.LeakageError):
         tb.certify(mix, chosen_on, y, groups=groups)
-    with pytest.raises(tb.LeakageError, match="a row of the certificate"):
+    with pytest.raises(tb.LeakageError, match="rows of the certificate"):
         cert.recheck(X, y, groups=groups)
 
 
@@ -589,10 +589,13 @@ def test_rows_that_would_certify_a_limit(limit):
 
     few = last(1)
     assert few.certified is False
-    assert few.verdict.endswith("fresh rows, certify it with a probability of 0.8")
     times = few.sufficient_rows / few.n
-    (said,) = re.findall(rf"rows like the {few.n:,} here, in ([\d.]+) times as many", few.verdict)
-    assert times <= float(said) <= 1.1 * times
+    if times > 50:  # nobody collects them
+        assert few.verdict.endswith("true value, a certificate takes more than 50 times as many fresh rows")
+    else:
+        assert few.verdict.endswith("fresh rows, certify it with a probability of 0.8")
+        (said,) = re.findall(rf"rows like the {few.n:,} here, in ([\d.]+) times as many", few.verdict)
+        assert times <= float(said) <= 1.1 * times
     assert last(1.1 * times + 1).certified
     assert last(max(1, times / 4)).certified is False
 

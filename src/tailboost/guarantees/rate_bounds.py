@@ -48,6 +48,7 @@ from tailboost.rows.subgroups import (
     by_column,
     deferral_lines,
     estimates_words,
+    limits_it,
     unit_name,
     whole_percents,
 )
@@ -72,23 +73,27 @@ CONSTANT = "one answer"  # method of a limit without a test
 MOST_GROUPS = 8
 # Probability of a certificate with the number of rows named by a refusal.
 POWER = 0.8
-CERTIFY_IT = f"certify it with a probability of {POWER:g}"
+# A larger multiple of the fresh rows is no plan, and is not named.
+MOST_TIMES = 50
 # With fewer rows no number of rows is forecast. Even without an error among them, a true rate of one half
 # would still be possible (95 %, one-sided: .5 to the power 4 is above .05).
 FEWEST_TO_FORECAST = 5
 
 
 def enough_rows(sufficient: int, n: int) -> str:
-    """Return a sufficient number of rows in words, with the factor by which the fresh rows must grow.
+    """Return that a sufficient number of rows certifies, with the factor by which the fresh rows must grow.
 
     ``n`` is the present number of counted rows.
     """
     ratio = sufficient / n
+    if ratio > MOST_TIMES:
+        return f"a certificate takes more than {MOST_TIMES} times as many fresh rows"
     times = f"{math.ceil(ratio):,}"
     if ratio < 10:
         times = f"{math.ceil(10 * ratio) / 10:.1f}"  # rounded up to one decimal
     return (
-        f"about {sufficient:,} rows like the {n:,} here, in {times} times as many fresh rows,"
+        f"about {sufficient:,} rows like the {n:,} here, in {times} times as many fresh rows, "
+        f"certify it with a probability of {POWER:g}"
     )
 
 
@@ -206,8 +211,7 @@ class CertifiedBound:
             return "too few rows"
         last_digit = 10 ** max(0, int(math.log10(self.sufficient_rows)) - 1)
         two_digits = math.ceil(self.sufficient_rows / last_digit) * last_digit  # rounded up
-        rows = enough_rows(two_digits, self.n)
-        return f"if the estimate is the true value, {rows} {CERTIFY_IT}"
+        return f"if the estimate is the true value, {enough_rows(two_digits, self.n)}"
 
     @property
     def counted(self) -> Rate:
@@ -946,6 +950,7 @@ def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list
     error = estimate_words(answered.mean, len(answered.rows), in_percent=in_percent)
     counted = [bound.counted for bound in bounds if bound.is_counted]
     with_limit = {rate.by for rate in counted if rate.counts_deferral}
+    answered_limits = {rate.by for rate in counted if rate == answered_error(by=rate.by)}
     shares_by_column = {
         by: deferred_shares(fresh, by)
         for by in dict.fromkeys(rate.by for rate in counted)
@@ -959,7 +964,8 @@ def deferral_remarks(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list
             largest = max(groups, key=attrgetter("mean"))
             error = estimate_words(largest.mean, len(largest.rows), in_percent=in_percent)
             name = unit_name(largest.name)
-            lines.append(f"{name} errs most among answered rows here: {error}.")
+            cure = "" if by in answered_limits else f": {limits_it('answered_error', by)}"
+            lines.append(f"{name} errs most among answered rows here, {error}{cure}.")
     return lines + better_answer(bounds, fresh)
 
 
@@ -1124,8 +1130,7 @@ class Shortfall:
             )
         outcome = "more fresh rows may certify it"
         if self.more_rows is not None and self.n >= FEWEST_TO_FORECAST:
-            rows = enough_rows(self.more_rows, self.n)
-            outcome = f"{rows} {CERTIFY_IT}"
+            outcome = enough_rows(self.more_rows, self.n)
         if self.is_kept:
             return f"If this is the true value, {outcome}"
         return f"The true value may be as {direction} as {possible} (95 %); then {outcome}"

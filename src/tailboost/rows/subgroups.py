@@ -103,14 +103,14 @@ def deferral_lines(
         if largest_share > MUCH_DEFERRED * overall:
             lines.append(
                 f"{whole_percents(largest_share)} of {group_name} are deferred here, "
-                f"{overall_text} of all: {limits_deferral(column)}."
+                f"{overall_text} of all: {limits_it('deferred', column)}."
             )
     return lines
 
 
-def limits_deferral(column: Any) -> str:
-    """Return a clause: the limit on the deferral of each group of a column."""
-    limit = f"deferred(by={name_in_limit(column)}) <= …"
+def limits_it(rate: str, column: Any) -> str:
+    """Return a clause: the limit on a rate of each group of a column."""
+    limit = f"{rate}(by={name_in_limit(column)}) <= …"
     quote = '"' if "'" in limit else "'"
     return f"{quote}{limit}{quote} limits it"
 

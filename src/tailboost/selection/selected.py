@@ -36,7 +36,7 @@ from tailboost.rates import (
 )
 from tailboost.rates.bounds import are_few_for
 from tailboost.rates.strata import is_named_column
-from tailboost.rows.subgroups import HUMAN_REVIEW, limits_deferral, unit_name
+from tailboost.rows.subgroups import HUMAN_REVIEW, limits_it, unit_name
 from tailboost.selection.contradiction import reached_words
 from tailboost.selection.data import (
     ROWS,
@@ -565,7 +565,7 @@ class SelectedRule(Selected):
         n_rows, name, by = min(few, key=itemgetter(0))
         return [
             f"Of {name}, with {how_many(n_rows, 'row')} for its limit, a certified rule may defer much more "
-            f"than here: {limits_deferral(by)}."
+            f"than here: {limits_it('deferred', by)}."
         ]
 
     @property
