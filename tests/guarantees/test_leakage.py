@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -375,21 +374,3 @@ def test_natural_rows_are_rarely_refused(n, m):
         sketch = Fingerprint.from_hashes(a.astype(np.uint64) << np.uint64(32))
         often += sketch.unnatural(int(np.isin(b, a).sum()), m)
     assert often <= 0.01 * 1000 + 2 * np.sqrt(10)
-
-
-def test_the_statement_on_equal_rows_has_a_place_that_keeps_it():
-    """Rows of few values: `calibrate` on one batch asked for no statement, and a monitor keeps it."""
-    rng = np.random.default_rng(0)
-    p = rng.choice(np.linspace(0.02, 0.98, 49), (3, 2_000))
-    tables = [pd.DataFrame({"p": row, "age": rng.integers(0, 3, 2_000)}) for row in p]
-    labels = (rng.random(p.shape) < p).astype(int)
-    model = LogisticRegression().fit(tables[0], labels[0])
-    rule = tb.calibrate(model, tables[1], labels[1], limits=["miss(1) <= .5"])
-    monitor = tb.Monitor.against(rule)
-    with pytest.raises(
-        tb.LeakageError, match=r"Monitor\.against\(rule, equal_rows='natural'\) keeps"
-    ) as refused:
-        monitor.add(rule, tables[2], labels[2])
-    assert "rows equal calibration rows of the rule" in str(refused.value)
-    monitor = tb.Monitor.against(rule, equal_rows="natural").add(rule, tables[2], labels[2])
-    assert not monitor.alarms

@@ -7,7 +7,7 @@ import math
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 import joblib
@@ -487,10 +487,11 @@ def test_rows_equal_by_chance_are_not_called_rows_of_the_calibration(tmp_path):
         "add": lambda **how: tb.Monitor.against(rule).add(X, y, **how),
         "calibrate": lambda **how: tb.calibrate(rule, X, y, **how),
     }
-    words = "800 of these 800 rows equal calibration rows of the rule.*equal_rows='natural'; Monitor"
+    words = "800 of these 800 rows equal calibration rows of the rule.*equal_rows='natural'"
     for name, way in ways.items():
         argument = "X_cal" if name == "calibrate" else "X"
-        with pytest.raises(tb.LeakageError, match=f"^{argument}: {words}"):
+        asks = pytest.raises(tb.LeakageError, match=f"^{argument}: {words}")
+        with nullcontext() if name == "add" else asks:  # a monitor counts by chance
             way(equal_rows="copies")
         way()  # as stated to calibrate
     with pytest.warns(UserWarning, match="has its certificate, and no errors on these rows: X: 800 .* equal"):

@@ -56,7 +56,6 @@ from tailboost.core.exceptions import (
     ResubstitutionWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
-    warn_user,
 )
 from tailboost.core.long_work import telling
 from tailboost.core.spelling import (
@@ -88,12 +87,9 @@ from tailboost.learners.scores import (
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import CELL, GROUP, names_in
 from tailboost.rows.fingerprints import (
-    CHANCE,
     EqualRows,
-    RowCounts,
     UsedRows,
     digest,
-    equal_by_nature,
     hash_rows,
     hashes_of_pairs,
     numbered_by_rows,
@@ -566,7 +562,6 @@ def certified_on_rest(
             " Earlier calls on these rows in another process are not known without previous=.",
             " An earlier call on these rows is known if its file with the attempts was read.",
         )
-    _warn_of_equal_rows(classifier, rows)
     # The certificate has a copy of the classifier.
     certificate.model.records_ = calibrated.records_
     calibrated.certificate_ = replace(certificate, notes=(note, *certificate.notes))
@@ -582,22 +577,6 @@ def _assumed_of_equal_rows(
     if equal_rows == "natural":
         return "rows are equal by nature and nobody copied a row"
     return "no row of the batch is a copy of another one"
-
-
-def _warn_of_equal_rows(classifier: RobustMixtureClassifier, rows: Given) -> None:
-    """Warn if many of the certifying rows equal one another: later rows that equal them count as copies."""
-    if judged(classifier).reads_scores or rows.equal_rows == "natural":
-        return
-    hashes = row_hashes(classifier, rows.any_table).whole
-    share = RowCounts.from_hashes(hashes).repeated
-    if share > CHANCE:
-        statement = equal_by_nature()
-        monitor = as_typed(f"Monitor.against(rule, {statement})", f"monitor {statement}")
-        warn_user(
-            f"{share:.0%} of the certifying rows equal another one. certify and monitor take later "
-            "rows that equal these for copies, and refuse many of them. If rows are equal by "
-            f"nature, state {statement} there, as in {monitor}"
-        )
 
 
 def own_answers(classifier: Any) -> Reference:

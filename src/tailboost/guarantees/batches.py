@@ -475,11 +475,11 @@ class GivenRows:
     # Shape (n,), sorted: all of them, because ids identify rows exactly. None without ids.
     ids: Hashes | None = None
     # How often each content occurs: of whole rows under the empty name, and as each model reads them, see
-    # `RowHashes`. Only if equal rows are different rows.
+    # `RowHashes`. Empty in the states of earlier versions, if equal rows were copies.
     counts: Mapping[str, RowCounts] = field(default_factory=dict)
 
     @classmethod
-    def from_batch(cls, name: str, ids: Hashes | None, rows: RowHashes | None) -> Self:
+    def from_batch(cls, name: str, ids: Hashes | None, rows: RowHashes) -> Self:
         """Return the rows of a batch.
 
         Parameters
@@ -488,13 +488,10 @@ class GivenRows:
             Name of the batch.
         ids : ndarray or None
             Hash of each row's id, if rows have ids.
-        rows : RowHashes or None
-            Hashes of the rows, if equal rows are different rows. None if no row may be given twice: then the
-            fingerprints of the certificate refuse equal rows.
+        rows : RowHashes
+            Hashes of the rows.
         """
         sorted_ids = None if ids is None else np.sort(ids)
-        if rows is None:
-            return cls(name, sorted_ids)
         hashes_by_model = {"": rows.whole, **rows.read}
         counts = {
             model: RowCounts.from_hashes(hashes) for model, hashes in hashes_by_model.items()

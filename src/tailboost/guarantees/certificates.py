@@ -403,8 +403,9 @@ class Certificate:
         previous : Recheck, optional
             The result of earlier batches, to continue from.
         costs, cost_range, equal_rows, clusters, deferred : optional
-            As in `certify`; ``equal_rows`` by default as in the certificate. The range of costs must stay the
-            same. A cluster may be in one batch only, and in
+            As in `certify`; ``equal_rows`` by default as in the certificate. Rows equal to other earlier
+            rows than training rows are refused beyond chance. The range of costs must stay the same. A
+            cluster may be in one batch only, and in
             one of the subgroups of a gap or ratio.
 
         Raises
@@ -446,7 +447,7 @@ class Certificate:
         fingerprints = () if fresh.fingerprints is None else (fresh.fingerprints,)
         unnamed = rows_unnamed(self.tested, fresh.answered)
         result = previous.add(samples, fingerprints, n_equal_and_compared, unnamed)
-        if fresh.rows is not None and fresh.equal_rows == "natural":
+        if fresh.rows is not None:
             return replace(result, used=(*previous.used, fresh.used))
         return result
 
@@ -456,12 +457,14 @@ class Certificate:
         Return the number of rows equal to such a row, and the number of rows compared. ``earlier`` is the
         state after the earlier batches.
         """
-        if fresh.rows is not None and fresh.equal_rows == "natural":
+        if fresh.rows is not None:
             sources = [(f"batch {k}", rows) for k, rows in enumerate(earlier.used, start=1)]
             if self.used is not None:
                 sources.insert(0, ("the certificate", self.used))
             for source, rows in sources:
                 n_shared = fresh.used.shared_with(rows)
+                if fresh.equal_rows == "copies" and not too_many(n_shared, len(fresh)):
+                    continue  # one row in twenty may be one
                 if n_shared:
                     raise LeakageError(
                         f"X: {n_shared:,} of these {len(fresh):,} rows are rows of {source}, with "
@@ -507,7 +510,7 @@ class Certificate:
         if judged(final).takes_limits and not has_errors:
             answering_rule = None  # the rule within the limits, with its draws and deferral
         rates = [bound.counted for bound in bounds]
-        return fresh_rows(judge, given, rates, answering_rule, errors=has_errors)
+        return fresh_rows(judge, given, rates, answering_rule, errors=has_errors, in_use=True)
 
     @property
     def tested(self) -> list[CertifiedBound]:

@@ -46,6 +46,7 @@ from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Limit, Rate, Sample, Strata, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import (
+    CHANCE,
     EqualRows,
     Fingerprint,
     RowHashes,
@@ -229,7 +230,8 @@ class FreshRows:
 
         Fingerprints of many rows keep a sample of them, up to a limit. There is a pair for each limit, of all
         fingerprints at least as complete together; the last pair has the most complete ones. Rows
-        equal by nature are not counted.
+        equal by nature are not counted: as stated, or because new rows of the population of the earlier
+        ones equal more than one in twenty of them.
         """
         if self.hashes is None or self.equal_rows == "natural":
             return [(0, 0)]
@@ -239,7 +241,8 @@ class FreshRows:
             as_complete = [
                 fingerprints for fingerprints in earlier if fingerprints.limit >= limit
             ]
-            counts.append(Fingerprint.union(as_complete).count(self.hashes))
+            known = Fingerprint.union(as_complete)
+            counts.append((0, 0) if known.repeated > CHANCE else known.count(self.hashes))
         return counts
 
     @cached_property
@@ -796,6 +799,7 @@ def fresh_rows(
     errors: bool = False,
     fitted: Any = None,
     opens: bool = False,
+    in_use: bool = False,
 ) -> FreshRows:
     """Return rows with the answers of a model, or of an array.
 
@@ -816,6 +820,8 @@ def fresh_rows(
         The classifier behind an array of answers, if known.
     opens : bool, default=False
         Whether the model opens the rows: its models then answer once for all rules.
+    in_use : bool, default=False
+        Whether these are later rows of a rule in use, see `Overlap.refuse`.
 
     Raises
     ------
@@ -829,7 +835,9 @@ def fresh_rows(
     given = _checked(given, model, reader, rates)
     equal_rows = checked_equal_rows(given.equal_rows or "copies")
     if is_model:
-        return _answered_by_model(model, given, rates, rule, errors=errors, opens=opens)
+        return _answered_by_model(
+            model, given, rates, rule, errors=errors, opens=opens, in_use=in_use
+        )
 
     given.refuse("array of answers", details={"model": type(model).__name__})
     for rate in rates:
@@ -893,6 +901,7 @@ def _answered_by_model(
     *,
     errors: bool,
     opens: bool,
+    in_use: bool,
 ) -> FreshRows:
     """Return checked rows with the answers of a classifier, compared with the rows of its fit.
 
@@ -910,6 +919,8 @@ def _answered_by_model(
         Whether errors of all kinds are counted.
     opens : bool
         Whether the models answer once, for all rules.
+    in_use : bool
+        Whether these are later rows of a rule in use.
     """
     final = last_step(model)
     classes = _classes_of(model, given)
@@ -923,7 +934,7 @@ def _answered_by_model(
         for (_, X, _), part in zip(given.parts, hashes_of_rows, strict=True)
     ]
     read, cases, repeated = _compared_with_fit(
-        model, given, hashes, classes, training_rows, equal_rows
+        model, given, hashes, classes, training_rows, equal_rows, in_use
     )
 
     rows = RowHashes.joined(hashes)
@@ -1119,6 +1130,7 @@ def _compared_with_fit(
     classes: Labels,
     training_rows: Fingerprint | None,
     equal_rows: EqualRows,
+    in_use: bool,
 ) -> tuple[Hashes, Mask | None, Ints | None]:
     """Return `FreshRows.read`, `ClassifierView.cases`, and the counts of rows that a model's records know.
 
@@ -1138,6 +1150,8 @@ def _compared_with_fit(
         Training rows that the caller names.
     equal_rows : str
         The meaning of equal rows, as in `certify`.
+    in_use : bool
+        Whether these are later rows of a rule in use.
 
     Raises
     ------
@@ -1162,7 +1176,7 @@ def _compared_with_fit(
         if training_rows is not None:
             n_known = training_rows.count(part_hashes.whole)
             refuse_known(training_rows, TRAINED_ON, *n_known, equal_rows, name)
-        overlap.refuse(final, equal_rows, name)
+        overlap.refuse(final, equal_rows, name, in_use=in_use)
         counts.append(overlap.counts)
         part_cases = judged(final).cases(table)
         if part_cases is not None:

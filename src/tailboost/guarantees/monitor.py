@@ -66,7 +66,7 @@ from tailboost.guarantees.recheck import (
 from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.strata import CELL, CLASS, EVERYTHING, GROUP, names_in
-from tailboost.rows.fingerprints import CHANCE, EqualRows, checked_equal_rows, digest
+from tailboost.rows.fingerprints import CHANCE, EqualRows, digest
 from tailboost.rows.given import lists_of_subgroups
 from tailboost.rows.judged import (
     judged,
@@ -218,8 +218,9 @@ class Monitor:
                 "the certificate has no bound that later rows can test: on the error of all "
                 "rows, a class or a group, or on a rate"
             )
-        equal_rows = checked_equal_rows(equal_rows or certificate.equal_rows)
-        return cls(certificate, model=as_model(model), equal_rows=equal_rows)
+        model = as_model(model)
+        reason = reason_of_equal_rows(judged(model), equal_rows or certificate.equal_rows)
+        return cls(certificate, model=model, equal_rows=reason)
 
     @classmethod
     @with_known_arguments()
@@ -348,10 +349,9 @@ class Monitor:
             tested once, in whatever order the rows come. Give all rows of the batch again, with the labels
             used; rows with ids, or unlike all others, may be left out.
         costs, cost_range, equal_rows, clusters : optional
-            As in `Certificate.recheck`; ``equal_rows`` by default as stated to `against`. If equal rows are
-            different rows, as for a rule that reads scores
-            alone, a batch is refused if it has more rows equal to rows of an earlier batch, one to one, than
-            fresh batches would have. Rows of a cluster are tested in the first look with a label of it.
+            As in `Certificate.recheck`; ``equal_rows`` by default as stated to `against`. A batch is refused
+            if it has more rows equal to rows of an earlier batch, one to one, than fresh batches would have.
+            Rows of a cluster are tested in the first look with a label of it.
         id : array-like of shape (n,), optional
             Id of each row, all different. Ids tell rows with equal features apart, in late labels and among
             batches. A batch that begins with ids needs them for its late labels.
@@ -409,7 +409,7 @@ class Monitor:
         given = self.given
         if is_first_look:
             warn_of_other_groups(self.certificate.groups_named, X, groups)
-            given = [*self.given, self._new_rows(name, model, X, ids, equal_rows)]
+            given = [*self.given, self._new_rows(name, model, X, ids)]
             if n_waiting:  # unreadable rows are refused now, not with their late labels
                 answers_of(model, X, "predict", groups)
 
@@ -484,13 +484,8 @@ class Monitor:
         refuse_other_rule(self.certificate, model, "the certificate of this monitor")
         return model, X, y
 
-    def _new_rows(
-        self, name: str, model: Model, X: Table, ids: Hashes | None, equal_rows: EqualRows
-    ) -> GivenRows:
+    def _new_rows(self, name: str, model: Model, X: Table, ids: Hashes | None) -> GivenRows:
         """Return fingerprints of the rows of a new batch; raise if earlier batches had some of the rows.
-
-        Contents are fingerprinted only if equal rows are different rows. Otherwise `Certificate.recheck`
-        refuses equal rows.
 
         Parameters
         ----------
@@ -502,15 +497,11 @@ class Monitor:
             Features of the rows.
         ids : ndarray of shape (n,) or None
             Hashes of the rows' ids.
-        equal_rows : str or None
-            The meaning of equal rows, as stated.
         """
-        hashes = None
-        if reason_of_equal_rows(judged(model), equal_rows) == "natural":
-            hashes = row_hashes(model, X)
-            cases = judged(model).cases(X)
-            if cases is not None:
-                hashes = hashes.taken(cases)
+        hashes = row_hashes(model, X)
+        cases = judged(model).cases(X)
+        if cases is not None:
+            hashes = hashes.taken(cases)
         rows = GivenRows.from_batch(name, ids, hashes)
         refuse_repeated(rows, ids, self.given)
         return rows
@@ -788,7 +779,12 @@ class Monitor:
         """Return notes on batches without ids in which rows equal others: copies of them may pass."""
         without_ids = [rows for rows in self.given if rows.counts and rows.ids is None]
         n_comparisons = len(self.given) + 1  # with each batch, and with all together
-        unrecognised = [rows.name for rows in without_ids if copies_pass(rows, n_comparisons)]
+        unrecognised = [
+            rows.name
+            for rows in without_ids
+            if self.equal_rows == "natural" or rows.counts[""].repeated > CHANCE
+            if copies_pass(rows, n_comparisons)
+        ]
         many_equal = [
             rows.name
             for rows in without_ids

@@ -1091,12 +1091,8 @@ def refuse_used(
         return
     earlier = used[n_shared.index(most_shared)]
     verb, cure = equal_or_same(rows.shared_with(earlier))
-    if cure:
-        monitor = as_typed(
-            "Monitor.against(rule, equal_rows='natural')", "monitor --equal-rows natural"
-        )
-        cure += f"; {monitor} keeps the statement"
-    elif rows.contents.repeated > CHANCE and most_shared < earlier.contents.n_rows:
+    is_part = most_shared < earlier.contents.n_rows
+    if not cure and is_part and rows.contents.repeated > CHANCE:
         # `chance_of_agreement` has a model of shifts.
         cure = (
             ". If nobody copied a row, an irregular shift of the scores can explain it, because "

@@ -240,7 +240,14 @@ class Overlap:
                     numbers.append(round(n_rows * n_equal / n_compared))
         return min(n_rows, max(numbers))
 
-    def refuse(self, model: Model, equal_rows: EqualRows | None, name: str = "X") -> None:
+    def refuse(
+        self,
+        model: Model,
+        equal_rows: EqualRows | None,
+        name: str = "X",
+        *,
+        in_use: bool = False,
+    ) -> None:
         """Raise if the model, or a frozen one within, was trained, selected or calibrated on the rows.
 
         Parameters
@@ -251,6 +258,9 @@ class Overlap:
             As in `tailboost.certify`, also the default None. Rows of scores alone are always different rows.
         name : str, default="X"
             Name of the rows in messages.
+        in_use : bool, default=False
+            Whether these are later rows of a rule in use. Later rows repeat earlier ones by nature in some
+            tables. So chance decides about those that selected or calibrated, for any ``equal_rows``.
 
         Raises
         ------
@@ -260,7 +270,7 @@ class Overlap:
         equal_rows = reason_of_equal_rows(judged(model), equal_rows)
         for (reader, _), table in zip(readers(model), self.tables, strict=True):
             if table is not None:
-                reason = reason_of_equal_rows(reader, equal_rows)
+                reason = "natural" if in_use else reason_of_equal_rows(reader, equal_rows)
                 refuse_used(table, reader.records.tables, reason, name)
         # In the order of readers, and of the uses of rows by each of them.
         counts = iter(self.counts.tolist())
@@ -269,4 +279,5 @@ class Overlap:
                 n_equal, n_compared = next(counts)
                 if place > 0:  # the first reader is the model itself
                     use = INSIDE
-                refuse_known(known_rows, use, n_equal, n_compared, equal_rows, name)
+                reason = "natural" if in_use and use == SELECTED_ON else equal_rows
+                refuse_known(known_rows, use, n_equal, n_compared, reason, name)
