@@ -346,6 +346,35 @@ def test_a_group_with_too_few_rows_for_any_test_is_told_from_one_that_errs():
     assert without == ["precision(1, by='site') >= {'A': 72%, 'B': 72%, 'C': 72%}", "recall(1) >= 60%"]
 
 
+def test_limits_without_the_weakest_group_are_named_if_looser_ones_there_would_not_pass():
+    """Some 20 ill of the site c: no sensible limit passes there. The named limits certify ten new batches."""
+
+    def draw(seed):
+        rng = np.random.default_rng(seed)
+        site = rng.choice(["a", "b", "c"], 4000, p=[0.8, 0.15, 0.05])
+        y = (rng.random(4000) < np.where(site == "c", 0.15, 0.3)).astype(int)
+        score = 1.6 * (2 * y - 1) + 1.2 * (site == "b") - 1.0 * (site == "c") + 1.2 * rng.normal(size=4000)
+        return score[:, None], y, {"site": site}
+
+    model = tb.Scores(0, 1, kind="number")
+    limits = [
+        "miss(1, by=site) <= 35%",
+        "false_alarm(1, by=site) <= 35%",
+        "ratio(selected(0, by=site)) >= .55",
+    ]
+    X, y, groups = draw(4)
+    with pytest.raises(tb.NotCertifiedError) as refused:
+        tb.calibrate(model, X, y, groups=groups, limits=limits)
+    (named,) = re.findall(r"as many with limits=(\[.*?\]): probability at least 0.9", str(refused.value))
+    named = ast.literal_eval(named)
+    assert named[0] == "miss(1, by='site') <= {'a': 35%, 'b': 35%}"
+    assert re.search(r"miss rate of 1 by site: c \d+ % without a bound", str(refused.value))
+    for seed in range(140, 150):
+        X, y, groups = draw(seed)
+        rule = tb.calibrate(model, X, y, groups=groups, limits=named, previous=refused.value)
+        assert rule.certificate_.certified
+
+
 def sites(n, seed):
     """Scores of three sites; the smallest one has the poorest."""
     rng = np.random.default_rng(seed)

@@ -470,7 +470,7 @@ class NewRowsEstimate:
         chance = self.chance(limits) or 0.0
         words = f"probability {min(chance, 0.99):.2g}"
         if self.chances is None:
-            side = "at least" if chance else "less than"
+            side = "at least" if chance >= LEAST_CHANCE else "less than"
             words = f"probability {side} {LEAST_CHANCE:g}"
         if len(self.calibration.fresh) > MOST_ROWS_TRIED:
             return words
@@ -1520,33 +1520,45 @@ def _what_would_help(
 
     ways = _by_group_way(limits_to_serve, new_rows)
     growth = least_growth(lambda growth: chance(limits, growth) >= LEAST_CHANCE)
-    missed = [
-        (bound, limit)
-        for limit, bounds_of_limit in zip(limits, bounds_by_limit, strict=True)
+    missed = {
+        (number, bound.subgroup): bound
+        for number, bounds_of_limit in enumerate(bounds_by_limit)
         for bound in bounds_of_limit
         if bound.certified is False
-    ]
-    other_limits = []
+    }
+    few = {
+        pair: bound
+        for pair, bound in missed.items()
+        if has_few_rows(bound.n, bound.target, limits[pair[0]], level)
+    }
+    other_limits: list[list[Limit]] = []
+    without_few: list[list[Limit]] = []
     review_ways = []
     also_loosened = ""
-    without_missed = []
     if growth is None or growth > 1.0:
         failing, passed = _weakest_first(bounds_by_limit, new_rows)
         subgroups = _limited_subgroups(bounds_by_limit, calibration)
         other_limits = certifiable_limits(limits, subgroups, failing, chance, passed)
         also_loosened = _also_loosened_words(other_limits, limits, subgroups, passed)
         review_ways = _review_way(subgroups, calibration)
-        if all(has_few_rows(bound.n, bound.target, limit, level) for bound, limit in missed):
-            without_missed = limits_without(
-                {bound.title for bound, _ in missed}, limits, calibration.fresh
+        if not few and not other_limits:  # then the weakest subgroup is left out
+            few = {pair: missed[pair] for pair in failing[:1] if pair[1] is not None}
+        if few and (len(few) == len(missed) or not other_limits):
+            others = limits_without(
+                {bound.title for bound in few.values()}, limits, calibration.fresh
             )
-    free = [bound for bound, _ in missed]
-    if without_missed and chance(without_missed) >= LEAST_CHANCE:
-        other_limits.append(without_missed)
+            if others and chance(others) >= LEAST_CHANCE:
+                without_few = [others]
+            elif others:
+                still_failing = [pair for pair in failing if pair not in few]
+                without_few = certifiable_limits(
+                    others, subgroups, still_failing, chance, passed
+                )
     ways += [
         f"as many with {limits_as_typed([limit.text for limit in others])}: "
-        f"{new_rows.words(others, free if others is without_missed else ())}"
-        for others in other_limits
+        f"{new_rows.words(others, free)}"
+        for limits_of_way, free in ((other_limits, ()), (without_few, [*few.values()]))
+        for others in limits_of_way
     ]
     ways += review_ways
     chances = new_rows.chances
@@ -1557,9 +1569,10 @@ def _what_would_help(
         if chances is not None:
             times += " and as many times the selecting ones"
         ways.append(times)
-    few_rows = _few_rows_words(bounds_by_limit, new_rows, result, other_limits)
+    named = [*other_limits, *without_few]
+    few_rows = _few_rows_words(bounds_by_limit, new_rows, result, named)
     if not ways:
-        names = [bound.title for bound, _ in missed]
+        names = [bound.title for bound in missed.values()]
         return f"{few_rows}\n{_why_no_help(new_rows, names, all_tried=None not in answers)}"
     attempt = "this attempt"
     as_attempt = ""

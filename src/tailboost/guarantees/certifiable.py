@@ -210,5 +210,5 @@ def loosened_limit(limit: Limit, subgroups: Subgroups, parts: Mapping[Any, float
     new_bounds = np.where((way > 0.0) & (percents > 100.0 * allowed), looser, bounds).tolist()
     if len(set(new_bounds)) == 1 and not isinstance(limit.bound, tuple):
         return replace(limit, bound=new_bounds[0])
-    pairs = tuple((plain(name), bound) for name, bound in zip(names, new_bounds, strict=True))
-    return replace(limit, bound=pairs)
+    pairs = [(plain(name), bound) for name, bound in zip(names, new_bounds, strict=True)]
+    return replace(limit, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
