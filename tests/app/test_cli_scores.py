@@ -818,7 +818,7 @@ def test_several_scores_of_one_label_are_selected_as_in_python(files, tmp_path):
     assert not (tmp_path / "no.json").exists()
     kinds_of_three = ["--kind", "logit", "--kind", "logit", "--kind", "logit"]
     fault = refused(*given, *kinds_of_three, "--positive", "toxic", "--out", tmp_path / "no.model")
-    assert "--kind: 3 kinds for 2 scores; give one for all, or one for each" in fault
+    assert "--kind: 3 for 2 scores; give one for all, or one for each in the order of --score" in fault
     both = ["--positive", "toxic", "--positive", "ok", "--out", tmp_path / "no.model"]
     assert "--kind: scores of several labels need one kind" in refused(*given, *kinds, *both)
 

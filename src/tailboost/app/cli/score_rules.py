@@ -61,16 +61,19 @@ def read_model(path: Path) -> StoredModel:
 
 
 def kinds_of(stated: Sequence[options.Kind] | None, scores: Sequence[str]) -> tuple[str, ...]:
-    """Return the kind of each score from --kind, which states one for all scores or one for each."""
-    kinds = tuple(kind.value for kind in stated or [options.Kind.probability])
-    if len(kinds) == 1:
-        return kinds * len(scores)
-    if len(kinds) != len(scores):
+    """Return the kind of each score from --kind."""
+    kinds = [kind.value for kind in stated or [options.Kind.probability]]
+    return _one_for_each("--kind", kinds, scores)
+
+
+def _one_for_each(option: str, stated: Sequence[str], scores: Sequence[str]) -> tuple[str, ...]:
+    """Return the value of an option for each score; it states one for all scores or one for each."""
+    if len(stated) not in (1, len(scores)):
         raise BadInput(
-            f"--kind: {len(kinds)} kinds for {how_many(len(scores), 'score')}; give one for "
-            "all, or one for each"
+            f"{option}: {len(stated)} for {how_many(len(scores), 'score')}; give one for all, "
+            "or one for each in the order of --score"
         )
-    return kinds
+    return tuple(stated) * (len(scores) // len(stated))
 
 
 def only_kind(kinds: Sequence[str]) -> str:
@@ -126,39 +129,22 @@ def _labels_of_scores(
     labels_by_text = {str(label): label for label in table_labels}
     table_texts = list(labels_by_text)
     if positive:
-        if len(positive) == 1:
-            positive = [*positive] * len(columns)
-        _refuse_unfit_positive(positive, columns, table_texts)
-        label_texts = list(positive)
+        label_texts = _one_for_each("--positive", positive, columns)
+        unknown = [text for text in positive if text not in table_texts]
+        if unknown:
+            raise BadInput(
+                f"--positive: the labels are {', '.join(table_texts[:10])}, not {unknown[0]!r}"
+            )
     else:
-        label_texts = [_label_in_name(column, table_texts, len(columns)) for column in columns]
-    _refuse_unfit_scores(label_texts, table_texts)
-    return tuple(labels_by_text[text] for text in label_texts)
-
-
-def _refuse_unfit_positive(
-    positive: Sequence[str], columns: Sequence[str], table_texts: Sequence[str]
-) -> None:
-    """Raise `BadInput` unless --positive has one label of the table for each column of scores."""
-    if len(positive) != len(columns):
-        raise BadInput(
-            f"--positive: {len(positive)} labels for {len(columns)} scores; "
-            "give one for all, or one for each in the order of --score"
+        label_texts = tuple(
+            _label_in_name(column, table_texts, len(columns)) for column in columns
         )
-    unknown = [text for text in positive if text not in table_texts]
-    if unknown:
-        raise BadInput(
-            f"--positive: the labels are {', '.join(table_texts[:10])}, not {unknown[0]!r}"
-        )
-
-
-def _refuse_unfit_scores(label_texts: Sequence[str], table_texts: Sequence[str]) -> None:
-    """Raise `BadInput` unless the scores are of one label, or each of another label of the table."""
     if len(set(label_texts)) > 1 and sorted(label_texts) != sorted(table_texts):
         raise BadInput(
             f"--score: the labels are {', '.join(table_texts[:10])}, with scores of "
             f"{', '.join(label_texts)}"
         )
+    return tuple(labels_by_text[text] for text in label_texts)
 
 
 def _label_in_name(column: str, labels: Sequence[str], n_scores: int) -> str:
