@@ -1097,6 +1097,7 @@ class TestDeferral:
             "--model", tmp_path / "d.model",
         )  # fmt: skip
         assert "On these rows all limits" in result.stdout
+        assert "In a certificate one random row of each person counts." in result.stdout
         return tmp_path / "d.model"
 
     def test_the_models_answer_once_in_evaluate(self, deferring, csv, monkeypatch):

@@ -209,6 +209,8 @@ def test_all_rates_of_a_card_are_in_the_unit_of_its_limits(bound, in_percent):
     assert {cell.endswith(" %") for cell in cells} == {in_percent}
     page = card.to_markdown()
     assert "about a random row of each of the 500 clusters, not about all rows" in page
+    assert ": at most one row of each of 500 clusters (1,000 rows) in a line." in page
+    assert section.rows[0][section.heads.index("rows")] == "500"
     assert not re.search(r"predict\b|--|was given", page.replace("---", ""))
 
 

@@ -639,7 +639,10 @@ def _errors(measured: _Measured) -> list[Section]:
         row = _error_row(replace(bound, in_percent=measured.in_percent), with_bounds)
         is_folded = bound.kind == "cell" and bound.target is None
         (rows_of_cells if is_folded else rows).append(row)
-    lines = [f"Measured on {measured.rows_name}. Each 95 % interval holds by itself."]
+    counted = ""
+    if certificate.counts_clusters:
+        counted = f": at most one row of each of {certificate.rows_in_words('rows')} in a line"
+    lines = [f"Measured on {measured.rows_name}{counted}. Each 95 % interval holds by itself."]
     if measured.training_rows_are_unknown and with_bounds:  # otherwise the headline says so
         lines.append(UNCOMPARED)
     if with_bounds:

@@ -130,6 +130,8 @@ def fit(
         shared.say(f"Model: {out}")
         for sentence in group_sentences(classifier, columns, table.no_features):
             shared.say(f"G{sentence[1:]}.")  # each begins with "group"
+        if cluster is not None and judged(classifier).can_defer:
+            shared.say(f"In a certificate one random row of each {cluster} counts.")
         with shared.warnings_as_lines():
             _print_summary(classifier, out, test, csv)
 
