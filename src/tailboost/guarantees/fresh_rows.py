@@ -46,7 +46,6 @@ from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Limit, Rate, Sample, Strata, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import (
-    CHANCE,
     EqualRows,
     Fingerprint,
     RowHashes,
@@ -230,8 +229,7 @@ class FreshRows:
 
         Fingerprints of many rows keep a sample of them, up to a limit. There is a pair for each limit, of all
         fingerprints at least as complete together; the last pair has the most complete ones. Rows
-        equal by nature are not counted: as stated, or because new rows of the population of the earlier
-        ones equal more than one in twenty of them.
+        equal by nature are not counted: as stated, or because earlier rows equal others of their table.
         """
         if self.hashes is None or self.equal_rows == "natural":
             return [(0, 0)]
@@ -242,7 +240,7 @@ class FreshRows:
                 fingerprints for fingerprints in earlier if fingerprints.limit >= limit
             ]
             known = Fingerprint.union(as_complete)
-            counts.append((0, 0) if known.repeated > CHANCE else known.count(self.hashes))
+            counts.append((0, 0) if known.repeated else known.count(self.hashes))
         return counts
 
     @cached_property

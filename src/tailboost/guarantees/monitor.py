@@ -782,7 +782,7 @@ class Monitor:
         unrecognised = [
             rows.name
             for rows in without_ids
-            if self.equal_rows == "natural" or rows.counts[""].repeated > CHANCE
+            if self.equal_rows == "natural" or rows.counts[""].repeated
             if copies_pass(rows, n_comparisons)
         ]
         many_equal = [
