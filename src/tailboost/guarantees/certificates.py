@@ -484,20 +484,10 @@ class Certificate:
             if too_many(equal, compared):
                 raise LeakageError(
                     f"X: {equal:,} of {how_many(compared, 'compared row')} of {subject}, more than "
-                    f"one in twenty, equal a row of {self._sources(fresh, earlier)}. If fresh "
+                    f"one in twenty, equal a row of the certificate or of another batch. If fresh "
                     f"rows equal others by nature, set {equal_by_nature()}"
                 )
         return n_equal, n_compared
-
-    def _sources(self, fresh: FreshRows, earlier: Recheck) -> str:
-        """Return where rows equal to new rows come from: the certificate, and the earlier batches by name."""
-        named = [("the certificate", self.rows)] if self.rows is not None else []
-        names = earlier.names or [str(number) for number in range(1, len(earlier.rows) + 1)]
-        named += [
-            (f"batch {name!r}", rows) for name, rows in zip(names, earlier.rows, strict=True)
-        ]
-        sources = [name for name, rows in named if fresh.known_among([rows])[-1][0]]
-        return " or of ".join(sources) or "the certificate or of an earlier batch"
 
     def _answered_rows(self, judge: Model, given: Given, rule: Rule) -> FreshRows:
         """Return new rows with the answers of ``rule``, for the bounds on this rule."""

@@ -525,17 +525,15 @@ class Monitor:
         # Rows of an earlier look at this batch are no repeated rows: each row is tested once.
         names_of_looks = [look.name for look in self.batches if look.labelled]
         earlier_rows = self._evidence.rows
-        of_others = [
-            (name_of_look, rows)
+        rows_of_others = tuple(
+            rows
             for rows, name_of_look in zip(earlier_rows, names_of_looks, strict=True)
             if name_of_look != name
-        ]
-        names_of_others = tuple(name_of_look for name_of_look, _ in of_others)
-        rows_of_others = tuple(rows for _, rows in of_others)
-        previous = replace(self._evidence, rows=rows_of_others, names=names_of_others, used=())
+        )
+        previous = replace(self._evidence, rows=rows_of_others, used=())
         recheck = self.certificate.recheck(X, y, model=model, previous=previous, **options)
         new_rows = recheck.rows[len(rows_of_others) :]
-        return replace(recheck, rows=(*earlier_rows, *new_rows), names=(), used=())
+        return replace(recheck, rows=(*earlier_rows, *new_rows), used=())
 
     def _look(
         self, name: str, n_rows: int, n_tested: int, n_waiting: int, recheck: Recheck | None

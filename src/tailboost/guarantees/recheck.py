@@ -388,10 +388,7 @@ class Recheck:
     rows: tuple[Fingerprint, ...] = field(default=(), repr=False)
     repeated: tuple[int, int] = (0, 0)
     unnamed: Mapping[str, int] = field(default_factory=dict)
-    # The names of the batches of ``rows``, as a monitor gives them; () for their numbers.
-    names: Sequence[str] = field(default=(), repr=False, compare=False)
-    # The rows of each batch in which equal rows are different rows. A monitor keeps them
-    # itself.
+    # The rows of each batch, to pair equal ones. A monitor keeps them itself.
     used: tuple[UsedRows, ...] = field(default=(), repr=False)
 
     @classmethod
