@@ -1493,12 +1493,12 @@ def test_calibrate_counts_the_clusters_of_a_table_of_scores(files):
     twice = pd.concat([once, once])
     twice.to_csv(files / "twice.csv", index=False)
     twice.drop(columns="person").to_csv(files / "unnamed.csv", index=False)
-    for name, cluster in (("unnamed", []), ("twice", ["--cluster", "person"])):
+    for name, said in (("unnamed", ["--equal-rows", "natural"]), ("twice", ["--cluster", "person"])):
         given = "calibrate", files / f"{name}.csv", "--score", "p_toxic", "--target", "label"
         limit = ["--limit", "miss(toxic) <= .5", "--model", files / "twice.json"]
-        done(*given, *limit, *cluster)
+        done(*given, *limit, *said)
         (bound,) = json.loads((files / "twice.json").read_text())["certificate"]["bounds"]
-        assert (bound["n"] < 300) == bool(cluster)
+        assert (bound["n"] < 300) == (name == "twice")
 
 
 def test_calibrate_names_a_limit_that_is_missed(files, rule):

@@ -94,6 +94,7 @@ from tailboost.rows.fingerprints import (
     hashes_of_pairs,
     numbered_by_rows,
     random_numbers,
+    refuse_copied,
 )
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
@@ -662,7 +663,11 @@ class Batch:
         scored = X
         if len(scores) == len(models):  # the same rows for any other columns and type of number
             scored = np.hstack(score_values)
-        return cls(model, arguments, labels, scores, contents_of(scored, labels))
+        contents = contents_of(scored, labels)
+        if arguments.equal_rows != "natural" and arguments.clusters is None:
+            ties = contents_of_groups(contents, arguments.groups)
+            refuse_copied("X_cal", hashes_of_pairs(contents, ties))
+        return cls(model, arguments, labels, scores, contents)
 
     def used_by(self, model: Model) -> UsedRows:
         """Return the rows with their labels as a model takes them, to recognise them later."""

@@ -39,6 +39,7 @@ from tailboost.core.checks import (
     numbered_clusters,
     take,
 )
+from tailboost.core.exceptions import DependentRowsWarning, warn_user
 from tailboost.core.long_work import doing
 from tailboost.core.spelling import a_type_of
 from tailboost.learners.named import named_learner
@@ -50,7 +51,12 @@ from tailboost.learners.scores import (
     only_scores,
 )
 from tailboost.rates import InfeasibleLimitsError
-from tailboost.rows.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
+from tailboost.rows.fingerprints import (
+    Fingerprint,
+    fingerprint_of,
+    hash_rounded_rows,
+    times_copied,
+)
 from tailboost.rows.given import Given
 from tailboost.rows.ledger import UNNAMED_ROWS, Records
 from tailboost.rows.persons import warn_of_persons
@@ -490,6 +496,14 @@ def _records(
     complete = is_named or not holds_unknown(_models_with_a_past(estimators))
     records = records_of_fit(mix, _trained_on(training, frozen=frozen), complete=complete)
     hashes = outputs.models.row_hashes(X_selecting)
+    if frozen and training.clusters is None:
+        k = times_copied(hashes.whole, outputs.rows.y)
+        if k > 1:
+            warn_user(
+                f"each row occurs {k} times, or a multiple of {k}: the intervals take copies for "
+                "different rows, and calibrate refuses them. Give each row once",
+                DependentRowsWarning,
+            )
     records = records.reading(hashes, mix.classes_[outputs.rows.y], features=False)
     if not training.are_scores:
         return replace(records, selected=_selected_on(training, frozen=frozen))

@@ -57,6 +57,7 @@ from tailboost.rows.fingerprints import (
     nth_of_kind,
     numbered_by_rows,
     random_numbers,
+    refuse_copied,
 )
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import (
@@ -1166,9 +1167,12 @@ def _compared_with_fit(
         labels: Any = ()
         if X is given.X and given.labels is not None:
             labels = given.labels
+            columns = [labels, *given.columns.values()]
             check_same_kind(labels, f"y{given.suffix}", classes, "classes_ of the model")
             if not np.isin(labels, classes).any():
                 refuse_quantity(labels)
+        else:
+            columns = [*given.columns_unlabeled.values()]
 
         overlap = Overlap.from_table(final, part_hashes, table, labels, is_whole=final is model)
         if training_rows is not None:
@@ -1177,8 +1181,14 @@ def _compared_with_fit(
         overlap.refuse(final, equal_rows, name, in_use=in_use)
         counts.append(overlap.counts)
         part_cases = judged(final).cases(table)
+        whole = part_hashes.whole
         if part_cases is not None:
             cases.append(part_cases)
+            whole, *columns = (column[part_cases] for column in (whole, *columns))
+        # Equal scores are different rows also without a statement, but not if all rows are copied.
+        stated = given.equal_rows if judged(final).reads_scores else equal_rows
+        if stated != "natural" and given.batch is None and given.clusters is None:
+            refuse_copied(name, whole, *columns)
 
     all_cases = np.concatenate(cases) if cases else None
     repeated: Ints = np.sum(counts, axis=0)

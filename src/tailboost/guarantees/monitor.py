@@ -16,6 +16,7 @@ from tailboost.core.array_types import (
     Document,
     Groups,
     Hashes,
+    Ints,
     Labels,
     Mask,
     Model,
@@ -66,7 +67,7 @@ from tailboost.guarantees.recheck import (
 from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.strata import CELL, CLASS, EVERYTHING, GROUP, names_in
-from tailboost.rows.fingerprints import CHANCE, EqualRows, digest
+from tailboost.rows.fingerprints import CHANCE, EqualRows, digest, refuse_copied
 from tailboost.rows.given import lists_of_subgroups
 from tailboost.rows.judged import (
     judged,
@@ -394,6 +395,7 @@ class Monitor:
         labels = label_numbers(y, classes, n)
         ids = None if id is None else row_ids(id, n)
         by_row = {"groups": groups, "clusters": clusters, "costs": costs}
+        is_stated = equal_rows == "natural"
         equal_rows = equal_rows or self.equal_rows
 
         is_tested = labels > 0
@@ -409,7 +411,11 @@ class Monitor:
         given = self.given
         if is_first_look:
             warn_of_other_groups(self.certificate.groups_named, X, groups)
-            given = [*self.given, self._new_rows(name, model, X, ids)]
+            labels_of_copies = None
+            if judged(model).reads_scores and not is_stated and clusters is None:
+                labels_of_copies = labels
+            new_rows = self._new_rows(name, model, X, ids, labels_of_copies)
+            given = [*self.given, new_rows]
             if n_waiting:  # unreadable rows are refused now, not with their late labels
                 answers_of(model, X, "predict", groups)
 
@@ -484,7 +490,9 @@ class Monitor:
         refuse_other_rule(self.certificate, model, "the certificate of this monitor")
         return model, X, y
 
-    def _new_rows(self, name: str, model: Model, X: Table, ids: Hashes | None) -> GivenRows:
+    def _new_rows(
+        self, name: str, model: Model, X: Table, ids: Hashes | None, labels: Ints | None
+    ) -> GivenRows:
         """Return fingerprints of the rows of a new batch; raise if earlier batches had some of the rows.
 
         Parameters
@@ -497,11 +505,15 @@ class Monitor:
             Features of the rows.
         ids : ndarray of shape (n,) or None
             Hashes of the rows' ids.
+        labels : ndarray of shape (n,) or None
+            Numbers of the labels of scores, of which a table of copies is refused; None refuses none.
         """
         hashes = row_hashes(model, X)
         cases = judged(model).cases(X)
         if cases is not None:
             hashes = hashes.taken(cases)
+        if labels is not None:
+            refuse_copied("X", hashes.whole, labels if cases is None else labels[cases])
         rows = GivenRows.from_batch(name, ids, hashes)
         refuse_repeated(rows, ids, self.given)
         return rows

@@ -58,6 +58,8 @@ STANDARD_ERRORS = 3.0
 NATURAL_ERRORS = 4.0
 # n rows without a repeat: n times the largest probability of a repeat, with 95 % confidence.
 UNSEEN_REPEATS = 3.0
+# Fewest different rows of a table of copies: chance makes one such table in 2²⁰, see `times_copied`.
+FEWEST_COPIED = 21
 # Probability up to which a number of equal rows is no chance: that of four standard deviations.
 BY_CHANCE = 3e-5
 # Number of hashed bits of the mantissa, by the least number of fractional numbers in a row. A row with many
@@ -1110,6 +1112,48 @@ def refuse_used(
         f"{name}: {most_shared:,} of these {rows.contents.n_rows:,} rows {verb} {earlier.use} "
         f"of the rule{also}. Give fresh rows{cure}"
     )
+
+
+def times_copied(contents: Hashes, *columns: Array) -> int:
+    """Return the largest k such that each different row occurs k times or a multiple of it; 1 if few differ.
+
+    Chance makes m different rows of independent draws all occur an even number of times with a probability of
+    at most 2^(1 − m): given that it occurs, a Poisson count is even with a probability below 1/2, and the
+    last parity follows from the number of rows. Larger factors are rarer: 3 has about 3^(1 − m).
+
+    Parameters
+    ----------
+    contents : ndarray of shape (n,)
+        Hashes of the rows.
+    *columns : ndarray of shape (n,)
+        Further columns, such as labels and groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.rows.fingerprints import hash_rows, times_copied
+    >>> scores = hash_rows(np.arange(30)[:, None])
+    >>> times_copied(np.tile(scores, 3)), times_copied(scores)
+    (3, 1)
+    """
+    for column in columns:
+        _, place = distinct_and_places(column)
+        contents = hashes_of_pairs(contents, place.astype(np.uint64))
+    _, counts = np.unique(contents, return_counts=True)
+    if len(counts) < FEWEST_COPIED:
+        return 1
+    return int(np.gcd.reduce(counts))
+
+
+def refuse_copied(name: str, contents: Hashes, *columns: Array) -> None:
+    """Raise LeakageError for a table, called ``name``, of copies; parameters as in `times_copied`."""
+    k = times_copied(contents, *columns)
+    if k > 1:
+        raise LeakageError(
+            f"{name}: each row occurs {k} times, or a multiple of {k}. Chance makes less than one such "
+            "table in a million. Give each row once; if nobody copied a row, state "
+            f"{equal_by_nature()}"
+        )
 
 
 def copies_of(known: Hashes, hashes: Hashes) -> Mask:

@@ -655,7 +655,12 @@ def _calibrate_scores(
                 refuse_persons(rows.table, [*selection.scores, *selection.group])
             max_error = targets_by_label(request.targets, np.unique(rows.y), selection.group)
             fresh_rows = Given(
-                rows.features, rows.y, rows.groups, clusters=rows.clusters, **other_rows
+                rows.features,
+                rows.y,
+                rows.groups,
+                clusters=rows.clusters,
+                equal_rows=request.equal_rows,
+                **other_rows,
             )
             with doing("Selecting a rule"):
                 classifier, certifying, _ = selected_on_part(
