@@ -914,8 +914,8 @@ def contents_of_groups(contents: Hashes, groups: Groups) -> Hashes:
     hashes = np.zeros_like(contents)
     if groups is None:
         return hashes
-    for column in group_columns(groups, "groups").values():
-        names, group = labels_and_places(column)
+    for title, column in group_columns(groups, "groups").items():
+        names, group = labels_and_places(column, title)
         content_of_group = np.zeros(len(names), dtype=np.uint64)
         np.add.at(content_of_group, group, contents)
         hashes += hashes_of_pairs(content_of_group, content_of_group)[group]
