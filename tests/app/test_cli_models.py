@@ -1093,7 +1093,7 @@ class TestDeferral:
         result = done(
             "fit", csv, "--target", "outcome", "--drop", "born", "--cluster", "person", "--drop", "w",
             "--method", "robustmixture", "--set", 'estimators=[("trees", "extra")]', "--group", "city",
-            "--limit", "deferred() <= 30%", "--limit", "deferred(by=city) <= .4",
+            "--limit", "deferred() <= 30%", "--limit", "deferred(by=city) <= .4", "--set", "by_group=false",
             "--model", tmp_path / "d.model",
         )  # fmt: skip
         assert "On these rows all limits" in result.stdout
