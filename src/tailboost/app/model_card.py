@@ -617,7 +617,7 @@ def _training(model: Model, notes: Mapping[str, Any], measured: _Measured) -> Se
     if features is not None:
         lines.append(f"Features: {', '.join(map(str, features))}.")
     elif hasattr(model, "n_features_in_"):
-        lines.append(f"Features: {model.n_features_in_} columns without names.")
+        lines.append(f"Features: {how_many(model.n_features_in_, 'column')} without names.")
     return Section("Training", lines)
 
 
