@@ -408,7 +408,10 @@ class _Request:
             "the error probability."
         )
         if self.attempts is None:
-            line += " For rows of a new month calibrate a copy of the file from before its first attempt."
+            fresh_start = "calibrate a copy of the file from before its first attempt"
+            if not ledger.attempts:
+                fresh_start = "leave --previous out"
+            line += f" For rows of a new month {fresh_start}."
         shared.say_aside(line)
 
     def column_names(self) -> list[str]:
