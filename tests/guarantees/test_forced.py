@@ -359,6 +359,24 @@ def test_thresholds_by_group_are_named_beside_deferral(infer_groups):
     assert "Thresholds by group (by_group='site') would err less, by" in str(forced)
 
 
+def test_a_limit_without_which_one_answer_errs_least_is_priced_by_this_answer():
+    """A tenth of the rows are 1, so 0 to every row errs least without the limit on misses."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    site = rng.choice(["north", "south"], n, p=[0.7, 0.3])
+    y = (rng.random(n) < 0.1).astype(int)
+    score = (0.8 * y + rng.normal(size=n))[:, None]
+    limits = ["false_alarm(1, by=site) <= 40%", "miss(1) <= 60%"]
+    rule = tb.calibrate(
+        tb.Scores(0, 1, kind="number"), score, y, groups={"site": site}, limits=limits, by_group="site"
+    )
+    forced = rule.certificate_.forced_by
+    assert forced.limit.startswith("miss rate of 1")
+    assert forced.without == pytest.approx(y.mean(), abs=0.01)
+    assert "The limit on miss rate of 1" in str(forced)
+    assert forced.forces
+
+
 def sites(n, seed, few=0.01, miss=3.0):
     """Return scores of four sites; the ill patients of the site "few" have low scores."""
     rng = np.random.default_rng(seed)

@@ -16,7 +16,8 @@ from tailboost.core.spelling import how_many, joined, limits_as_typed
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
 from tailboost.guarantees.path import Path
 from tailboost.guarantees.procedure import Certified, Refused
-from tailboost.guarantees.rate_bounds import CertifiedBound
+from tailboost.guarantees.ranks_and_test import RanksAndTest
+from tailboost.guarantees.rate_bounds import CertifiedBound, keeps_by_construction
 from tailboost.rates import Limit
 from tailboost.rates.bounds import are_few_for
 from tailboost.rows.judged import judged, last_step
@@ -437,8 +438,18 @@ def what_forces(
     if wrong is None:
         return _as_forced(limited[0], limits, answered, level)
 
+    all_bounds = [bound for bounds_of_limit in bounds for bound in bounds_of_limit]
     rule = _PricedRule(
-        limits, result, selection, fresh, answered, run_for, level, wrong, given_error
+        limits,
+        all_bounds,
+        result,
+        selection,
+        fresh,
+        answered,
+        run_for,
+        level,
+        wrong,
+        given_error,
     )
     forced = rule.forced_by(limited)
     errs_no_more = given_error is not None and rule.error <= given_error
@@ -462,11 +473,14 @@ class _PricedRule:
     ----------
     limits, result, selection, fresh, answered, run_for, level, given_error
         As in `what_forces`.
+    bounds : sequence of CertifiedBound
+        The bounds of all limits.
     wrong : ndarray of shape (n,)
         1 for each labelled row with a wrong answer of the rule, otherwise 0.
     """
 
     limits: Sequence[Limit]
+    bounds: Sequence[CertifiedBound]
     result: Certified
     selection: Any
     fresh: FreshRows
@@ -488,11 +502,14 @@ class _PricedRule:
         costliest one: then the others would raise the error in its place.
         """
         # Without a limit on deferral every row would be deferred. The rules of a fixed sequence keep a
-        # distance from each limit, so one with little use may raise the error.
+        # distance from each limit, as the safest rule of a test beside ranks does: one with little use may
+        # raise the error.
         candidates = [
             limited_bound
             for limited_bound in limited
-            if (limited_bound.may_bind or self.result.method == Path.title)
+            if (
+                limited_bound.may_bind or self.result.method in (Path.title, RanksAndTest.title)
+            )
             and not self.limits[limited_bound.number].rate.needs_deferral
         ]
         candidates.sort(key=lambda limited_bound: limited_bound.answer is None)
@@ -570,9 +587,29 @@ class _PricedRule:
             return _wrong_rows(self.fresh.by(self.selection.within(tighter)))
         # From the selection before: its thresholds have known scores and losses.
         looser = self.run_for(self.selection.placed_within(other_limits), self.fresh)
-        if not isinstance(looser, Certified):
-            return None
-        return _wrong_rows(self.fresh.by(looser.selection))
+        if isinstance(looser, Certified):
+            return _wrong_rows(self.fresh.by(looser.selection))
+        return self._wrong_with_one_answer(dropped)
+
+    def _wrong_with_one_answer(self, dropped: Sequence[LimitedBound]) -> Floats | None:
+        """Return `wrong_without` of the best single answer that cannot break the other limits, or None.
+
+        A procedure certifies no such rule, but it has the least error if the limit alone makes others err.
+        """
+        strata = self.fresh.answered.strata
+        left_out = {limited.bound.title for limited in dropped}
+        others = [
+            bound
+            for bound in self.bounds
+            if bound.target is not None and bound.title not in left_out
+        ]
+        wrong_rows = []
+        for number in range(strata.n_classes):
+            if all(keeps_by_construction(bound, strata, [number]) for bound in others):
+                constant = np.full(len(self.fresh), number)
+                wrong_rows.append(_wrong_rows(self.fresh.with_actions(constant)))
+        known = [wrong for wrong in wrong_rows if wrong is not None]
+        return min(known, key=np.mean, default=None)
 
     def _without(self, dropped: Sequence[LimitedBound], limits: Sequence[Limit]) -> list[Limit]:
         """Return the stated limits, or a tighter one for each of them, without those of some subgroups."""
