@@ -592,7 +592,7 @@ class _PricedRule:
         return self._wrong_with_one_answer(dropped)
 
     def _wrong_with_one_answer(self, dropped: Sequence[LimitedBound]) -> Floats | None:
-        """Return `wrong_without` of the best single answer that cannot break the other limits, or None.
+        """Return `wrong_without` of one answer that errs less and keeps the other limits; None without one.
 
         A procedure certifies no such rule, but it has the least error if the limit alone makes others err.
         """
@@ -608,8 +608,11 @@ class _PricedRule:
             if all(keeps_by_construction(bound, strata, [number]) for bound in others):
                 constant = np.full(len(self.fresh), number)
                 wrong_rows.append(_wrong_rows(self.fresh.with_actions(constant)))
-        known = [wrong for wrong in wrong_rows if wrong is not None]
-        return min(known, key=np.mean, default=None)
+        # A worse answer says nothing: the procedure may have a better rule that takes long to find.
+        better = [
+            wrong for wrong in wrong_rows if wrong is not None and wrong.mean() < self.error
+        ]
+        return min(better, key=np.mean, default=None)
 
     def _without(self, dropped: Sequence[LimitedBound], limits: Sequence[Limit]) -> list[Limit]:
         """Return the stated limits, or a tighter one for each of them, without those of some subgroups."""
