@@ -62,7 +62,7 @@ LEARNERS: dict[str, Callable[[], Any]] = {
 }
 TEXT = default_estimators(TableKind(10_000, 10_000, True, (5,) * 10_000))
 PACKAGES = (
-    "numpy", "scipy", "sklearn", "pandas", "matplotlib", "torch", "dask", "onnx", "networkx", "sphinx",
+    "numpy", "scipy", "sklearn", "pandas", "matplotlib", "torch", "dask", "networkx", "sphinx",
 )  # fmt: skip
 
 

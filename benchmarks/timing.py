@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq, linprog
 from scipy.special import logsumexp
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
@@ -50,7 +50,7 @@ from tailboost.solvers import (
 
 Row = dict[str, Any]
 LIBRARIES = (
-    "numpy", "scipy", "scikit-learn", "highspy", "xgboost-cpu", "torch", "dask", "onnx", "onnxruntime",
+    "numpy", "scipy", "scikit-learn", "highspy", "xgboost-cpu", "torch", "dask",
 )  # fmt: skip
 KINDS = ("bernoulli", "trees2", "trees10", "complement", "repeated")
 ALPHAS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.9)
@@ -378,7 +378,7 @@ def milliseconds(predict: Callable[[Any], Any], rows: list[Any]) -> list[float]:
 
 
 def serving(run: argparse.Namespace) -> Iterator[Row]:
-    """Single rows by `predict`; equal labels of the rule in Python and SQL, and of the ONNX file."""
+    """Single rows by `predict`; equal labels of the rule in Python and SQL."""
     calls = 50 if run.quick else 1_000
     for name, loader in TABLES.items():
         data = loader()
@@ -398,32 +398,6 @@ def serving(run: argparse.Namespace) -> Iterator[Row]:
         found = base.execute(f"select {rule.to_sql()} from t order by row_").fetchall()
         row["unequal, SQLite"] = int((np.array([label for (label,) in found]) != labels).sum())
         yield row
-        columns = [X[c].cat.codes if hasattr(X[c].dtype, "categories") else X[c] for c in X]
-        numbers = np.column_stack(columns).astype(np.float32)
-        for title, models in {
-            "default models": None,
-            "forest": [("forest", RandomForestClassifier(50, random_state=0))],
-            "boosting": [("boosting", HistGradientBoostingClassifier(max_iter=30, random_state=0))],
-        }.items():
-            yield {"table": name, "models": title} | in_onnx(models, numbers, y, fitted, order[:calls])
-
-
-def in_onnx(models: Any, X: Any, y: Any, fitted: Any, rows: Any) -> Row:
-    """Return the labels of an ONNX file that differ from `predict`, and the milliseconds of single rows."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        return {"refused": str(error)}
-    mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[fitted], y[fitted])
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            tb.export_onnx(mix, Path(folder) / "m.onnx")
-        except (ValueError, ImportError) as error:
-            return {"refused": str(error)[:200]}
-        session = onnxruntime.InferenceSession(Path(folder) / "m.onnx", providers=["CPUExecutionProvider"])
-    labels = np.concatenate([session.run(None, {"X": X[i : i + 5_000]})[0] for i in range(0, len(X), 5_000)])
-    single = milliseconds(lambda row: session.run(None, {"X": row}), [X[[i]] for i in rows])
-    return {"unequal": int((labels != mix.predict(X)).sum()), "rows": len(X), "in the graph": single}
 
 
 def draws(run: argparse.Namespace) -> Iterator[Row]:

@@ -30,14 +30,13 @@ def test_all_is_for_users():
 
 #: Module names of requirements with another name; then the folders and files with an extra.
 MODULES = {"scikit-learn": "sklearn", "xgboost-cpu": "xgboost"}
-FOREIGN = {"experiments", "lightgbm", "skl2onnx"}  # of a checkout, and of models brought by users
+FOREIGN = {"experiments", "lightgbm"}  # of a checkout, and of models brought by users
 NEEDING = {
     "app": "app",
     "dask": "dask",
     "learners/plain_xgboost.py": "xgboost",
     "learners/torch": "torch",
     "torch": "torch",
-    "storage/onnx.py": "onnx",
 }
 
 
@@ -72,7 +71,7 @@ def test_each_extra_declares_what_it_imports():
 
     core, package = declared(project["dependencies"]), ROOT / "src" / "tailboost"
     extras = {name: declared(needed) for name, needed in project["optional-dependencies"].items()}
-    users = core.union(*(extras[name] for name in ("xgboost", "app", "torch", "onnx", "dask")))
+    users = core.union(*(extras[name] for name in ("xgboost", "app", "torch", "dask")))
     for path in package.rglob("*.py"):
         place = path.relative_to(package).as_posix()
         extra = next((name for start, name in NEEDING.items() if f"{place}/".startswith(f"{start}/")), None)

@@ -53,16 +53,16 @@ def test_a_public_name_says_what_it_is(module, name):
 
 
 def test_dir_shows_what_is_public():
-    assert set(dir(tb)) == {*tb.__all__, "dask", "export_onnx", "onnx", "torch", "__version__"}
+    assert set(dir(tb)) == {*tb.__all__, "dask", "torch", "__version__"}
     assert len(tb.__all__) == len(set(tb.__all__))
 
 
 PACKAGES = (
     "classifiers datasets decisions exceptions learners metrics plotting published rates robustness solvers "
-    "onnx dask torch torch.losses torch.nets"
+    "dask torch torch.losses torch.nets"
 )
 
-NEEDED = {"dask": ["dask"], "onnx": ["onnx"], "torch": ["torch", "safetensors"]}  # by modules of extras
+NEEDED = {"dask": ["dask"], "torch": ["torch", "safetensors"]}  # by modules of extras
 
 
 @pytest.mark.parametrize("module", PACKAGES.split())
@@ -106,9 +106,7 @@ def test_the_names_at_the_top_are_those_that_type_checkers_see():
     tree = ast.parse(Path(tb.__file__).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert (seen - {"*"}) | set(classifiers) == {
-        *(*tb.__all__, "classifiers", "dask", "export_onnx", "onnx", "torch")
-    }
+    assert (seen - {"*"}) | set(classifiers) == {*(*tb.__all__, "classifiers", "dask", "torch")}
 
 
 def test_importing_the_package_loads_nothing_heavy():
@@ -133,7 +131,6 @@ def test_public_paths_are_plain_modules():
         "decisions",
         "exceptions",
         "metrics",
-        "onnx",
         "plotting",
         "published",
         "robustness",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import exceptions as exceptions
     from tailboost import learners as learners
     from tailboost import metrics as metrics
-    from tailboost import onnx as onnx
     from tailboost import plotting as plotting
     from tailboost import published as published
     from tailboost import rates as rates
@@ -80,7 +79,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
     from tailboost.storage.models import load_model as load_model
     from tailboost.storage.models import save_model as save_model
-    from tailboost.storage.onnx import export_onnx as export_onnx
     from tailboost.storage.rule_documents import save_rule as save_rule
     from tailboost.storage.rule_files import load_rule as load_rule
 
@@ -128,7 +126,7 @@ _PACKAGES = (
 provide(lambda: import_module("tailboost.plotting"))
 
 # These need an extra. `from tailboost import *` does not import them.
-_EXTRAS = ("dask", "export_onnx", "onnx", "torch")
+_EXTRAS = ("dask", "torch")
 
 
 def _public() -> list[str]:
@@ -142,8 +140,6 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     if name == "__all__":
         value: object = _public()
-    elif name == "export_onnx":
-        value = import_module("tailboost.storage.onnx").export_onnx
     elif name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     elif name in _PACKAGES or name in _EXTRAS or name == "classifiers":

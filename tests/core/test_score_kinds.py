@@ -282,21 +282,6 @@ def test_a_rule_on_probabilities_has_names_as_data(name):
     assert answers == mix.predict({"m": P}).tolist()
 
 
-def test_onnx_refuses_scores_of_every_kind(tmp_path):
-    onnx = pytest.importorskip("onnx")
-    assert onnx
-    rng = np.random.default_rng(0)
-    z = rng.random(300) < 0.4
-    s = 1 / (1 + np.exp(-rng.normal(size=300) - 2 * z))
-    X, y = np.c_[s, 1 - s], np.where(z, "y", "n")
-    models = [tb.Scores(0, "y", kind=kind) for kind in SCORE_KINDS]
-    models += [tb.Scores([0, 1], ["y", "n"], kind=kind) for kind in ("probability", "logit")]
-    for model in models:
-        with pytest.raises(ValueError, match=r"thresholds on a score|cannot be converted|needs a converter"):
-            tb.export_onnx(tb.tune(model, X, y), tmp_path / "m.onnx")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.slow
 def test_names_are_data_in_html_and_markdown():
     mark, rng = "<img src=x onerror=alert(1)>", np.random.default_rng(0)
