@@ -16,7 +16,7 @@ VENV_NEWEST := .venv-newest
 # Compiled files are kept, also where the environment forbids it: each process would compile 500 files again.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1
 
-.PHONY: demo notebooks test test-experiments test-min test-newest test-gpu slow fuzz lint docs wheel dist ci clean
+.PHONY: demo notebooks test test-min test-newest test-gpu slow lint docs wheel dist ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,9 +39,6 @@ demo: $(READY_DEMO)  ## certify limits and compare, on bundled tables; writes ta
 test: $(READY)  ## the fast test suite
 	$(PYTEST) $(BIN)/python -m pytest -n 2
 
-test-experiments: $(READY)  ## the tests of the experiments and of what the papers print
-	$(PYTEST) $(BIN)/python -m pytest -n 2 -m "experiments and not (slow or gpu)" tests/experiments
-
 test-min: $(READY_MIN)  ## the fast test suite with the oldest versions that pyproject.toml declares
 	$(PYTEST) $(VENV_MIN)/bin/python -m pytest -n 2
 
@@ -52,13 +49,10 @@ test-newest:  ## the fast test suite with the newest versions of all libraries, 
 	$(PYTEST) $(VENV_NEWEST)/bin/python -m pytest -n 2
 
 test-gpu: $(READY)  ## the tests of nets on a GPU, the tasks of the papers at their scale, and what takes any device
-	$(BIN)/python -m pytest -m "gpu or not (slow or fuzz)" tests/learners tests/experiments
+	$(BIN)/python -m pytest -m "gpu or not slow" tests/learners
 
 slow: $(READY)  ## the slow tests
 	$(PYTEST) $(BIN)/python -m pytest -n 2 -m slow
-
-fuzz: $(READY)  ## the campaign of faults: files, models, kills, threads, versions; prints its counts
-	$(PYTEST) $(BIN)/python -m pytest -n 2 --dist worksteal -m fuzz tests/fuzz
 
 lint: $(READY)
 	$(BIN)/ruff check --no-cache .
@@ -68,7 +62,6 @@ lint: $(READY)
 
 docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
-	$(BIN)/python -m pytest -q tests/test_numpydoc.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python tools/check_links.py docs/_build/html
 

@@ -17,7 +17,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.app.registry import METHODS
+import tailboost as tb
 
 # A shell's background jobs ignore Ctrl-C: interrupt tests would wait forever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,11 +58,13 @@ SINGLE_SPLIT = {
     for kind in ("dense", "sparse")
 }
 
-#: The boosting classifiers under test, once each, by their names in the registry.
+#: The boosting classifiers under test, by their class names in lower case.
 OURS = {
-    m.name: m.factory
-    for m in METHODS.values()
-    if m.ours and "-" not in m.name and hasattr(m.factory, "staged_predict")
+    name.lower(): getattr(tb, f"{name}Classifier")
+    for name in [
+        *("AdaLPBoost", "LPBoost", "RegularizedLPBoost", "AverageBoost", "OCOBoost", "DROBoost", "AdaBoost"),
+        *("VadaBoost", "EBBoost", "SoftMarginBoost", "GroupDROBoost", "WorstClassBoost"),
+    ]
 }
 MIXTURES = {name: cls for name, cls in OURS.items() if hasattr(cls, "reweight")}
 ADDITIVE = {name: cls for name, cls in OURS.items() if name not in MIXTURES}
@@ -109,7 +111,7 @@ def noisy(seed, n=120, d=4, K=2, grid=False):
 
 
 def make(name, estimator=None, **params):
-    """Return a classifier by its name in the registry; unknown parameters are left out."""
+    """Return a classifier by its name; unknown parameters are left out."""
     cls = OURS[name]
     params = SETTINGS.get(name, {}) | {"estimator": estimator} | params
     return cls(**{k: v for k, v in params.items() if k in signature(cls).parameters})

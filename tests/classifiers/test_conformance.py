@@ -3,7 +3,7 @@
 import warnings
 
 import pytest
-from conftest import SINGLE_SPLIT
+from conftest import MIXTURES, OURS, SINGLE_SPLIT
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -17,7 +17,6 @@ from tailboost import (
     RobustMixtureClassifier,
     WorstClassBoostClassifier,
 )
-from tailboost.app.registry import METHODS
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
@@ -27,11 +26,11 @@ from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 LEARNER = HistBoostClassifier(n_estimators=3, max_depth=2)
 
 
-def small(method):
-    """Return a method's classifier with two rounds over a small learner."""
-    clf = method.factory()
+def small(name):
+    """Return a classifier with two rounds over a small learner."""
+    clf = OURS[name]()
     params = {"n_estimators": 2, "estimator": LEARNER}
-    if method.randomized:
+    if name in MIXTURES:
         params["cv"] = "train"
     return clf.set_params(**{k: v for k, v in params.items() if k in clf.get_params()})
 
@@ -45,7 +44,7 @@ FLOAT32 = dict.fromkeys(
 
 def explained(estimator):
     """Return the checks with an expected failure, and the reason."""
-    mixtures = tuple(method.factory for method in OURS if method.randomized)
+    mixtures = tuple(MIXTURES.values())
     # As in TunedThresholdClassifierCV, predict need not return the most probable label.
     moved = {"check_classifiers_train": "predict goes by shares or votes, predict_proba is P(y | x)"}
     if isinstance(estimator, AdditiveClassifier):  # their weights are tested in test_additive.py
@@ -65,7 +64,7 @@ def _by_weights(estimator):
     if isinstance(estimator, OCOBoostClassifier) and estimator.get_params()["estimator"] is not None:
         reason = "η and T follow log(1/min p), and class weights of 1000 : .0001 make min p all but vanish"
         return {"check_class_weight_classifiers": reason}
-    mixtures = tuple(method.factory for method in OURS if method.randomized)
+    mixtures = tuple(MIXTURES.values())
     learners = (HistTreeClassifier, HistBoostClassifier)
     on_trees = isinstance(estimator, OCOBoostClassifier) or not isinstance(estimator, (*mixtures, *learners))
     if on_trees and estimator.get_params().get("estimator") is None:
@@ -73,18 +72,12 @@ def _by_weights(estimator):
     return {}
 
 
-# RobustMixtureClassifier has no learner and no rounds: its checks are at the end.
-OURS = {
-    method.factory: method
-    for method in METHODS.values()
-    if method.ours and hasattr(method.factory, "staged_predict")
-}.values()
 LEARNERS = [
     cls(backend=backend, **params)
     for cls, params in ((HistTreeClassifier, {"max_depth": 2}), (HistBoostClassifier, {"n_estimators": 3}))
     for backend in ("xgboost", "sklearn")
 ]
-DEFAULTS = [*(method.factory() for method in OURS), HistTreeClassifier(), HistBoostClassifier()]
+DEFAULTS = [*(cls() for cls in OURS.values()), HistTreeClassifier(), HistBoostClassifier()]
 
 
 @parametrize_with_checks([*map(small, OURS), *LEARNERS], expected_failed_checks=explained)

@@ -542,9 +542,3 @@ def test_bad_input_is_named(noisy, params, message):
     X, y = noisy
     with pytest.raises(ValueError, match=message):
         tb.DROBoostClassifier(STUMP, **params).fit(X, y)
-
-
-def test_it_is_a_method_by_name():
-    from tailboost.app.registry import get_method
-
-    assert isinstance(get_method("droboost").make(random_state=0, n_jobs=1), tb.DROBoostClassifier)

@@ -19,7 +19,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.app.registry import METHODS
 from tailboost.core.long_work import unfitted
 from tailboost.learners.forest import TableForest
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
@@ -62,10 +61,8 @@ def mine(name):
 
 
 NAMES = [*OURS, "robustmixture"]
-OTHERS = {name: m.make for name, m in METHODS.items() if m.make().__module__.startswith("tailboost")}
-OTHERS = {name: make for name, make in OTHERS.items() if not METHODS[name].ours}
 TABLE_LEARNERS = (HistTreeClassifier, HistBoostClassifier, StumpClassifier, TableForest)
-OTHERS |= {cls.__name__: cls for cls in (*TABLE_LEARNERS, ScreenedBoost)}
+OTHERS = {cls.__name__: cls for cls in (*TABLE_LEARNERS, ScreenedBoost)}
 
 
 def takes(clf, name):

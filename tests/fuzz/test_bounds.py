@@ -16,8 +16,7 @@ import pytest
 import tailboost as tb
 from tailboost import rates
 
-pytestmark = [pytest.mark.fuzz, pytest.mark.filterwarnings("ignore")]
-PART = "bounds"
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 ALLOWED = 0.05
 
 

@@ -21,8 +21,7 @@ from tailboost.learners import HistBoostClassifier
 
 pd = pytest.importorskip("pandas")
 
-pytestmark = [pytest.mark.fuzz, pytest.mark.filterwarnings("ignore")]
-PART = "inputs"
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 CLASSIFIERS = [*OURS, "mixture"]
 TYPES = (np.float64, np.float32, np.int64, np.int32, np.int8)
 
