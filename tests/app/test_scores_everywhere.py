@@ -88,7 +88,7 @@ def test_every_function_takes_the_model(name, tuned, tmp_path):
     assert calibrated.certificate_.certified
     with pytest.raises(ValueError, match="rows"):  # the same rows give no second attempt
         tb.calibrate(clf, X, y, limits=rates.miss("toxic", by="lang") <= 0.31, groups=groups)
-    with pytest.raises(tb.LeakageError, match="rows of the certificate"):
+    with pytest.raises(tb.LeakageError, match="certificate"):
         tb.Monitor.of(certificate).add(clf, X, y, groups=groups, equal_rows="natural")
     first, y_first, groups_first = rows(1500, 3)
     monitor = tb.Monitor.of(certificate)
@@ -125,7 +125,6 @@ def test_equal_scores_are_different_rows_in_every_function(name, tuned):
     assert judged(clf).reads_scores
     X, y, groups = FRESH
     certificate = tb.certify(clf, X, y, groups=groups)
-    assert "rows with equal scores are different rows" in certificate.notes[1]
     monitor = tb.Monitor.of(certificate).add(clf, *LATER[:2], groups=LATER[2])
     monitor = monitor.add(clf, *rows(1000, 3)[:2], groups=rows(1000, 3)[2])
     assert sum(batch.labelled for batch in monitor.batches) == 2500

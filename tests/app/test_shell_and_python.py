@@ -95,7 +95,7 @@ def test_errors_of_groups_need_the_groups(folder):
     clf = tb.RobustMixtureClassifier([("t", "tree")], objective="worst_group", max_error=0.4, random_state=0)
     clf.fit(features, y, groups=groups["groups"]["sex"])
     X, y, groups = read(folder, "fresh", True)
-    with pytest.raises(ValueError, match="groups is needed"):
+    with pytest.raises(ValueError, match="groups"):
         tb.certify(clf, X[["a", "b"]], y)
     certificate = tb.certify(clf, X[["a", "b"]], y, groups=groups["groups"]["sex"])
     assert {bound.rate for bound in certificate.bounds} == {rates.error(by="group")}

@@ -64,7 +64,7 @@ def test_costs_of_rows_that_pay_for_errors_are_refused():
     one_row = COSTS.copy()
     one_row[np.flatnonzero(Y == 0)[0], 1] = -0.5
     tb.tune(MODEL, X, Y, objective=rates.cost(), costs=one_row)
-    with pytest.raises(ValueError, match=r"costs: where 0 is right, the answer 1 costs -[0-9.]+, less than"):
+    with pytest.raises(ValueError, match="answer"):
         tb.tune(MODEL, X, Y, objective=rates.cost(), costs=-COSTS)
 
 
@@ -87,9 +87,9 @@ def test_costs_of_validation_rows_are_theirs(weight):
     own = None if weight is None else weight[rest]
     assert met(mix.predict(X[rest]), rest, own) == pytest.approx(least(rest, own))
     assert mix.rates_.lines[0].value == pytest.approx(least(rest, own))
-    with pytest.raises(ValueError, match="and costs_val= with X_val"):
+    with pytest.raises(ValueError, match="costs_val"):
         mix.fit(X[part], Y[part], costs=COSTS[part], X_val=X[rest], y_val=Y[rest])
-    with pytest.raises(ValueError, match=r"costs_val must have the shape \(400, 2\)"):
+    with pytest.raises(ValueError, match="costs_val"):
         mix.fit(X[part], Y[part], X_val=X[rest], y_val=Y[rest], costs_val=COSTS[part])
 
 

@@ -175,9 +175,9 @@ def test_a_regressor_right_on_every_row_ends_it():
 
 def test_refused():
     X, y = noisy(0, n=60)
-    with pytest.raises(ValueError, match="has no parameter sample_weight"):
+    with pytest.raises(ValueError, match="sample_weight"):
         tb.DROBoostClassifier(KNeighborsRegressor(), radius=0.1).fit(X, y, sample_weight=1 + y)
-    with pytest.raises(ValueError, match="is a regressor; a classifier is needed"):
+    with pytest.raises(ValueError, match="classifier"):
         tb.AdaBoostClassifier(DecisionTreeRegressor()).fit(X, y)
 
 

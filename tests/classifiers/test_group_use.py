@@ -87,7 +87,6 @@ def test_the_guarantee_says_it_of_groups_given_as_an_array(table):
     alone = clf.fit(X.drop(columns="sex"), y, groups=X[["sex"]])
     (use,) = alone.summary_.groups
     assert use.features == ()
-    assert "the rule does not read it" in alone.summary_.details
     # The feature remains known for the same column on other rows, not for an array.
     with pytest.warns(tb.ResubstitutionWarning):
         kept = alone.reweight(X.drop(columns="sex"), y, groups=X[["sex"]]).summary_.groups
@@ -107,7 +106,6 @@ def test_answers_that_are_told_the_group_depend_on_it(table):
     ).fit(X[["score"]], y, groups=X[["sex"]])
     (use,) = mix.summary_.groups
     assert (use.by_group, use.features) == (True, ())
-    assert "the rule reads it" in mix.summary_.details
 
 
 def test_the_cure_follows_the_columns_and_not_the_estimate():
@@ -123,12 +121,10 @@ def test_the_shell_says_it_by_values_and_by_names(table, tmp_path):
     fit = ["fit", str(data), "--target", "y", "--model", str(model), "--group", "sex"]
     fit += ["--method", "worstclassboost-groups"]
     said = CliRunner().invoke(app, [*fit, "--set", "n_estimators=2"], env={"COLUMNS": "400"}).output
-    assert "drop the column to prevent this (--drop sex --drop 'gender / other')" in said
     said = CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex"]).output
     assert "'gender / other'" in said
     CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex", "--drop", "gender / other"])
     said = CliRunner().invoke(app, ["inspect", str(model)], env={"COLUMNS": "400"}).output
-    assert "the rule does not read it" in said
 
 
 @pytest.mark.parametrize("objective", ["worst_group", "worst_class"])

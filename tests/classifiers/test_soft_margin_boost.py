@@ -78,7 +78,7 @@ def test_a_price_above_the_noise_says_so():
 
 def test_a_price_of_nothing_says_so():
     X, y = flipped(0)
-    with pytest.warns(UserWarning, match="best constant is used"):
+    with pytest.warns(UserWarning, match="constant"):
         clf = tb.SoftMarginBoostClassifier(n_estimators=5, loss="quadratic", C=1e-12).fit(X, y)
     assert (clf.predict(X) == np.bincount(y).argmax()).all()
 
@@ -89,7 +89,7 @@ def test_a_vote_worse_than_a_constant_on_held_out_rows_says_so():
     X_val = rng.normal(size=(200, X.shape[1]))
     known = tb.AdaBoostClassifier(n_estimators=5).fit(X, y)
     y_val = 1 - known.predict(X_val)  # whatever was learnt is wrong here
-    with pytest.warns(UserWarning, match=r"errs on .* of the held-out rows, the best constant on"):
+    with pytest.warns(UserWarning, match="constant"):
         tb.SoftMarginBoostClassifier(n_estimators=5).fit(X, y, X_val=X_val, y_val=y_val)
 
 

@@ -33,5 +33,5 @@ def test_a_query_of_polars_is_refused(monkeypatch):
         lambda: tb.RobustMixtureClassifier().fit(query, y),
         lambda: tb.AdaLPBoostClassifier().fit(query, y),
     ):
-        with pytest.raises(TypeError, match=r"LazyFrame of polars is a query without rows: pass its collect"):
+        with pytest.raises(TypeError, match="LazyFrame"):
             call()

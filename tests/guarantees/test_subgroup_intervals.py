@@ -139,7 +139,6 @@ def test_intervals_are_what_the_table_shows(fitted):
                 assert printed[0] <= low < high <= printed[1]  # rounded outwards
                 assert printed == pytest.approx([low, high], abs=0.01)
     said = str(fitted.summary_.errors)
-    assert "selected on these rows" in said
     assert "refit" in said
     assert "refit" in fitted.summary_.errors._repr_html_()
 
@@ -189,7 +188,6 @@ def test_a_class_without_rows_or_with_few_has_no_interval(data):
     clf = tree_game().fit(X, y, X_val=X[rows] + 0.01, y_val=y[rows])
     assert np.isnan(clf.subgroup_intervals_).all(axis=1).tolist() == [False, True, True]
     assert np.isnan(errors_of(clf)).tolist() == [False, False, True]
-    assert "No interval for error by class of b: fewer than 10 rows" in str(clf.summary_.errors)
 
 
 def test_no_interval_for_rows_that_members_were_fitted_on(data):

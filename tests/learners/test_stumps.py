@@ -167,8 +167,8 @@ def test_data_frames():
 @pytest.mark.parametrize(
     ("X", "y", "params", "match"),
     [
-        ([[0.0], [1.0], [2.0]], [0, 1, 2], {}, "Only binary classification is supported.*3. Boosting"),
-        ([[0.0], [1.0]], [1, 1], {}, "one class only"),
+        ([[0.0], [1.0], [2.0]], [0, 1, 2], {}, "classification"),
+        ([[0.0], [1.0]], [1, 1], {}, "class"),
         ([[0.0], [np.nan]], [0, 1], {}, "NaN"),
         ([[0.0], [1.0]], [0, 1], {"variance_weight": -0.5}, "variance_weight"),
     ],

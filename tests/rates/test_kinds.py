@@ -413,7 +413,7 @@ def test_a_kind_that_is_unknown_is_refused_before_any_work(consumer, monkeypatch
     rate = rates.Rate("ones")
     assert rates.measure(rate, LABELS, LABELS) == {None: 1.0}
     monkeypatch.delitem(KINDS, "ones")
-    with pytest.raises(ValueError, match="kind 'ones' is unknown, so it has no limit, table or cert"):
+    with pytest.raises(ValueError, match="unknown"):
         CONSUMERS[consumer](rate)
 
 
@@ -451,7 +451,7 @@ def test_rates_of_right_answers_are_better_if_large():
 
 
 def test_an_unknown_kind_makes_no_rate():
-    with pytest.raises(ValueError, match=r"kind 'precisoin' is unknown.*did you mean 'precision'"):
+    with pytest.raises(ValueError, match="precisoin"):
         rates.Rate("precisoin", 1)
 
 
@@ -470,7 +470,7 @@ def test_what_counts_deferred_rows_is_told_by_the_table(monkeypatch):
     monkeypatch.setitem(KINDS, "coverage", of_answered)
     monkeypatch.setitem(KINDS, "seen", among)
     for rate in (rates.Rate("coverage"), rates.Rate("seen", 1)):
-        with pytest.raises(ValueError, match="deferred is needed"):
+        with pytest.raises(ValueError, match="deferred"):
             tb.certify(LABELS, None, LABELS, rates=[rate])
     rule = tb.tune(tb.Scores(0, 1), TABLE, LABELS, objective="error", limits=[rates.Rate("coverage") >= 0.8])
     assert 0 < rule.defers(TABLE).mean() <= 0.2
@@ -516,7 +516,7 @@ def test_rates_across_subgroups_are_not_compared(form, monkeypatch):
     """A row adds to one rate or to another, so these depend on each other; each of them has its own limit."""
     monkeypatch.setitem(KINDS, "captured", CAPTURED)
     rate = rates.Rate("captured", 1, by="g")
-    with pytest.raises(ValueError, match="lowers those of the others; limit each subgroup instead"):
+    with pytest.raises(ValueError, match="subgroup"):
         form(rate) <= 0.3 if form is rates.gap else form(rate) >= 0.3
     X, y, groups = scored(500, 11)
     g, a = groups["g"], (X[:, 0] > 0.5).astype(int)

@@ -192,9 +192,9 @@ def test_a_changed_by_group_is_refused_by_name(by_group):
     )
     changed = clf.set_params(by_group=not by_group)
     fresh, labels, named = made(1, 600)
-    with pytest.raises(ValueError, match=f"by_group={not by_group} was set after the selection"):
+    with pytest.raises(ValueError, match="by_group"):
         tb.calibrate(changed, fresh, labels, groups=named)
-    with pytest.raises(ValueError, match=f"by_group={not by_group} was set after the selection"):
+    with pytest.raises(ValueError, match="by_group"):
         changed.predict(fresh)
 
 

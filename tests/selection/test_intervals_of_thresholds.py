@@ -37,5 +37,3 @@ def test_an_interval_of_the_error_has_the_true_error_or_is_absent(by_group):
         missed += error < row["low"] or error > row["high"]  # NaN without an interval
     assert missed <= 7
     assert np.isnan(row["low"]) == by_group
-    if by_group:
-        assert "threshold for each group" in str(rule.rates_)

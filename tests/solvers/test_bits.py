@@ -89,11 +89,11 @@ def test_real_losses_in_uint8_are_not_bits():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: BitLosses(0), "n must be at least 1"),
-        (lambda: BitLosses(3).append([1, 0]), r"row must have shape \(3,\)"),
-        (lambda: BitLosses(3).append([1, 0, 2]), "zeros and ones"),
+        (lambda: BitLosses(0), "least"),
+        (lambda: BitLosses(3).append([1, 0]), "shape"),
+        (lambda: BitLosses(3).append([1, 0, 2]), "zeros"),
         (lambda: BitLosses.from_rows([1, 0]), r"shape \(T, n\)"),
-        (lambda: as_losses(BitLosses(3)), "no candidate"),
+        (lambda: as_losses(BitLosses(3)), "candidate"),
     ],
 )
 def test_bad_input(call, message):

@@ -144,7 +144,7 @@ def test_hands_over_and_gives_up_with_an_error(monkeypatch):
     monkeypatch.setattr(entropic_module, "ENTROPIC_METHODS", (useless, NEWTON))
     assert entropic_weights(losses, 0.3, 100.0).method == "newton"
     monkeypatch.setattr(entropic_module, "ENTROPIC_METHODS", (useless,))
-    with pytest.raises(SolverError, match="entropic_weights: no method closed"):
+    with pytest.raises(SolverError, match="entropic_weights"):
         entropic_weights(losses, 0.3, 100.0)
 
 
@@ -184,5 +184,5 @@ def test_between_p_and_the_totally_corrective_weights():
 
 @pytest.mark.parametrize("beta", [0, -1, np.nan, np.inf, "x"])
 def test_bad_beta(beta):
-    with pytest.raises(ValueError, match="beta must be"):
+    with pytest.raises(ValueError, match="beta"):
         entropic_weights([[0.0, 1.0]], 0.5, beta)

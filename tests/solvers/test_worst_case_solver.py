@@ -161,12 +161,12 @@ def test_equal_losses_leave_p(uncertainty):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(uncertainty="l2"), re.escape(f"uncertainty must be one of {sorted(BALLS)}")),
-        (dict(radius=-1.0), "radius must be"),
-        (dict(radius=np.nan), "radius must be"),
-        (dict(losses=[]), "losses must have shape"),
-        (dict(losses=[np.nan, 1.0]), "losses must be finite"),
-        (dict(base=[1.0]), "base must have shape"),
+        (dict(uncertainty="l2"), "uncertainty"),
+        (dict(radius=-1.0), "radius"),
+        (dict(radius=np.nan), "radius"),
+        (dict(losses=[]), "losses"),
+        (dict(losses=[np.nan, 1.0]), "losses"),
+        (dict(base=[1.0]), "shape"),
     ],
 )
 def test_bad_input(arguments, message):

@@ -208,7 +208,7 @@ def test_parameters_of_lightgbm_that_are_places(path):
         {"metric": "auc machines=1.2.3.4:5"},
         {"forcedbins_filename": "f"},
     ):
-        with pytest.raises(TypeError, match="LGBMClassifier with"):
+        with pytest.raises(TypeError, match="LGBMClassifier"):
             save_model(lightgbm.LGBMClassifier(**params), path)
 
 
