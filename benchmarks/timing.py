@@ -412,40 +412,30 @@ def draws(run: argparse.Namespace) -> Iterator[Row]:
 
 
 def cluster(run: argparse.Namespace) -> Iterator[Row]:
-    """Rules on the probabilities of a model that a Dask cluster trained: errors and processor seconds."""
+    """Gathered scores of a model that a Dask cluster trained, and a rule on them: processor seconds."""
     import dask.array as da
     from dask.distributed import Client, LocalCluster
-    from xgboost import dask as dxgb
+    from xgboost.dask import DaskXGBClassifier
 
-    from tailboost.dask import from_probabilities
+    from tailboost.dask import gathered
 
     n = 20_000 if run.quick else 1_000_000
-    X, y = table(n, 20, 3)
-    groups, test = np.arange(n) % 4, slice(9 * n // 10, None)
+    X, y = table(n, 20, 2)
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**options) as local, Client(local) as client:
 
         def spent() -> float:
             return time.process_time() + sum(client.run(time.process_time).values())
 
-        a, b = slice(0, 7 * n // 10), slice(7 * n // 10, 9 * n // 10)
+        lazy, labels = da.from_array(X, (n // 20, 20)), da.from_array(y, n // 20)
+        half = n // 2
+        model = DaskXGBClassifier(n_estimators=50, max_depth=5).fit(lazy[:half], labels[:half])
         start = spent()
-        model = dxgb.DaskXGBClassifier(n_estimators=50, max_depth=5)
-        model.client = client
-        lazy = da.from_array(X, (n // 20, 20)), da.from_array(y, n // 20)
-        booster = model.fit(lazy[0][a], lazy[1][a]).get_booster()
-        fresh = {"all": np.asarray(booster.inplace_predict(X[test]))}
-        P = {"all": model.predict_proba(lazy[0][b]).persist()}
-        answers = {"xgboost.dask": (fresh["all"].argmax(axis=1), spent() - start)}
-        for objective in ("worst_class", "worst_group"):
-            start = spent()
-            given = {"groups": da.from_array(groups[b], n // 20)} if objective == "worst_group" else {}
-            mix = from_probabilities(P, lazy[1][b], objective=objective, **given)
-            answers[objective] = mix.predict(fresh), spent() - start
-    for name, (predicted, taken) in answers.items():
-        worst = tb.metrics.worst_class_error(y[test], predicted)
-        row = {"rows": n, "rule": name, "seconds": taken, "error": float(np.mean(predicted != y[test]))}
-        yield row | {"worst class": float(worst)}
+        rows = gathered(model, lazy[half:], labels[half:])
+        yield {"call": "gathered", "rows": n - half, "seconds": spent() - start}
+        start = spent()
+        tb.calibrate(tb.Scores("probability_1", 1), rows["X"], rows["y"], limits=["miss(1) <= 20%"])
+        yield {"call": "calibrate", "rows": n - half, "seconds": spent() - start}
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {

@@ -64,24 +64,6 @@ def given(X, y, **parts):
     return tb.RobustMixtureClassifier.from_probabilities({"m": P}, y, **parts)
 
 
-def from_dask(X, y, **parts):
-    dd = pytest.importorskip("dask.dataframe")
-    import tailboost.dask as td
-
-    P = pd.DataFrame({"no": 1 - X["p"], "yes": X["p"]}, index=X.index)
-    P, y, *others = (dd.from_pandas(part, npartitions=2, sort=False) for part in (P, y, *parts.values()))
-    parts = dict(zip(parts, others, strict=True))
-    return td.from_probabilities({"m": P}, y, **parts)
-
-
-def certified_by_dask(X, y, **parts):
-    dd = pytest.importorskip("dask.dataframe")
-    from tailboost.dask import certify
-
-    X, y, *others = (dd.from_pandas(part, npartitions=2, sort=False) for part in (X, y, *parts.values()))
-    return certify(BOOST, X, y, equal_rows="natural", **dict(zip(parts, others, strict=True)))
-
-
 # Functions, and their further arguments about rows.
 CALLS = {
     "RobustMixtureClassifier.fit": (robust, "sample_weight groups costs clusters"),
@@ -106,8 +88,6 @@ CALLS = {
         "sample_weight groups costs",
     ),
     "Curve.predicted": (lambda X, y, **p: CLF.tradeoff().predicted(X, y, **p), "sample_weight groups"),
-    "Dask from_probabilities": (from_dask, "sample_weight groups"),
-    "Dask certify": (certified_by_dask, "groups"),
 }  # fmt: skip
 CASES = [(call, wrong) for call, (_, more) in CALLS.items() for wrong in ["y", *more.split()]]
 

@@ -323,17 +323,3 @@ def test_a_refit_starts_an_empty_ledger(first_fits):
     clf.fit(OTHER_X, np.where(OTHER_Y == "dead", "ill", OTHER_Y))
     assert clf.ledger_ is not before
     assert clf.ledger_.attempts == ()
-
-
-def test_a_refused_selection_on_dask_collections_leaves_no_object():
-    da = pytest.importorskip("dask.array")
-    import tailboost.dask as td
-
-    p = da.from_array(np.linspace(0, 1, 200), chunks=50)
-    y = da.from_array((np.linspace(0, 1, 200) > 0.6).astype(int), chunks=50)
-    mix = td.from_probabilities({"model": p}, y)
-    before = joblib.hash(vars(mix))
-    with pytest.raises(ValueError, match="together") as caught:
-        td.from_probabilities({"model": p}, y, limits=[rates.selected(1) <= 0.1, rates.miss(1) <= 0.01])
-    assert caught.value.unselected is not mix
-    assert joblib.hash(vars(mix)) == before

@@ -100,24 +100,6 @@ def test_boosting_does_not_depend_on_the_scale(name, scale):
         np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=0, atol=1e-7)
 
 
-def test_dask_scales_by_all_rows_and_not_by_partition():
-    da = pytest.importorskip("dask.array")
-    import tailboost.dask as td
-
-    p, order = MODEL.predict_proba(X), np.argsort(VARYING)  # partitions of different mean weights
-
-    def chosen(weight):
-        P, y, w = (da.from_array(part[order], chunks=(30, *part.shape[1:])) for part in (p, Y, weight))
-        return td.from_probabilities({"m": P}, y, limits=[LIMITS[0]], sample_weight=w)
-
-    local = RobustMixtureClassifier.from_probabilities({"m": p}, Y, limits=[LIMITS[0]], sample_weight=VARYING)
-    for c in (1.0, 1 / len(Y), 1e-300, 1e300):
-        mix = chosen(VARYING * c)
-        np.testing.assert_array_equal(mix.predict({"m": p}), local.predict({"m": p}))
-        ends = [[(line.low, line.high) for line in each.rates_] for each in (mix, local)]
-        np.testing.assert_allclose(*ends, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("name", [*OURS, "robustmixture"])
 @pytest.mark.parametrize("counts", [(1, 2), (1, 2, 4)])
 @pytest.mark.thinned(13)

@@ -12,9 +12,6 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-import dask
-import dask.array as da
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,7 +23,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import tailboost as tb
-from tailboost import dask as on_dask
 from tailboost import rates
 from tailboost.selection.outputs import Models
 
@@ -82,15 +78,6 @@ def several_labels(seed, n=N):
     rng = np.random.default_rng(seed)
     Y = pd.DataFrame({"toxic": rng.random(n) < 0.5, "threat": rng.random(n) < 0.3}).astype(int)
     return (2 * Y + rng.normal(size=Y.shape)).add_prefix("s_"), Y
-
-
-def lazy(values, chunks=40):
-    """Return a Dask collection of rows, or a dict of them."""
-    if isinstance(values, dict):
-        return {name: lazy(column, chunks) for name, column in values.items()}
-    if hasattr(values, "iloc"):
-        return dd.from_pandas(values.reset_index(drop=True), chunksize=chunks, sort=False)
-    return da.from_array(np.asarray(values), chunks=(chunks, *np.shape(values)[1:]))
 
 
 # -- forms of the same rows --------------------------------------------------------------------------------
@@ -184,10 +171,6 @@ def given(X, y, **more):
     return tb.RobustMixtureClassifier.from_probabilities(X, y, limits=LIMITS, **more)
 
 
-def given_on_dask(X, y):
-    return on_dask.from_probabilities(lazy(X), lazy(y), limits=LIMITS)
-
-
 def boosting(X, y):
     return tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(X, y)
 
@@ -242,7 +225,6 @@ KINDS = {
     "score and function": (scores, mixed, OF_FRAMES),
     "given probabilities": (probabilities, given, OF_PAIRS),
     "given, three classes": (three_classes, given, OF_CLASSES),
-    "given on Dask": (probabilities, given_on_dask, OF_PAIRS),
     "frozen": (features, frozen(FrozenEstimator), FORMS_OF_FEATURES),
     "frozen twice": (features, frozen(lambda m: FrozenEstimator(FrozenEstimator(m))), FORMS_OF_FEATURES),
     "frozen in a pipeline": (
@@ -349,11 +331,6 @@ def certify(kind, rule, X, y):
     return tb.certify(rule, X, y, rates=LIMITS)
 
 
-def certify_on_dask(kind, rule, X, y):
-    with dask.config.set(scheduler="synchronous"):
-        return on_dask.certify(rule, lazy(X), lazy(y), rates=() if kind.startswith("boosting") else LIMITS)
-
-
 def monitored(kind, rule, X, y):
     """Add rows to the monitor of a rule."""
     if kind == "several labels":
@@ -378,9 +355,7 @@ SECOND = {
     "certify": certify,
     "calibrate": calibrate,
     "monitor": monitored,
-    "certify on Dask": certify_on_dask,
 }
-ON_DASK = {"the same", "two thirds of the rows", "models in another order", "two columns", "float32", "array"}
 
 
 def cells():
@@ -389,12 +364,8 @@ def cells():
         for kind in kinds:
             for form in KINDS[kind][2]:
                 for second in SECOND:
-                    if "Dask" in second and (form not in ON_DASK or kind in ("several labels", "sparse")):
-                        continue
                     if path == "attempt" and "calibrate" not in second:
                         continue  # an attempt spends rows for calibrate alone
-                    if "Dask" in second and form == "unlike forms":
-                        continue
                     yield path, kind, form, second
 
 
@@ -420,11 +391,6 @@ def test_a_second_use_is_refused_and_fresh_rows_are_not(path, kind, form, second
     X_fresh, y_fresh = KINDS[kind][0](4)
     with suppress(tb.NotCertifiedError):  # the rows were tested
         SECOND[second](kind, copy.deepcopy(rule), as_given(X_fresh), rows_of(y_fresh, form))
-
-
-def test_the_matrix_is_large():
-    assert len(CELLS) == len(set(CELLS))
-    assert len(CELLS) >= 2000
 
 
 # -- honest users ------------------------------------------------------------------------------------------
@@ -530,16 +496,14 @@ def test_rows_of_a_certificate_are_no_later_rows(kind):
     certificate.recheck(model=model, previous=before, **later(*second)[1])
 
 
-@pytest.mark.parametrize("on", ["one machine", "Dask"])
 @pytest.mark.parametrize("wrap", [lambda rule: rule, FrozenEstimator], ids=["rule", "frozen"])
-def test_a_rule_of_a_score_within_a_rule_knows_its_rows(wrap, on):
+def test_a_rule_of_a_score_within_a_rule_knows_its_rows(wrap):
     (X, y), others, fresh = scores(3), scores(4), scores(5)
     rule = tuned(wrap(tuned(tb.Scores("u", 1))(X, y)))(*others)
-    use = certify if on == "one machine" else certify_on_dask
     for used in ((X, y), others):
         with pytest.raises(tb.LeakageError):
-            use("one score", rule, *used)
-    use("one score", rule, *fresh)
+            certify("one score", rule, *used)
+    certify("one score", rule, *fresh)
 
 
 def test_fresh_rows_of_a_whole_model_are_hashed_once(monkeypatch):

@@ -1,24 +1,135 @@
-"""Selection and certificates on Dask arrays and data frames; rows stay on the workers."""
+"""Scores, labels and groups of Dask collections, gathered into arrays for every call of the library."""
 
 from __future__ import annotations
 
 try:  # one message for all missing packages
-    import dask.array  # noqa: F401
+    import dask.array as da
+    import dask.dataframe as dd
 except ImportError as error:
     raise ImportError(
         f"tailboost.dask needs Dask ({error}): pip install 'tailboost[dask]'"
     ) from error
 
-from tailboost.dask.certify import certify
-from tailboost.dask.robust_mixture import from_probabilities, predict, predict_proba
+from typing import Any
 
-__all__ = [
-    "certify",
-    "from_probabilities",
-    "predict",
-    "predict_proba",
-]
+import numpy as np
+import pandas as pd
+from dask import compute, delayed
+
+from tailboost.core.array_types import Column, Document, Floats, Groups, Model, Table
+from tailboost.core.spelling import a_type_of
+
+__all__ = ["gathered"]
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) -> Document:
+    """Return the scores of a model, the labels and the groups of Dask collections as data in memory.
+
+    The partitions compute the scores on the workers. A rule reads one score, one label and one group of a
+    row, so 13 bytes a row travel: 1.3 GB for 10⁸ rows.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted, with ``predict_proba``: it is sent to the workers. A model on Dask, such as
+        ``xgboost.dask.DaskXGBClassifier``, reads the collection itself.
+    X : Dask array or data frame of shape (n, d)
+        The features.
+    y : Dask array or column of shape (n,), optional
+        The labels.
+    groups : Dask array, column or data frame of n rows, optional
+        The groups.
+
+    Returns
+    -------
+    dict
+        ``X`` is a data frame of the scores with columns ``probability_LABEL``, of the second label alone if
+        there are two, as `tailboost.Scores` takes them. ``y`` and ``groups`` are there if they were given.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no Dask collection.
+    ValueError
+        If ``y`` or ``groups`` have another number of rows than ``X``.
+
+    Examples
+    --------
+    >>> import dask
+    >>> import dask.array as da
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> import tailboost as tb
+    >>> import tailboost.dask as td
+    >>> X = da.random.default_rng(0).random((3000, 2), chunks=(1000, 2))
+    >>> y = (X[:, 0] > 0.7).astype(int)
+    >>> model = LogisticRegression().fit(*dask.compute(X[:1000], y[:1000]))
+    >>> rows = td.gathered(model, X[1000:], y[1000:])
+    >>> rule = tb.calibrate(tb.Scores("probability_1", 1), rows["X"], rows["y"], limits=["miss(1) <= 10%"])
+    >>> rule.certificate_.certified
+    True
+    """
+    collections = {"X": X, "y": y, "groups": groups}
+    blocks: dict[str, Any] = {}
+    for name, values in collections.items():
+        if values is None and name != "X":
+            continue
+        if not isinstance(values, da.Array | dd.DataFrame | dd.Series):
+            raise TypeError(
+                f"{name} is {a_type_of(values)}: a Dask array or data frame is needed; rows in memory "
+                "go to the functions of tailboost itself"
+            )
+        blocks[name] = _blocks(values)
+    score = delayed(_scores, pure=False)
+    if _is_on_dask(model):
+        blocks["X"] = [score(None, block) for block in _blocks(model.predict_proba(X))]
+    else:
+        sent = delayed(model, pure=False)
+        blocks["X"] = [score(sent, block) for block in blocks["X"]]
+    (computed,) = compute(blocks)
+    rows = {name: _joined(parts) for name, parts in computed.items()}
+    names = [f"probability_{label}" for label in np.asarray(model.classes_).tolist()]
+    if len(names) == 2:
+        names = names[1:]
+    rows["X"] = pd.DataFrame(rows["X"], columns=names)
+    for name, values in rows.items():
+        if len(values) != len(rows["X"]):
+            raise ValueError(f"{name} has {len(values):,} rows, and X has {len(rows['X']):,}")
+    return rows
+
+
+def _is_on_dask(model: Model) -> bool:
+    """Return whether a model reads collections: those of XGBoost and LightGBM have a client of Dask."""
+    return hasattr(model, "client") or hasattr(model, "client_")
+
+
+def _blocks(values: Column) -> list[Any]:
+    """Return the partitions of a collection, with all its columns, as delayed objects."""
+    if not isinstance(values, da.Array):
+        return list(values.to_delayed())
+    if values.ndim == 2:
+        values = values.rechunk({1: -1})
+    return list(values.to_delayed().ravel())
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return computed partitions as one array, or as one data frame or column with a new index."""
+    if hasattr(parts[0], "index"):
+        return pd.concat(parts, ignore_index=True)
+    return np.concatenate(parts)
+
+
+def _scores(model: Model | None, block: Table) -> Floats:
+    """Return the probabilities of the rows of a partition, of two labels those of the second.
+
+    Without a model the partition has the probabilities.
+    """
+    P = np.asarray(block)
+    if model is not None:
+        P = np.asarray(model.predict_proba(block))
+    if P.shape[1] == 2:
+        P = P[:, 1:]
+    return P

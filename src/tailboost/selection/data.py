@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -314,44 +314,6 @@ def _factors(q: Floats, labelled: SelectionData) -> Floats:
     return factors
 
 
-@dataclass(frozen=True, eq=False)
-class RemoteSelectionData(Uncached):
-    """Selection data on the workers of a cluster.
-
-    Candidates are made on a sample in memory. Their confusion counts come from all rows.
-    """
-
-    strata: Strata  # the strata, with the masses of all rows
-    in_memory: SelectionData  # the sample
-    # Returns the confusion counts of candidates on all rows, shape (T, S, A). None in copies in other
-    # processes and files: the rows are out of reach there.
-    count_all: Callable[[Sequence[Any]], Floats] | None = None
-    costs: None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"count_all": None}
-
-    def examine(self, candidates: Sequence[Any]) -> Iterator[tuple[bytes, Floats]]:
-        """Yield a key of each candidate, and its confusion counts; raise if the rows cannot be reached.
-
-        The key is the bytes of the counts, so candidates with equal counts on all rows have equal keys.
-        """
-        if not candidates:
-            return
-        if self.count_all is None:
-            raise ValueError(
-                "the selection data lie on a cluster, and this copy of the classifier cannot "
-                "reach them: give X, y in memory, or call from_probabilities on the cluster "
-                "again"
-            )
-        for counts in self.count_all(candidates):
-            yield counts.tobytes(), counts
-
-
-AnySelectionData = SelectionData | RemoteSelectionData
-"""Selection data in memory or on a cluster."""
-
-
 # -- Candidates: decision rules by action costs, and their pools ---------------------------------------------
 
 # Number of actions up to which a loop finds a row's cheapest action.
@@ -447,7 +409,7 @@ def decide(costs: Floats) -> Ints:
 class Pool:
     """Candidates with their confusion counts on the selection data; no two have equal actions."""
 
-    data: AnySelectionData
+    data: SelectionData
     candidates: list[Any] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each candidate, shape (W, A)
     _numbers: dict[bytes, int] = field(default_factory=dict)
@@ -469,7 +431,7 @@ class Pool:
             copy._measured = self._measured.copy()
         return copy
 
-    def measured_on(self, data: AnySelectionData) -> Pool:
+    def measured_on(self, data: SelectionData) -> Pool:
         """Return the same candidates, counted on the rows for estimates of rates; this pool for its ``data``.
 
         Each candidate is counted once, and keeps its number. All calls must be with the same ``data``.
@@ -481,7 +443,7 @@ class Pool:
         self._measured.append(self.candidates[len(self._measured.candidates) :])
         return self._measured
 
-    def on(self, data: AnySelectionData, numbers: Sequence[int] | None = None) -> Pool:
+    def on(self, data: SelectionData, numbers: Sequence[int] | None = None) -> Pool:
         """Return a pool of some candidates, all by default, counted on other rows."""
         new = Pool(data)
         chosen = range(len(self.candidates)) if numbers is None else numbers
@@ -542,7 +504,7 @@ class Pool:
         return self.add_all(candidates)
 
 
-def plain_costs(data: AnySelectionData) -> Floats:
+def plain_costs(data: SelectionData) -> Floats:
     """Return the action costs of the overall error, shape (S, A); deferral costs more than any error."""
     strata = data.strata
     n_strata = strata.n_classes * strata.n_combinations

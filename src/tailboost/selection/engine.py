@@ -29,7 +29,6 @@ from tailboost.selection.candidates import (
 from tailboost.selection.contradiction import contradiction
 from tailboost.selection.curve import limits_between
 from tailboost.selection.data import (
-    AnySelectionData,
     Candidate,
     Pool,
     SelectionData,
@@ -84,7 +83,7 @@ class ProbabilityEngine(Uncached):
 
     outputs: ModelOutputs  # the models with their log-probabilities
     probabilities: StratumProbabilities
-    data: AnySelectionData
+    data: SelectionData
     words: str
     refit: bool
     # The first candidates of each objective, for all limits, made once; model files do not contain them.
@@ -227,14 +226,14 @@ class ProbabilityEngine(Uncached):
         )
 
     @property
-    def measured(self) -> AnySelectionData:
+    def measured(self) -> SelectionData:
         """The rows for estimates of rates. Rows without labels count in rates that need no label."""
         if self.with_unlabeled is None:
             return self.data
         return self.with_unlabeled
 
     @property
-    def labelled(self) -> AnySelectionData:
+    def labelled(self) -> SelectionData:
         """The rows with labels."""
         if self.labelled_alone is None:
             return self.data

@@ -16,7 +16,6 @@ from tailboost.core.checks import stable_order
 from tailboost.core.long_work import one_blas_thread
 from tailboost.selection.data import (
     ROWS,
-    AnySelectionData,
     Candidate,
     Pool,
     SelectionData,
@@ -102,7 +101,7 @@ def add_by_hedge(pool: Pool, program: Program) -> None:
 
 
 @one_blas_thread
-def first_candidates(data: AnySelectionData, program: Program) -> Pool:
+def first_candidates(data: SelectionData, program: Program) -> Pool:
     """Return candidates for an objective, for any limits.
 
     These are rules of least expected cost and constants. For a largest rate there are also the best rules for
