@@ -741,7 +741,7 @@ class TestMessages:
         assert len(line) <= 2000
         assert "people.csv" in line
 
-    @pytest.mark.parametrize("argument", ["X: ", "X_cal: ", ""])
+    @pytest.mark.parametrize("argument", ["X: ", ""])
     def test_a_file_stands_for_the_argument_of_a_function(self, argument):
         words = "3 rows are too few"
         with pytest.raises(BadInput, match=f"^kal.csv: {words}$"), bad_input("kal.csv: "):

@@ -975,7 +975,7 @@ def test_a_rule_of_a_file_names_the_call_for_a_new_rule(files, rule):
     with pytest.raises(ValueError, match="calibrate") as caught:
         tb.calibrate(loaded, fresh, fresh["label"])
     call = re.search(r"tb\.calibrate\(.*\)(?=\. The shell)", str(caught.value)).group()
-    names = {"tb": tb, "table": fresh, "X_cal": fresh, "y_cal": fresh["label"]}
+    names = {"tb": tb, "table": fresh, "X": fresh, "y": fresh["label"]}
     with suppress(tb.NotCertifiedError):
         eval(call, names)
 

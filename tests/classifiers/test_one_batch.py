@@ -447,7 +447,7 @@ def test_equal_rows_of_a_batch_are_different_rows(data):
     fitted = tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(data[0][:800], y[:800])
     with warnings.catch_warnings():
         warnings.simplefilter("error", tb.ResubstitutionWarning)  # the error has the same fact
-        with pytest.raises(tb.LeakageError, match="X_cal"):
+        with pytest.raises(tb.LeakageError, match="X: "):
             tb.calibrate(make_pipeline(fitted), data[0][:900], y[:900], limits=["miss(1) <= .4"])
 
 
@@ -488,7 +488,7 @@ def test_a_group_without_selecting_rows_is_named():
     with pytest.raises(ValueError, match="spent"):
         tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, **given)
     y[:], y[7] = 0, 1
-    with pytest.raises(ValueError, match="y_cal"):
+    with pytest.raises(ValueError, match="y: "):
         tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, limits=["miss(1) <= .4"])
 
 

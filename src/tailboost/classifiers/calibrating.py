@@ -147,8 +147,8 @@ else:
 )
 def calibrate(
     model: Model,
-    X_cal: Table,
-    y_cal: Column,
+    X: Table,
+    y: Column,
     max_error: Stated = None,
     *,
     limits: Stated = None,
@@ -198,9 +198,9 @@ def calibrate(
         attempts so far. Or a fitted model of another library, `Scores`, a function, several of them: such a
         model has no ledger, so ``previous`` must name earlier attempts. Attempts with classifiers of
         tailboost, in a list or inside the result of `tailboost.tune`, are recorded in the ledger of each.
-    X_cal, y_cal : array-like of shape (n, d), (n,)
+    X, y : array-like of shape (n, d), (n,)
         Fresh rows and their labels: independent draws, unused in the fit. A model of another library does not
-        keep its training rows, so they are not recognised here without ``training_rows``. With ``y_cal=None``
+        keep its training rows, so they are not recognised here without ``training_rows``. With ``y=None``
         the rows have no labels, and the limits must need none.
     max_error : float or dict, optional
         Short for a limit on the errors of every group, or without groups of every class; or by name, as in
@@ -215,7 +215,7 @@ def calibrate(
         Probability of keeping all targets.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Groups of the rows, for targets of groups or cells and for a group-aware model. The name of a column
-        of a data frame ``X_cal``, or a list of names, are these columns.
+        of a data frame ``X``, or a list of names, are these columns.
     rule : {"predict", "randomised"}, default="predict"
         The certified rule of a boosting classifier: ``predict``, by exact binomial tests, or the randomised
         rule with the label distribution ``predict_distribution``, by betting. Within limits that are
@@ -244,9 +244,9 @@ def calibrate(
         `RobustMixtureClassifier`. Decide ``by_group`` first: `tune` on other rows names its gain.
     X_unlabeled : array-like of shape (m, d), optional
         Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
-        tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X_cal too
+        tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X too
         count once; among few different rows they are not recognised, so leave them out. They may come alone,
-        with ``X_cal=None, y_cal=None``. All of them certify.
+        with ``X=None, y=None``. All of them certify.
     groups_unlabeled : array-like of shape (m,) or table of m rows, optional
         Their groups, in the form of ``groups``.
     training_rows : array-like of shape (m, d), optional
@@ -297,8 +297,8 @@ def calibrate(
     True 1800
     """
     arguments = Given(
-        X_cal,
-        y_cal,
+        X,
+        y,
         groups,
         clusters=clusters,
         X_unlabeled=X_unlabeled,
@@ -306,7 +306,6 @@ def calibrate(
         subgroups=subgroups,
         equal_rows=equal_rows,
         training_rows=training_rows,
-        suffix="_cal",
     )
     options: dict[str, Any] = {
         "confidence": confidence, "rule": rule, "previous": previous, "attempts": attempts
@@ -362,7 +361,7 @@ def _call_with_model_of(rule: Rule | ThresholdRule) -> str:
             column = rule.classifier.by_group
             options = f", groups=table[[{column!r}]], by_group={column!r}"
     limits = [limit.text for limit in rule.limits]
-    return f"tb.calibrate({model}, X_cal, y_cal, limits={limits or '[…]'}{options})"
+    return f"tb.calibrate({model}, X, y, limits={limits or '[…]'}{options})"
 
 
 def _refuse_parameters_of_tune(
@@ -640,18 +639,16 @@ class Batch:
         arguments.refuse("one batch", details={"model": type(model).__name__})
         # Both parts and every step read the groups: text is numbered once.
         arguments = replace(arguments, groups=with_categories(arguments.groups))
-        check_indexes(
-            X_cal=X, y_cal=arguments.y, groups=arguments.groups, clusters=arguments.clusters
-        )
-        labels = label_column(arguments.y, "y_cal")
+        check_indexes(X=X, y=arguments.y, groups=arguments.groups, clusters=arguments.clusters)
+        labels = label_column(arguments.y, "y")
         check_labels(labels)
-        check_length(labels, "y_cal", n_rows_of(X), "X_cal")
+        check_length(labels, "y", n_rows_of(X), "X")
         if arguments.groups is not None:
-            check_length(arguments.groups, "groups", len(labels), "X_cal")
+            check_length(arguments.groups, "groups", len(labels), "X")
         models = [model for _, model in named_models(model)]
         if arguments.clusters is None:
             other_roles = [*arguments.names_of_groups, *columns_of_scores(models)]
-            refuse_persons(X, other_roles, "X_cal")
+            refuse_persons(X, other_roles, "X")
 
         scores = [model for model in models if isinstance(model, Scores)]
         score_values = [
@@ -666,7 +663,7 @@ class Batch:
         contents = contents_of(scored, labels)
         if arguments.equal_rows != "natural" and arguments.clusters is None:
             ties = contents_of_groups(contents, arguments.groups)
-            refuse_copied("X_cal", hashes_of_pairs(contents, ties))
+            refuse_copied("X", hashes_of_pairs(contents, ties))
         return cls(model, arguments, labels, scores, contents)
 
     def used_by(self, model: Model) -> UsedRows:
@@ -727,9 +724,7 @@ class Batch:
 
         A rule that reads no groups needs no rows of a group that the ``limits`` leave out.
         """
-        _refuse_one_sided(
-            as_typed("y_cal", "labels"), *distinct_and_places(self.labels), selects
-        )
+        _refuse_one_sided(as_typed("y", "labels"), *distinct_and_places(self.labels), selects)
         for name, column in needed_groups.items():
             others = [limit for limit in limits if limit.compares or limit.rate.by != name]
             reads_all = any(
@@ -953,7 +948,7 @@ def random_places(
     n_units = int(units.max(initial=-1)) + 1
     if n_units < 2:
         raise ValueError(
-            "X_cal: one part of the rows selects, the other certifies: two rows or clusters "
+            "X: one part of the rows selects, the other certifies: two rows or clusters "
             "are needed"
         )
     content_of_unit = np.zeros(n_units, dtype=np.uint64)
@@ -1001,7 +996,7 @@ def drawn_part(place: Ints, share: float, *, needed: Sequence[Labels] = ()) -> M
     if n_drawn in (0, n_units):
         stated_share = as_typed(f"selection_share={share:g}", f"--selection-share {share:g}")
         raise ValueError(
-            f"X_cal: {n_units:,} rows or clusters are too few: one part selects the rule "
+            f"X: {n_units:,} rows or clusters are too few: one part selects the rule "
             f"({stated_share}), the other certifies it"
         )
     enough = n_drawn

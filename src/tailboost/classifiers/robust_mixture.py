@@ -836,8 +836,8 @@ def _as_pairs(estimators: Any) -> Any:
 @with_known_arguments(RobustMixtureClassifier, estimators=MODELS_FIRST)
 def tune(
     models: Any,
-    X_val: Table,
-    y_val: Column,
+    X: Table,
+    y: Column,
     *,
     groups: Groups = None,
     costs: Table = None,
@@ -861,9 +861,9 @@ def tune(
         A fitted classifier, an object with ``predict_proba``, a function of the table that returns class
         probabilities, or `tailboost.Scores`, columns with the scores of an absent model. Several
         models come as a list, or as a dict by name.
-    X_val : array-like, sparse matrix or data frame of shape (n, d)
+    X : array-like, sparse matrix or data frame of shape (n, d)
         Selection data: rows without a part in training.
-    y_val : array-like of shape (n,)
+    y : array-like of shape (n,)
         Their labels.
     groups, costs, sample_weight : optional
         Of these rows, as in `RobustMixtureClassifier.fit`.
@@ -901,7 +901,7 @@ def tune(
     >>> clf.limits_met_
     True
     """
-    refuse_swapped(X_val, y_val, "X_val", "y_val")
+    refuse_swapped(X, y, "X", "y")
     if isinstance(limits, (Mapping, Real)):
         raise TypeError(
             "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "
@@ -919,8 +919,8 @@ def tune(
         **params,
     )
     return classifier.fit(
-        X_val,
-        y_val,
+        X,
+        y,
         sample_weight=sample_weight,
         groups=groups,
         costs=costs,

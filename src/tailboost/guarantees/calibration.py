@@ -267,7 +267,7 @@ def calibrate_selected(
         certificate = calibrated.certificate_
         calibrated.certificate_ = replace(certificate, notes=(*certificate.notes, f"A{fact}."))
         warn_user(
-            f"X_cal: a{fact}, with other limits, another model or other arguments. "
+            f"X: a{fact}, with other limits, another model or other arguments. "
             f"Each certificate holds with {percent(confidence)} confidence by itself; one that "
             "is chosen after several calls does not. Certify the chosen limits once more on "
             "rows that no call had, or state all limits in one call.",

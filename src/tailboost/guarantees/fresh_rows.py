@@ -1017,7 +1017,7 @@ def _counted(
     if any(rate.needs_costs for rate in rates):
         costs = given.costs
     labels = classes[:0] if given.labels is None else given.labels
-    positions(labels, classes, f"y{given.suffix}")
+    positions(labels, classes, "y")
     n_unlabeled = len(answers) - len(labels)
     if n_unlabeled:
         # Any label: `without_labels` removes them.
@@ -1168,7 +1168,7 @@ def _compared_with_fit(
         if X is given.X and given.labels is not None:
             labels = given.labels
             columns = [labels, *given.columns.values()]
-            check_same_kind(labels, f"y{given.suffix}", classes, "classes_ of the model")
+            check_same_kind(labels, "y", classes, "classes_ of the model")
             if not np.isin(labels, classes).any():
                 refuse_quantity(labels)
         else:
@@ -1203,8 +1203,7 @@ def _classes_of(model: Model, given: Given) -> Labels:
     X = given.any_table
     refuse("classifier", X=X, deferred=given.deferred)
     if given.labels is not None:
-        suffix = given.suffix
-        check_length(given.labels, f"y{suffix}", n_rows_of(X), f"X{suffix}")
+        check_length(given.labels, "y", n_rows_of(X), "X")
     if hasattr(model, "classes_"):
         return label_column(model.classes_, "classes_")
     if isinstance(model, Scores):

@@ -49,7 +49,6 @@ class Given:
     deferred: Column = None  # with an array of answers
     batch: Given | None = None  # all rows of a call, if these are its part that certifies
     numbers: Ints | None = None  # of the rows with labels in the batch
-    suffix: str = ""  # of X and y in messages: "_cal" in `calibrate`
 
     def __post_init__(self) -> None:
         """Read the names of columns of groups; refuse texts in the place of tables."""
@@ -118,7 +117,7 @@ class Given:
                 raise ValueError(
                     "y is needed, the labels of the rows; rows without labels are X_unlabeled="
                 )
-            return label_column(self.y, f"y{self.suffix}")
+            return label_column(self.y, "y")
         return None
 
     @property
@@ -151,7 +150,7 @@ class Given:
         """The rows with labels if there are any, then those without: name of X, X and groups of each part."""
         parts = []
         if self.has_labels:
-            parts.append((f"X{self.suffix}", self.X, self.groups))
+            parts.append(("X", self.X, self.groups))
         if self.has_unlabeled:
             parts.append(("X_unlabeled", self.X_unlabeled, self.groups_unlabeled))
         return parts
@@ -330,7 +329,7 @@ selection, X_unlabeled, X_unlabeled without rows
 
 # rows without labels beside fresh ones
 one batch, no y
-    y_cal is needed: no rule of this {model} was selected, and rows without labels select
+    y is needed: no rule of this {model} was selected, and rows without labels select
     none. Select on rows with labels first: tune(model, X, y, ...)
 
 fresh, no X_unlabeled, groups_unlabeled

@@ -210,7 +210,7 @@ class Ledger:
     ...     ledger.record(Attempt("another call", rows))
     ... except ValueError as error:
     ...     print(str(error)[:40])
-    X_cal: an earlier attempt had these rows
+    X: an earlier attempt had these rows
     """
 
     attempts: tuple[Attempt, ...] = ()
@@ -296,7 +296,7 @@ class Ledger:
             if n_shared:
                 refuse_spent(rows, self.attempts, "natural")
                 raise LeakageError(
-                    f"X_cal: {n_shared:,} of these {rows.contents.n_rows:,} rows were in another "
+                    f"X: {n_shared:,} of these {rows.contents.n_rows:,} rows were in another "
                     "table, of which a part has selected a rule. That part may not certify. Give "
                     f"that table again, {as_typed('clusters=', '--cluster')} as in that call, "
                     "or rows that no call had"
@@ -364,7 +364,7 @@ def refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: EqualR
     if verb == "are":
         subject = "these rows"
     raise LeakageError(
-        f"X_cal: an earlier attempt had {subject}: of the {rows.contents.n_rows:,} rows, "
+        f"X: an earlier attempt had {subject}: of the {rows.contents.n_rows:,} rows, "
         f"{', '.join(uses)}. Repeated tests on the same rows do not keep the confidence. "
         f"Give rows that no attempt had ({how_many(len(attempts), 'attempt')} on record), and "
         f"state all limits in one call{cure}"
