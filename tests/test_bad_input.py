@@ -517,10 +517,6 @@ CURES = {
         lambda: tb.ThresholdRule.from_dict({"format": 1, "parts": []}),
         r"Rule\.from_dict reads it",
     ),
-    "scores by name": (
-        lambda: tb.tune_labels({"a": tb.Scores("a", 1)}, FRAME, Y),
-        "one for each label, as in .* got 'a' in a dict",
-    ),
     "a fitted model to compare": (lambda: tb.compare(FITTED, X, Y), r"compare\(X, y\); X is a Logistic"),
     "groups of another type": (
         lambda: tb.tune(FITTED, X, Y == 0, groups=GROUPS, by_group=True).predict(

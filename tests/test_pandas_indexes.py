@@ -36,8 +36,6 @@ EARLIER = pd.DataFrame({"p": (Z * 0.3 + RNG.random(N) * 0.7).round(6), "b": RNG.
 CLF = tb.tune(SCORE, EARLIER, PARTS["y"], limits=LIMITS)
 BY_GROUP = tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, by_group=True, groups=PARTS["groups"])
 BOOST = tb.AdaLPBoostClassifier(TREE, n_estimators=2, cv="train", random_state=0).fit(FRAME, PARTS["y"])
-LABELS = pd.DataFrame({"toxic": Z * 1}, index=INDEX)
-RULES = tb.tune_labels([tb.Scores("p", "toxic")], FRAME, LABELS, limits=["selected(1) <= .9"])
 
 
 def robust(X, y, **parts):
@@ -146,17 +144,6 @@ def test_without_an_index_of_X_the_others_are_compared():
         robust(FRAME.to_numpy(), PARTS["y"], groups=shuffled(PARTS["groups"]))
 
 
-def test_groups_of_predict_and_labels_of_tune_labels():
-    for ask in (BY_GROUP.predict, BY_GROUP.predict_distribution):
-        with pytest.raises(ValueError, match="different"):
-            ask(FRAME, groups=shuffled(PARTS["groups"]))
-        ask(FRAME, groups=PARTS["groups"])
-    with pytest.raises(ValueError, match="different"):
-        tb.tune_labels([tb.Scores("p", "toxic")], FRAME, shuffled(LABELS), limits=["selected(1) <= .9"])
-    with pytest.raises(ValueError, match="different"):
-        RULES.certify(FRAME, shuffled(LABELS))
-
-
 def test_the_remedy_works_and_matters():
     """Matched by index, shuffled parts give the answers of the rows; by position they do not."""
     y = shuffled(PARTS["y"])
@@ -191,3 +178,9 @@ def test_a_table_of_polars_has_no_index():
 def test_a_model_of_another_library_needs_no_index():
     model = LogisticRegression().fit(FRAME, PARTS["y"])
     assert tb.tune(model, FRAME, PARTS["y"], limits=LIMITS).limits_met_ is not None
+
+
+def test_groups_of_predict():
+    with pytest.raises(ValueError, match="groups and X have different pandas indexes"):
+        BY_GROUP.predict(FRAME, groups=shuffled(PARTS["groups"]))
+    BY_GROUP.predict(FRAME, groups=PARTS["groups"])

@@ -63,9 +63,6 @@ P = model.predict_proba(X)
 score = tb.Scores(0, label=1)
 by_score = tb.tune(score, P[:2000, 1:], y[:2000], limits=["miss(1) <= .2"])
 assert by_score.rule_.to_sql()
-labels = [tb.Scores(k, label=k) for k in (0, 1)]
-Y = np.column_stack([y == 0, y == 1])
-tb.tune_labels(labels, P[:2000], Y[:2000].astype(int), limits=["miss(1, by=label) <= .3"]).predict(P)
 print(tb.__version__, sys.version.split()[0], round(worst, 3))
 """
 

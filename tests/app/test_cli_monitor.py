@@ -292,7 +292,7 @@ def test_a_file_of_other_json_is_refused_in_plain_words(stored, option, content)
     assert not PYTHON_WORDS.search(refused.stderr)
 
 
-@pytest.mark.parametrize("of", [tb.Monitor, tb.Rule, tb.ThresholdRule, tb.LabelRules])
+@pytest.mark.parametrize("of", [tb.Monitor, tb.Rule, tb.ThresholdRule])
 @pytest.mark.parametrize("document", [None, [], {}, {"format": []}, "text"])
 def test_a_wrong_document_is_refused_in_plain_words(of, document):
     with pytest.raises(ValueError, match=r"^this is no ") as refused:

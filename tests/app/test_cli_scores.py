@@ -244,11 +244,6 @@ class TestTrainingRows:
         assert COPIES in refused(*of_scores, "--limit", "miss(toxic) <= .5", *named)
         assert not (files / "certified.json").exists()
 
-    def test_several_labels_have_none(self, files, tmp_path):
-        pairs = "--score", "p_toxic", "--score", "p_toxic", "--target", "label", "--target", "lang"
-        out = "--out", tmp_path / "x.json", "--training-rows", files / "fresh.csv"
-        assert "--training-rows" in refused("tune", files / "scores.csv", *pairs, *out)
-
 
 def test_predict_applies_the_rule(files, rule):
     out = files / "answers.csv"
@@ -800,22 +795,6 @@ def test_scores_of_another_kind_are_refused_by_every_command(files, rule, tmp_pa
     for command in commands:
         assert words in refused(*command), command
     assert {path.name for path in tmp_path.iterdir()} == {"odd.csv"}
-
-
-def test_labels_of_scores_of_another_kind_are_refused(files, tmp_path):
-    rows = table(600, 5).assign(toxic=lambda t: (t["label"] == "toxic").astype(int))
-    rows = rows.assign(p_spam=rows["p_toxic"][::-1].to_numpy(), spam=rows["toxic"][::-1].to_numpy())
-    rows[:300].to_csv(tmp_path / "a.csv", index=False)
-    rows[300:].assign(p_toxic=100 * rows["p_toxic"]).to_csv(tmp_path / "b.csv", index=False)
-    names = ["--score", "p_toxic", "--score", "p_spam", "--target", "toxic", "--target", "spam"]
-    done(
-        "tune", tmp_path / "a.csv", *names, "--limit", "miss(1, by=label) <= .3", "--out", tmp_path / "r.json"
-    )
-    for command in (["predict"], ["certify"]):
-        line = refused(*command, tmp_path / "r.json", tmp_path / "b.csv")
-        assert "p_toxic: values from" in line
-    older = json.loads((tmp_path / "r.json").read_text()) | {"format": 1}
-    (tmp_path / "older.json").write_text(json.dumps(older))
 
 
 def test_only_commands_that_estimate_rates_need_fresh_rows(files, rule, tmp_path):
@@ -1426,33 +1405,6 @@ def test_several_scores_of_one_target(files):
     expected = clf.predict(fresh[columns], deferred="human review")
     assert answers["prediction"].tolist() == expected.tolist()
     assert "share deferred" in done("certify", files / "three.json", files / "three_fresh.csv")
-
-
-def test_several_labels_per_row(files):
-    names = ["threat", "insult"]
-    for seed, file in enumerate(["labels.csv", "labels_fresh.csv"]):
-        rng = np.random.default_rng(seed)
-        common, rows = rng.normal(size=3000), {}
-        for name, share in zip(names, (0.1, 0.3), strict=True):
-            z = common + rng.normal(size=3000)
-            rows[f"p_{name}"] = 1 / (1 + np.exp(-2 * z))
-            rows[name] = (z + 0.5 * rng.normal(size=3000) > np.quantile(z, 1 - share)).astype(int)
-        pd.DataFrame(rows).to_csv(files / file, index=False)
-    given = [x for name in names for x in ("--score", f"p_{name}", "--target", name)]
-    given += ["--limit", "miss(1, by=label) <= .35", "--limit", "selected(1) <= .35"]
-    output = done("tune", files / "labels.csv", *given, "--out", files / "labels.json")
-    assert "threat: p_threat >= " in output
-    done("predict", files / "labels.json", files / "labels_fresh.csv", "--out", files / "labels.answers.csv")
-    answers = pd.read_csv(files / "labels.answers.csv")
-    assert list(answers) == ["row", "prediction_threat", "prediction_insult", "prediction_any label"]
-    document = json.loads(done("certify", files / "labels.json", files / "labels_fresh.csv", "--json"))
-    found = {(b["words"], b["subgroup"]): b for b in document["bounds"]}
-    either = found["selection rate of 1 by label", "any label"]
-    assert either["estimate"] == pytest.approx(answers["prediction_any label"].mean())
-    assert either["target"] == 0.35
-    strict = ["--limit", "selected(1) <= .01", "--require"]
-    assert call("certify", files / "labels.json", files / "labels_fresh.csv", *strict).exit_code == 4
-    assert "selection data" in refused("certify", files / "labels.json", files / "labels.csv")
 
 
 @pytest.mark.parametrize(

@@ -138,28 +138,6 @@ def test_a_selection_by_other_labels_is_another_attempt():
         tb.calibrate(tb.tune(model, X, other), *FRESH, limits=STRICT, previous=spent)
 
 
-def test_other_rules_of_several_labels_are_refused():
-    def rows(seed, n):
-        r = np.random.default_rng(seed)
-        Y = pd.DataFrame({name: (r.random(n) < 0.3).astype(int) for name in ("x", "z")})
-        return (1.5 * Y + r.normal(size=Y.shape)).add_prefix("s_"), Y
-
-    scores = [tb.Scores(f"s_{name}", name, kind="logit") for name in ("x", "z")]
-
-    def rules(seed):
-        return tb.tune_labels(scores, *rows(seed, 300), limits=["miss(1, by=label) <= .3"])
-
-    fresh, first = rows(2, 40), rules(0)
-    limits = ["miss(1, by=label) <= .31", "selected(1) <= .6"]
-    with pytest.raises(tb.NotCertifiedError) as spent:
-        first.calibrate(*fresh, limits=limits)
-    with pytest.raises(tb.NotCertifiedError) as again:
-        rules(0).calibrate(*fresh, limits=limits, previous=spent.value)
-    assert len(again.value.attempts) == 1
-    with pytest.raises(tb.LeakageError, match="attempt"):
-        rules(1).calibrate(*fresh, limits=limits, previous=first)
-
-
 # -- the same call ------------------------------------------------------------------------------------------
 
 

@@ -74,12 +74,6 @@ def scores(seed, n=N):
     return pd.DataFrame({"u": P["u"], "v": P["v"], "month": month}), y
 
 
-def several_labels(seed, n=N):
-    rng = np.random.default_rng(seed)
-    Y = pd.DataFrame({"toxic": rng.random(n) < 0.5, "threat": rng.random(n) < 0.3}).astype(int)
-    return (2 * Y + rng.normal(size=Y.shape)).add_prefix("s_"), Y
-
-
 # -- forms of the same rows --------------------------------------------------------------------------------
 
 
@@ -136,10 +130,6 @@ OF_CLASSES = OF_DICTS | {
 OF_SCORES = OF_FRAMES | {
     "the score in a dict": lambda X: {"u": X["u"].to_numpy()},
     "the score in two columns": lambda X: {"u": np.c_[1 - X["u"], X["u"]]},
-}
-OF_LABELS = {name: form for name, form in OF_FRAMES.items() if name not in ("objects", "another index")} | {
-    "columns in another order": lambda X: X[X.columns[::-1]],
-    "a further column": lambda X: X.assign(month=1),
 }
 
 
@@ -202,11 +192,6 @@ def frozen(wrap):
     return select
 
 
-def labels(X, Y, **more):
-    names = [tb.Scores(f"s_{name}", name, kind="logit") for name in Y]
-    return tb.tune_labels(names, X, Y, limits=["miss(1, by=label) <= .9"], **more)
-
-
 FORMS_OF_FEATURES = OF_FRAMES | OF_ARRAYS
 #: Rows, the selection, and the forms of each kind.
 KINDS = {
@@ -237,16 +222,11 @@ KINDS = {
         frozen(lambda m: CalibratedClassifierCV(FrozenEstimator(m)).fit(*features(94))),
         FORMS_OF_FEATURES,
     ),
-    "several labels": (several_labels, labels, OF_LABELS),
 }
 HELD = {"frozen", "frozen twice", "frozen in a pipeline", "frozen and calibrated"}
 #: Kinds with a selection on the rows. For the others, the rows train a model inside.
 SELECTED = [kind for kind in KINDS if kind not in HELD]
-RESELECTED = [
-    kind
-    for kind in SELECTED
-    if kind not in ("AdaBoost", "several labels", "boosting, X_val", "mixture, X_val")
-]
+RESELECTED = [kind for kind in SELECTED if kind not in ("AdaBoost", "boosting, X_val", "mixture, X_val")]
 
 
 def rows_of(y, form):
@@ -291,31 +271,20 @@ def by_attempt(kind, X, y):
     attempt = functools.partial(tb.calibrate, rule, limits=hard)
     if kind.startswith("boosting"):
         attempt = functools.partial(tb.calibrate, rule, max_error={0: 0.3, 1: 0.3})  # tried, and missed
-    elif kind == "several labels":
-        attempt = functools.partial(rule.calibrate, limits=["precision(1, by=label) >= 93%"])
     with pytest.raises(tb.NotCertifiedError):
         attempt(X, y)
     return rule
 
 
 def by_certified(kind, X, y):
-    limits = ["miss(1, by=label) <= .95"] if kind == "several labels" else EASY
-    return calibrate(kind, own(kind), X, y, limits)
-
-
-def by_unlabeled(kind, X, y):
-    rows, select, _ = KINDS[kind]
-    return select(*rows(2), X_unlabeled=X)
+    return calibrate(kind, own(kind), X, y, EASY)
 
 
 # -- second uses ---------------------------------------------------------------------------------------------
 
 
 def calibrate(kind, rule, X, y, limits=None):
-    limits = limits or (["miss(1, by=label) <= .94"] if kind == "several labels" else ["miss(1) <= .94"])
-    if kind == "several labels":
-        return rule.calibrate(X, y, limits=limits)
-    return tb.calibrate(rule, X, y, **targets(kind, limits))
+    return tb.calibrate(rule, X, y, **targets(kind, limits or ["miss(1) <= .94"]))
 
 
 def targets(kind, limits):
@@ -326,16 +295,11 @@ def targets(kind, limits):
 
 
 def certify(kind, rule, X, y):
-    if kind == "several labels":
-        return rule.certify(X, y)
     return tb.certify(rule, X, y, rates=LIMITS)
 
 
 def monitored(kind, rule, X, y):
     """Add rows to the monitor of a rule."""
-    if kind == "several labels":
-        certificate = certify(kind, rule, *KINDS[kind][0](5))
-        return tb.Monitor.of(certificate).add(**rule.pairs(X, y))
     return tb.Monitor.against(rule, limits=LIMITS).add(rule, X, y)
 
 
@@ -345,11 +309,6 @@ FIRST = {
     "predicted": (by_predicted, RESELECTED),
     "attempt": (by_attempt, [kind for kind in SELECTED if kind != "AdaBoost"]),
     "certified": (by_certified, [kind for kind in SELECTED if kind != "AdaBoost"]),
-    "unlabeled": (
-        by_unlabeled,
-        ["mixture", "fitted model", "function", "sparse", "one score", "two scores", "score and function",
-         "several labels"],
-    ),
 }  # fmt: skip
 SECOND = {
     "certify": certify,
@@ -472,7 +431,7 @@ def test_a_monitor_reads_probabilities_by_the_names_of_their_columns():
     assert estimates[0] == estimates[1]
 
 
-@pytest.mark.parametrize("kind", ["one score", "given probabilities", "several labels", "fitted model"])
+@pytest.mark.parametrize("kind", ["one score", "given probabilities", "fitted model"])
 def test_rows_of_a_certificate_are_no_later_rows(kind):
     rows, rule = KINDS[kind][0], base(kind)
     of_certificate, first, second = rows(3), rows(4), rows(5)
@@ -480,9 +439,7 @@ def test_rows_of_a_certificate_are_no_later_rows(kind):
 
     def later(X, y):
         X, y = KINDS[kind][2][form](X), rows_of(y, form)
-        given = rule.pairs(X, y) if kind == "several labels" else {"X": X, "y": y, "model": rule}
-        pairs = {name: given[name] for name in ("X", "y", "groups") if name in given}
-        return given["model"], pairs
+        return rule, {"X": X, "y": y}
 
     certificate = certify(kind, rule, *of_certificate)
     for X, y in (of_certificate, first):

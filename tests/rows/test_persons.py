@@ -133,19 +133,6 @@ def test_the_shell_names_the_option_before_an_attempt(visits, tmp_path):
     assert call("calibrate", rule, later, "--cluster", "patient_id", *certified).exit_code == 0
 
 
-def test_the_shell_refuses_persons_for_several_labels(visits, tmp_path):
-    table = visits.assign(ill=visits["y"].eq("ill").astype(int), old=visits["age"].gt(60).astype(int))
-    first, later = tmp_path / "first.csv", tmp_path / "later.csv"
-    table[:500].to_csv(first, index=False)
-    table[500:].to_csv(later, index=False)
-    scores = ("--score", "p", "--target", "ill", "--score", "age", "--target", "old", "--kind", "number")
-    rule = tmp_path / "labels.json"
-    assert call("tune", first, *scores, "--out", rule, "--limit", "miss(1, by=label) <= .7").exit_code == 0
-    refused = call("certify", rule, later)
-    assert (refused.exit_code, "later.csv: column 'patient_id'" in refused.stderr) == (2, True)
-    assert call("certify", rule, later, "--cluster", "patient_id").exit_code == 0
-
-
 def test_the_shell_warns_at_a_fit_whether_persons_are_features_or_dropped(visits, tmp_path):
     data = tmp_path / "visits.csv"
     visits.to_csv(data, index=False)

@@ -12,7 +12,6 @@ from tailboost.classifiers.cvar import (
     RegularizedLPBoostClassifier,
 )
 from tailboost.classifiers.dro import DROBoostClassifier
-from tailboost.classifiers.label_rules import LabelRules, tune_labels
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
 from tailboost.classifiers.variance import (
     AdaBoostClassifier,
@@ -32,7 +31,6 @@ __all__ = [
     "EBBoostClassifier",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",
-    "LabelRules",
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
     "RobustMixtureClassifier",
@@ -41,7 +39,6 @@ __all__ = [
     "VarianceBoostClassifier",
     "WorstClassBoostClassifier",
     "tune",
-    "tune_labels",
 ]
 
 

@@ -156,8 +156,6 @@ class FreshRows:
     # Shape (n,): cluster of each row; a cluster has one vote in a subgroup. None: each row has a vote.
     clusters: Ints | None = None
     n_unlabeled: int = 0  # the last rows, which have no labels
-    # Shape (n,): one row for each case, see `ClassifierView.cases`; None: all.
-    cases: Mask | None = None
     # The training rows of the model, as the caller names them; None if the caller names none.
     training_rows: Fingerprint | None = None
     _samples: dict[Rate, list[Sample]] = field(init=False, default_factory=dict)
@@ -193,16 +191,12 @@ class FreshRows:
 
     @property
     def used(self) -> UsedRows:
-        """The rows with their labels, to recognise them later; of a case with several rows only one row."""
+        """The rows with their labels, to recognise them later."""
         assert self.rows is not None
         strata = self.answered.strata
         labelled_stratum = self.answered.stratum[: len(self) - self.n_unlabeled]
-        rows = self.rows
-        if self.cases is not None:
-            labelled_stratum = labelled_stratum[self.cases[: len(labelled_stratum)]]
-            rows = rows.taken(self.cases)
         labels = np.asarray(strata.classes)[strata.y[labelled_stratum]]
-        return UsedRows.from_table(rows, labels)
+        return UsedRows.from_table(self.rows, labels)
 
     @property
     def n_deferred(self) -> int:
@@ -932,7 +926,7 @@ def _answered_by_model(
         part.with_groups(given.columns if X is given.X else given.columns_unlabeled)
         for (_, X, _), part in zip(given.parts, hashes_of_rows, strict=True)
     ]
-    read, cases, repeated = _compared_with_fit(
+    read, repeated = _compared_with_fit(
         model, given, hashes, classes, training_rows, equal_rows, in_use
     )
 
@@ -970,7 +964,6 @@ def _answered_by_model(
         read=read,
         repeated=repeated,
         equal_rows=equal_rows,
-        cases=cases,
         training_rows=training_rows,
     ).answered_by(model)
 
@@ -1105,9 +1098,7 @@ def _named_training_rows(model: Model, given: Given) -> Fingerprint | None:
 def _without_copies(model: Model, given: Given) -> tuple[Given, list[RowHashes]]:
     """Return rows without those without labels that are copies of labelled ones, and the hashes by part."""
     hashes = [row_hashes(model, X) for _, X, _ in given.parts]
-    # A classifier of cases with several rows has left out copies before.
-    has_cases = judged(last_step(model)).cases(given.any_table) is not None
-    if not given.has_unlabeled or has_cases:
+    if not given.has_unlabeled:
         return given, hashes
     unlabeled = hashes.pop()
     labelled = RowHashes.joined([unlabeled.taken(slice(0)), *hashes])
@@ -1130,10 +1121,10 @@ def _compared_with_fit(
     training_rows: Fingerprint | None,
     equal_rows: EqualRows,
     in_use: bool,
-) -> tuple[Hashes, Mask | None, Ints | None]:
-    """Return `FreshRows.read`, `ClassifierView.cases`, and the counts of rows that a model's records know.
+) -> tuple[Hashes, Ints | None]:
+    """Return `FreshRows.read`, and the counts of rows that a model's records know.
 
-    The cases are None if each row is a case. The counts are None for a model without records.
+    The counts are None for a model without records.
 
     Parameters
     ----------
@@ -1158,7 +1149,6 @@ def _compared_with_fit(
         If the rows are training rows named by the caller, or the model has used them.
     """
     read = []
-    cases = []
     counts = []
     for (name, X, _), part_hashes in zip(given.parts, hashes, strict=True):
         final, table = final_step(model, X)
@@ -1180,19 +1170,13 @@ def _compared_with_fit(
             refuse_known(training_rows, TRAINED_ON, *n_known, equal_rows, name)
         overlap.refuse(final, equal_rows, name, in_use=in_use)
         counts.append(overlap.counts)
-        part_cases = judged(final).cases(table)
-        whole = part_hashes.whole
-        if part_cases is not None:
-            cases.append(part_cases)
-            whole, *columns = (column[part_cases] for column in (whole, *columns))
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         stated = given.equal_rows if judged(final).reads_scores else equal_rows
         if stated != "natural" and given.batch is None and given.clusters is None:
-            refuse_copied(name, whole, *columns)
+            refuse_copied(name, part_hashes.whole, *columns)
 
-    all_cases = np.concatenate(cases) if cases else None
     repeated: Ints = np.sum(counts, axis=0)
-    return np.concatenate(read), all_cases, repeated if len(repeated) else None
+    return np.concatenate(read), repeated if len(repeated) else None
 
 
 def _classes_of(model: Model, given: Given) -> Labels:

@@ -509,11 +509,8 @@ class Monitor:
             Numbers of the labels of scores, of which a table of copies is refused; None refuses none.
         """
         hashes = row_hashes(model, X)
-        cases = judged(model).cases(X)
-        if cases is not None:
-            hashes = hashes.taken(cases)
         if labels is not None:
-            refuse_copied("X", hashes.whole, labels if cases is None else labels[cases])
+            refuse_copied("X", hashes.whole, labels)
         rows = GivenRows.from_batch(name, ids, hashes)
         refuse_repeated(rows, ids, self.given)
         return rows

@@ -133,10 +133,6 @@ class ClassifierView:
         """Return the hashes of rows, equal for all forms of the same rows."""
         return RowHashes(hash_rounded_rows(as_table(self.checked(X))))
 
-    def cases(self, X: Table) -> Mask | None:
-        """Return a mask with one row of each case; None if each row of the table is a case."""
-        return None
-
     def numbered_answers(
         self, X: Table, groups: Groups, classes: Labels, *, defers: bool
     ) -> Ints | None:

@@ -195,9 +195,6 @@ class Overlap:
         """
         counts = [no_counts()]
         tables = list[UsedRows | None]()
-        cases = judged(model).cases(X)
-        if cases is not None and len(labels):  # a case has several rows and one label
-            labels = labels[cases]
         for reader, read_rows in readers(model, X):
             hashes = rows
             if not is_whole or reader.classifier is not model:
@@ -205,8 +202,6 @@ class Overlap:
             counts.append(reader.records.counts(hashes.whole))
             table = None
             if reader.records.tables:
-                if cases is not None:
-                    hashes = hashes.taken(cases)
                 table = UsedRows.from_table(hashes, labels)
             tables.append(table)
         return cls(np.concatenate(counts), tuple(tables))

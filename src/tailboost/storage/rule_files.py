@@ -78,10 +78,6 @@ def load_rule(path: FilePath) -> ThresholdRule | Rule:
         ) from None
     try:
         with reading(KIND_OF_RULE_FILE):
-            if "labels" in content:  # a file of LabelRules
-                raise ValueError(
-                    "the rule has several labels per row: read it by LabelRules.from_dict"
-                )
             if "bands" in content or "parts" in content:  # by to_json
                 return rule_alone(content)
             return rule_of(content)

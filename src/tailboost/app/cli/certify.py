@@ -16,7 +16,6 @@ from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli.documents import TableLedger, attempts_file
 from tailboost.app.cli.inspect import printing_content
-from tailboost.app.cli.label_files import LabelFile, refuse_content_of_labels
 from tailboost.app.cli.models import (
     FileLedger,
     Reading,
@@ -114,9 +113,7 @@ SelectionShare = Annotated[
 ]
 Score = Annotated[
     list[str] | None,
-    options.option(
-        "COL", "Column of the score in the table MODEL; one for each label if repeated."
-    ),
+    options.option("COL", "Column of the score in the table MODEL."),
 ]
 # Options of `card`.
 Card = Annotated[
@@ -158,14 +155,6 @@ def certify(
     """
     targets = read_targets(max_error)
     stated_rates = [*read_rates(rate), *read_limits(limit)]
-    label_file = LabelFile.read_if_several(model)
-    if label_file is not None:
-        options_of_one_label = (targets, costs, cost_range, target, training_rows)
-        if group or any(value is not None for value in options_of_one_label):
-            raise BadInput("rules of several labels per row are certified by --limit alone")
-        certificate = label_file.certify(data, csv, cluster, stated_rates, confidence)
-        _print_certificate(certificate, as_json, require, details, CALIBRATE_ADVICE)
-        return
     stored = score_rules.read_model(model)
     classifier = stored.classifier
     bounds_rates = stated_rates or (targets is None and stated_by(classifier).limits)
@@ -333,19 +322,9 @@ def calibrate(
         raise BadInput(
             f"{', '.join(stated)}: only with --score; a rule or model in a file keeps its own"
         )
-    label_file = LabelFile.read_if_several(model)
-    if label_file is None:
-        read_objective(objective)  # is checked, though a stored model has its own
-        with printing_content(out, as_json):
-            _calibrate_model(request, model, selection, columns, by_group)
-        return
-    options_of_one_label = (
-        max_error, target, group, previous, positive, objective, training_rows, by_group
-    )  # fmt: skip
-    if any(value is not None for value in options_of_one_label):
-        raise BadInput("rules of several labels per row are calibrated by --limit alone")
-    refuse_content_of_labels(as_json)
-    _calibrate_labels(request, label_file, selection)
+    read_objective(objective)  # is checked, though a stored model has its own
+    with printing_content(out, as_json):
+        _calibrate_model(request, model, selection, columns, by_group)
 
 
 @dataclass(frozen=True)
@@ -701,43 +680,6 @@ def _calibrate_scores(
     tell_certificate(certificate, request.details)
     shared.say(f"Attempt recorded in {ledger.path}: other limits need other rows.")
     shared.say(f"Rule: {out}")
-
-
-def _calibrate_labels(request: _Request, label_file: LabelFile, selection: Path | None) -> None:
-    """Calibrate rules of several labels per row, write their file, and print their certificate.
-
-    The rules are selected again on the file ``selection``. Attempts are recorded in the label file.
-    """
-    request.refuse_share_of_rows("--selection names the rows that select")
-    out = request.out
-    fresh_file = request.data or request.unlabeled
-    if selection is None or fresh_file is None:
-        raise BadInput(
-            "rules of several labels per row need DATA or --unlabeled, and --selection"
-        )
-    if not shared.is_rule_file(out):
-        raise BadInput("--model: the file to write is a rule file (.json)")
-    shared.check_output("--model", out, label_file.path, selection, *request.files)
-    ledger = FileLedger(label_file)
-    with (
-        shared.warnings_as_lines(),
-        shared.bad_input(f"{fresh_file}: "),
-        _reporting_failure(out, label_file.path, ledger),
-    ):
-        settings, rules = label_file.selected_again(selection, request.csv)
-        rows = label_file.fresh_rows(request.data, request.csv, request.cluster)
-        if request.unlabeled is not None:
-            unlabeled_rows = label_file.scores_of(request.unlabeled, request.csv)
-            rows["X_unlabeled"] = unlabeled_rows.features
-        request.tell_next_attempt(ledger)
-        records = replace(rules.records_, ledger=ledger)
-        certified_rules = replace(rules, records_=records).calibrate(
-            **rows, limits=request.limits or None, **request.test_arguments()
-        )
-    shared.write_out(out, settings.document(certified_rules), "--model")
-    tell_certificate(certified_rules.certificate_, request.details)
-    shared.say(f"Attempts recorded in {label_file.path} and {out}: {len(ledger.attempts)}.")
-    shared.say(f"Rules: {out}")
 
 
 def card(

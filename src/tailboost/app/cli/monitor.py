@@ -14,7 +14,6 @@ import typer
 
 from tailboost import Certificate, Monitor
 from tailboost.app.cli import options, shared
-from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import NewRows, Reading, StoredModel, known_labels
 from tailboost.app.cli.rates import in_table_terms, read_limits, read_targets, targets_by_label
 from tailboost.app.cli.score_rules import read_model
@@ -113,7 +112,7 @@ def monitor(
     with ExitStack() as stack:
         with shared.bad_input("--state: "):
             stack.enter_context(held(state))  # until the state is written
-        stored = LabelFile.read_if_several(model) or read_model(model)
+        stored = read_model(model)
         columns, model_monitor = read_state(state, stored)
         needed_columns = stored.columns_read
         if model_monitor is None:

@@ -15,12 +15,10 @@ import pandas as pd
 import typer
 
 from tailboost.app.cli import options, shared
-from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import NewRows, Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.cli.shared import BadInput
 from tailboost.classifiers.decisions import RandomizedDecision
-from tailboost.classifiers.label_rules import LabelRules
 from tailboost.core.array_types import Array, Document, Mask, Model, Table
 from tailboost.core.spelling import how_many, number_form
 from tailboost.core.table_files import is_parquet
@@ -77,22 +75,15 @@ def predict(
     if id_column in ("row", "prediction", "deferred", "margin"):
         raise BadInput(f"--id: the output has its own column {id_column!r}")
     with shared.warnings_as_lines():
-        label_file = LabelFile.read_if_several(model)
-        if label_file is not None:
-            rows = label_file.scores_of(data, csv, may_lack_scores=default is not None)
-            with shared.bad_input(f"{data}: "):
-                by_label, defaults = _answers_by_label(label_file.rules, rows, default)
-            answers = {f"prediction_{label}": column for label, column in by_label.items()}
-        else:
-            stored = read_model(model)
-            unused = [] if id_column is None else [id_column]
-            reading = Reading(
-                "predict", unused=unused, fresh=False, may_lack_scores=default is not None
-            )
-            rows = stored.read_rows(data, csv, reading)
-            answers, defaults = _answers_with_default(stored, rows, default)
-            if default is None:
-                stored.warn_of_other_groups(rows)
+        stored = read_model(model)
+        unused = [] if id_column is None else [id_column]
+        reading = Reading(
+            "predict", unused=unused, fresh=False, may_lack_scores=default is not None
+        )
+        rows = stored.read_rows(data, csv, reading)
+        answers, defaults = _answers_with_default(stored, rows, default)
+        if default is None:
+            stored.warn_of_other_groups(rows)
         columns = {"row": range(len(rows.table))}
         if id_column is not None:
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
@@ -129,17 +120,6 @@ def _answer_of(default: str, labels: Sequence[Any]) -> Any:
     if default not in by_text:
         raise BadInput(f"--default: {default!r} is none of {', '.join(map(repr, by_text))}")
     return by_text[default]
-
-
-def _answers_by_label(
-    rules: LabelRules, rows: NewRows, default: str | None
-) -> tuple[dict[str, Any], Document]:
-    """Return the answers of rules of several labels, and the rows with that of --default for JSON."""
-    if default is None:
-        return rules.predict(rows.features), {}
-    answers = rules.predict(rows.features, default=_answer_of(default, [0, 1]))
-    lacks_score = rows.features.isna().any(axis=1).to_numpy()
-    return answers, _told_of_default(rows, default, lacks_score, lacks_score, {})
 
 
 def _told_of_default(
