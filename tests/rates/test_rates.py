@@ -1,4 +1,5 @@
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -279,7 +280,6 @@ def test_what_a_user_writes_and_reads(text, rate, words):
     [
         ("deferred <= 20%", rates.deferred() <= 0.2),
         ("human review <= 20%", rates.deferred() <= 0.2),
-        ("human  review(by=sex) <= 20%", rates.deferred(by="sex") <= 0.2),
         ("error <= 10%", rates.error() <= 0.1),
         ("answered_error<=.1", rates.answered_error() <= 0.1),
         ("selected(human review) <= .1", rates.selected("human review") <= 0.1),
@@ -291,47 +291,49 @@ def test_rate_without_arguments_needs_no_brackets(text, limit):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text",
     [
-        ("eror()", "character"),
-        ("gap(slected(yes)) <= .02", "character"),
-        ("error(bi=sex)", "character"),
-        ("selected('yes) <= .3", "character"),
-        ("error() <= .3 § 2", "understood"),
-        ("error() <= 30%5", "'5', character 15"),
-        ("miss(1) 35%", "character"),
-        ("error() <= 30", "between"),
-        ("gap(miss(1, by=sex)) <= -.1", "between"),
-        ("error(by=class) <= {a: 2}", "between"),
-        ("error() <= ", "expected"),
-        ("eror <= .1", "character"),
-        ("miss <= .1", "write"),
-        (".2 >= miss(1)", "write miss\\(1\\) <= .2"),
-        ("80 % <= recall(1)", "write recall\\(1\\) >= 80 %"),
-        ("miss(1) <= 0,2", "write miss\\(1\\) <= 0.2"),
-        ("miss", "brackets"),
-        ("accuracy >= 90%", "limit"),
-        ("error(by=sex", "character"),
-        ("gap(error(by=sex)) >= .1", "limited"),
-        ("largest(error(by=sex)) <= .1", "largest"),
-        ("error() <= yes", "number"),
-        ("error() <= .1 <= .2", "limit"),
-        ("error(by=sex, by=race)", "character"),
-        ("error() = .1", "character"),
-        ("selected(yes no)", "character"),
-        ("miss(1, by=Fam. Stand) <= 2%", "several"),
-        ("miss(1, by=Site (Haus)) <= 2%", "brackets"),
-        ("error(by=class) <= {ja nein: .3}", "several"),
-        ("error() <= 1 - .5", "character 14"),
-        ("gap(precision(1, by=sex)) <= .1", "program"),
-        ("__import__('os')", "rate"),
-        ("error(" * 100, "never closed|nested too deeply"),
-        ("cost([[0, 1]])", "K × K"),
-        ("error() <= 1e999", "finite"),
+        "eror()",
+        "gap(slected(yes)) <= .02",
+        "error(bi=sex)",
+        "selected('yes) <= .3",
+        "error() <= .3 § 2",
+        "error() <= 30%5",
+        "miss(1) 35%",
+        "error() <= 30",
+        "gap(miss(1, by=sex)) <= -.1",
+        "error(by=class) <= {a: 2}",
+        "error(by=class) <= {a: .2, a: .3}",
+        "error() <= ",
+        "miss <= .1",
+        ".2 >= miss(1)",
+        "miss(1) <= 0,2",
+        "miss(1) <= 1",
+        "error(by=sex",
+        "gap(error(by=sex)) >= .1",
+        "largest(error(by=sex)) <= .1",
+        "error() <= yes",
+        "error() <= .1 <= .2",
+        "error(by=sex, by=race)",
+        "error() = .1",
+        "error() < .1",
+        "selected(yes no)",
+        "miss(1, by=Fam. Stand) <= 2%",
+        "miss(sexual/minors) <= 2%",
+        "error(by=class) <= {>50K: 5%}",
+        "error(by=class) <= {ja nein: .3}",
+        "error() <= 1 - .5",
+        "gap(precision(1, by=sex)) <= .1",
+        "__import__('os')",
+        "error(**{})",
+        "error([x for x in y])",
+        "error(" * 100,
+        "cost([[0, 1]])",
+        "error() <= 1e999",
     ],
 )
-def test_text_that_is_no_rate_is_refused_by_name(text, words):
-    with pytest.raises(ValueError, match=words):
+def test_text_that_is_no_rate_is_refused_with_the_text(text):
+    with pytest.raises(ValueError, match=re.escape(text[:100])):
         rates.parse(text)
 
 
