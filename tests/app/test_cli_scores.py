@@ -152,48 +152,6 @@ def test_the_rule_is_that_of_python(files, rule):
     assert stored == clf.rule_
 
 
-class TestRowsWithoutLabels:
-    def test_the_rule_is_that_of_python(self, files):
-        more = table(2500, 2).drop(columns="label")
-        more.to_csv(files / "more.csv", index=False)
-        limits = ["--limit", "gap(selected(toxic, by=lang)) <= .05"]
-        added = ["--group", "lang", *limits, "--unlabeled", files / "more.csv"]
-        output = tune(files, *added, out="joined.json")
-        rows = pd.read_csv(files / "scores.csv")
-        clf = tb.tune(
-            tb.Scores("p_toxic", "toxic"),
-            rows[["p_toxic"]],
-            rows["label"],
-            groups=rows[["lang"]],
-            limits=[limits[1]],
-            X_unlabeled=more[["p_toxic"]],
-            groups_unlabeled=more[["lang"]],
-        )
-        stored = tb.ThresholdRule.from_dict(json.loads((files / "joined.json").read_text())["rule"])
-        assert stored == clf.rule_
-        assert (line := next(iter(clf.rates_))).rows == pytest.approx(1500)
-        assert f"{line.value:.2f}" in output
-
-    def test_they_are_no_fresh_rows_and_are_not_selected_again(self, files):
-        table(2500, 2).to_csv(files / "labelled_later.csv", index=False)
-        table(2500, 2).drop(columns="label").to_csv(files / "more.csv", index=False)
-        tune(files, "--limit", "selected(toxic) <= .3", "--unlabeled", files / "more.csv", out="joined.json")
-        refused("certify", files / "joined.json", files / "labelled_later.csv")
-        again = ["calibrate", files / "joined.json", files / "fresh.csv", "--model", files / "x.json"]
-        assert "--unlabeled" in refused(*again, "--selection", files / "scores.csv")
-
-    def test_errors_name_the_file(self, files):
-        (files / "bad.csv").write_text("p_toxic\n.5\n")
-        command = ["tune", files / "scores.csv", "--score", "p_toxic", "--target", "label", "--out"]
-        more = [files / "rule2.json", "--group", "lang", *LIMITS[2:], "--unlabeled"]
-        said = refused(*command, *more, files / "bad.csv")
-        assert "bad.csv" in said
-        assert "lang" in said
-        assert "overwrite" in refused(
-            *command, files / "more.json", *LIMITS, "--unlabeled", files / "more.json"
-        )
-
-
 def test_a_confidence_needs_a_limit(files):
     command = ["tune", files / "scores.csv", "--score", "p_toxic", "--target", "label"]
     said = refused(*command, "--out", files / "sure.json", "--confidence", ".9")

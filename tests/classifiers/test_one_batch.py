@@ -628,20 +628,6 @@ def test_options_are_checked_before_a_rule_is_selected(monkeypatch):
             tb.calibrate(tb.Scores(0, 1), y[:, None] * 0.5, y, limits=["miss(1) <= .3"], **option)
 
 
-def test_rows_without_labels_are_not_counted_in_the_batch():
-    rng = np.random.default_rng(0)
-    X, y, _ = Population().draw(1_000, rng)
-    rule = tb.calibrate(
-        tb.Scores("s", 1, kind="logit"),
-        X,
-        y,
-        X_unlabeled=Population().draw(400, rng)[0],
-        limits=["selected(1) <= .6"],
-        selection_share=0.3,
-    )
-    assert rule.certificate_.n_rows == 1_100
-
-
 def test_a_second_call_with_other_limits_on_the_same_rows_warns():
     """Scores have no ledger. The same call again is no other attempt, and neither are new rows."""
     X, y, _ = Population().draw(1_000, np.random.default_rng(10))

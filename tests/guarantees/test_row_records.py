@@ -405,14 +405,6 @@ def given_within(P, y, limits):
 
 
 @pytest.mark.parametrize("form", OF_PAIRS)
-def test_copies_without_labels_count_once_in_every_form(form):
-    P, y = probabilities(3)
-    rule = base("given probabilities")
-    with pytest.raises(ValueError, match="labels"):
-        tb.certify(rule, P, y, rates=["selected(1) <= .9"], X_unlabeled=OF_PAIRS[form](P))
-
-
-@pytest.mark.parametrize("form", OF_PAIRS)
 def test_a_batch_is_taken_once_in_every_form(form):
     P, y = probabilities(3)
     rule = base("given probabilities")

@@ -66,13 +66,6 @@ def test_fingerprints_serve_where_the_rows_are_not():
         tb.certify(MODEL, X[TRAIN], y[TRAIN], training_rows=ours.records_.trained)
 
 
-def test_rows_without_labels_are_compared_too():
-    rates = ["selected(1) <= .9"]
-    with pytest.raises(tb.LeakageError):
-        tb.certify(MODEL, X[FRESH], y[FRESH], rates=rates, X_unlabeled=X[TRAIN], training_rows=X[TRAIN])
-    tb.certify(MODEL, X[FRESH], y[FRESH], rates=rates, X_unlabeled=X[SELECT], training_rows=X[TRAIN])
-
-
 def test_a_tuned_rule_knows_them(tmp_path):
     with pytest.warns(ResubstitutionWarning, match="the"):
         tb.tune(MODEL, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])

@@ -209,17 +209,6 @@ def test_certified_estimates_are_what_rows_add(kind, by):
         estimates(kind, by, np.maximum(a, 0), None, rows, deferred=a == DEFERRED if needed else None)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ROW if kind not in OF_DEFERRAL])
-@pytest.mark.parametrize("by", BYS)
-def test_rows_without_labels_count_where_no_label_is_needed(kind, by):
-    rows = [(*row[:4], 1) for row in drawn(60, 3)]
-    _, a, groups, _ = columns(rows)
-    X = np.column_stack([np.arange(60), a])
-    rows = rows[:45] + [(None, *row[1:]) for row in rows[45:]]
-    more = {name: column[45:] for name, column in groups.items()}
-    estimates(kind, by, Given(), X[:45], rows, X_unlabeled=X[45:], groups_unlabeled=more)
-
-
 LIMITS = [rate_of(kind, by) <= 0.5 for kind in ROW for by in BYS]
 
 

@@ -25,19 +25,8 @@ GIVEN = {"m": np.c_[1 - S, S]}
 COMPOSED, DECOMPOSED = "\u00e9", "e\u0301"
 
 
-def without_labels(groups):
-    first, last = slice(0, 400), slice(400, None)
-    named = {name: column[first] for name, column in groups.items()}
-    more = {name: column[last] for name, column in groups.items()}
-    tb.tune(
-        SCORES, TABLE[first], Y[first], groups=named, limits=LIMIT, X_unlabeled=TABLE[last],
-        groups_unlabeled=more,
-    )  # fmt: skip
-
-
 CALLS = {
     "tune": lambda g: tb.tune(SCORES, TABLE, Y, groups=g, limits=LIMIT),
-    "rows without labels": without_labels,
     "given probabilities": lambda g: tb.RobustMixtureClassifier.from_probabilities(
         GIVEN, Y, groups=g, limits=LIMIT
     ),

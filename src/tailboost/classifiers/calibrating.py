@@ -164,8 +164,6 @@ def calibrate(
     objective: Stated = None,
     by_group: bool | str | None = None,
     infer_groups: bool | str | None = None,
-    X_unlabeled: Table = None,
-    groups_unlabeled: Groups = None,
     training_rows: Table = None,
     verbose: int = 0,
     **params: Any,
@@ -242,13 +240,6 @@ def calibrate(
     objective, by_group, infer_groups : optional
         For such a model: what `tune` minimises, and whether rules may read or estimate the group, as in
         `RobustMixtureClassifier`. Decide ``by_group`` first: `tune` on other rows names its gain.
-    X_unlabeled : array-like of shape (m, d), optional
-        Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
-        tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X too
-        count once; among few different rows they are not recognised, so leave them out. They may come alone,
-        with ``X=None, y=None``. All of them certify.
-    groups_unlabeled : array-like of shape (m,) or table of m rows, optional
-        Their groups, in the form of ``groups``.
     training_rows : array-like of shape (m, d), optional
         The rows on which a model of another library was trained, as in `tailboost.certify`.
     verbose : int, default=0
@@ -301,8 +292,6 @@ def calibrate(
         y,
         groups,
         clusters=clusters,
-        X_unlabeled=X_unlabeled,
-        groups_unlabeled=groups_unlabeled,
         subgroups=subgroups,
         equal_rows=equal_rows,
         training_rows=training_rows,
@@ -654,9 +643,6 @@ class Batch:
         score_values = [
             score.values(X) for score in scores
         ]  # errors name rows of the whole table
-        if arguments.X_unlabeled is not None:
-            for score in scores:
-                score.values(arguments.X_unlabeled)
         scored = X
         if len(scores) == len(models):  # the same rows for any other columns and type of number
             scored = np.hstack(score_values)
@@ -754,22 +740,12 @@ class Batch:
             )
 
     def certifying_rows(self, selects: Mask) -> Given:
-        """Return the rows outside the mask ``selects``, and rows without labels that equal no row."""
+        """Return the rows outside the mask ``selects``."""
         arguments = self.arguments
         certifying = {
             name: take(getattr(arguments, name), ~selects)
             for name in ("X", "y", "groups", "clusters")
         }
-        if arguments.X_unlabeled is not None:
-            # A copy of a selecting or certifying row is no further row.
-            unlabeled = {
-                "X_unlabeled": arguments.X_unlabeled,
-                "groups_unlabeled": arguments.groups_unlabeled,
-            }
-            check_indexes(**unlabeled)
-            hashes = row_hashes(self.model, arguments.X_unlabeled)
-            is_in_batch = hashes.copied_from(row_hashes(self.model, arguments.X))
-            certifying |= {name: take(table, ~is_in_batch) for name, table in unlabeled.items()}
         numbers = np.flatnonzero(~selects)
         return replace(arguments, batch=arguments, numbers=numbers, **certifying)
 

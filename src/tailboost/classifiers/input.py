@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import ChainMap, Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any, TypeVar, dataclass_transform
@@ -45,8 +45,6 @@ from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 from tailboost.rates.strata import plain
 from tailboost.rows.fingerprints import (
     Fingerprint,
-    copies_of,
-    further_rows,
     hash_rounded_rows,
     hash_rows,
     too_many,
@@ -57,44 +55,6 @@ from tailboost.rows.rows import MOST_FOLDS, Rows, TrainingSet
 from tailboost.rows.schema import TableSchema, learn_columns, read_columns
 from tailboost.rows.subgroups import GroupNames, revealing_features
 from tailboost.solvers.worst_case import BALLS
-
-
-def read_unlabeled(
-    classifier: Model, arguments: Given, labelled: Sequence[Any]
-) -> tuple[Any, Rows]:
-    """Return the table and the rows without labels, of class number K, without copies of labelled rows.
-
-    Parameters
-    ----------
-    classifier : classifier
-        The classifier, with its columns and groups.
-    arguments : Given
-        The arguments.
-    labelled : sequence of tables
-        All rows with labels. If more of them equal rows without labels than chance explains, each removes one
-        equal row.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the rows do not have the columns of the fit, or all are copies of labelled rows.
-    """
-    try:
-        X = checked_table(classifier, classifier, arguments.X_unlabeled)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"X_unlabeled: {error}") from error
-    hashes = hash_rounded_rows(X)
-    labelled_hashes = np.concatenate([hash_rounded_rows(table) for table in labelled])
-    new_rows = further_rows(copies_of(labelled_hashes, hashes))
-    groups = None
-    if arguments.groups_unlabeled is not None:
-        names = classifier._group_names
-        numbers = names.numbers_of(arguments.groups_unlabeled, "groups_unlabeled", n_rows_of(X))
-        groups = numbers[new_rows]
-    n = len(new_rows)
-    y = np.full(n, len(classifier.classes_))
-    words = f"the {n:,} rows without labels"
-    return take(X, new_rows), Rows(y, np.ones(n), groups, words, hashes[new_rows])
 
 
 def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
@@ -518,10 +478,9 @@ def marked_if_fitted(
     rows: Rows,
     features: Table,
     models: list[Any],
-    X_unlabeled: Table,
     training_rows: Fingerprint | None,
 ) -> Rows:
-    """Return selection data, marked as fitted if a model was fitted on them or on the rows without labels.
+    """Return selection data, marked as fitted if a model was fitted on them.
 
     Parameters
     ----------
@@ -531,17 +490,11 @@ def marked_if_fitted(
         Their features.
     models : list of classifiers
         Models with records that are asked for these rows.
-    X_unlabeled : table or None
-        The rows without labels.
     training_rows : Fingerprint or None
         Training rows that the caller names.
     """
     if models:
         rows = marked_if_frozen(models, features, rows)
-        if X_unlabeled is not None:
-            words = f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled"
-            unlabeled = marked_if_frozen(models, X_unlabeled, replace(rows, words=words))
-            rows = replace(rows, fitted=unlabeled.fitted)
     if training_rows is None:
         return rows
     return marked_if_seen(training_rows, features, rows)

@@ -19,7 +19,6 @@ from tailboost.classifiers.input import (
     marked_if_fitted,
     marked_if_seen,
     read_training_set,
-    read_unlabeled,
     refuse_validation,
     selection_data,
 )
@@ -33,7 +32,6 @@ from tailboost.classifiers.robust_selection import (
 from tailboost.core.array_types import Column, Floats, Model, Table
 from tailboost.core.checks import (
     check_costs,
-    check_indexes,
     n_rows_of,
     naming_cells,
     numbered_clusters,
@@ -64,10 +62,9 @@ from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import holds_unknown, records_of_fit
 from tailboost.rows.rows import N_FOLDS, Rows, TrainingSet
 from tailboost.rows.subgroups import refuse_many_numbers
-from tailboost.selection.data import with_unlabeled
 from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import ModelOutputs, Models, averaging
-from tailboost.selection.problem import Problem, combination_of_unlabeled, strata_of
+from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.program import Program
 from tailboost.selection.selected import warn_of_limits
 from tailboost.selection.selection import Selection, Unselected
@@ -99,15 +96,12 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
         outputs = _fit(mix, estimators, training, weighted=weighted)
     X_selecting, costs_selecting = _selecting(training, outputs.rows)
     records = _records(mix, estimators, training, outputs, X_selecting)
-    X_unlabeled, _ = training.unlabeled or (None, None)
     # A selection with given models alone is told by its caller.
     selecting: AbstractContextManager[None] = nullcontext()
     if not _all_frozen(estimators):
         selecting = doing("selecting a rule")
     with selecting:
-        kinds = kinds_of(
-            mix, problem, averaging(outputs), X_selecting, costs_selecting, X_unlabeled
-        )
+        kinds = kinds_of(mix, problem, averaging(outputs), X_selecting, costs_selecting)
         first_selection(mix, kinds, problem, records)
 
 
@@ -198,12 +192,6 @@ def _checked_problem(mix: Model, arguments: Given, validation: Given) -> Problem
         facts.append("CVaR")
     if problem.needs_costs:
         facts.append("rate of costs")
-    if arguments.X_unlabeled is not None:
-        check_indexes(
-            X_unlabeled=arguments.X_unlabeled, groups_unlabeled=arguments.groups_unlabeled
-        )
-        if n_rows_of(arguments.X_unlabeled) == 0:
-            facts.append("X_unlabeled without rows")
     arguments.refuse(*facts)
     return problem
 
@@ -211,7 +199,7 @@ def _checked_problem(mix: Model, arguments: Given, validation: Given) -> Problem
 def _read_further_rows(
     mix: Model, training: TrainingSet, arguments: Given, validation: Given, *, frozen: bool
 ) -> None:
-    """Give a training set its costs, the validation set, rows without labels, and named training rows.
+    """Give a training set its costs, the validation set, and named training rows.
 
     Parameters
     ----------
@@ -236,7 +224,6 @@ def _read_further_rows(
         )
     training.costs = check_costs(arguments.costs, training.n_given, mix.classes_, training.used)
 
-    labelled_tables = [training.X]
     if validation.any_given:
         X_val = checked_table(mix, mix, validation.X)
         X_val, rows = selection_data(mix, X_val, validation, "_val", "the {:,} rows of X_val")
@@ -246,10 +233,6 @@ def _read_further_rows(
         training.costs = check_costs(
             validation.costs, n_rows_of(validation.X), mix.classes_, rows.used, "costs_val"
         )
-        labelled_tables.append(X_val)
-
-    if arguments.X_unlabeled is not None:
-        training.unlabeled = read_unlabeled(mix, arguments, labelled_tables)
 
 
 def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[TrainingSet, Named]:
@@ -346,13 +329,12 @@ def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
     problem : Problem
         The objective within limits.
     training : TrainingSet
-        The training rows, with a validation set and rows without labels if these were given.
+        The training rows, with a validation set if one was given.
 
     Raises
     ------
     ValueError
-        If the selection data lack a subgroup or the costs of a rate, or rows without labels have a group
-        without any labelled row.
+        If the selection data lack a subgroup or the costs of a rate.
     """
     names = None
     rule_column = None
@@ -364,16 +346,10 @@ def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
     rows = training.rows
     if training.validation is not None:
         _, rows = training.validation
-    strata, stratum, _ = strata_of(
+    strata, _, _ = strata_of(
         problem, rows, mix.classes_, names, training.costs, rule_column=rule_column
     )
     Program.of_rates(strata, problem.counted, problem.limits)  # raises
-    if training.unlabeled is not None:
-        _, unlabeled_rows = training.unlabeled
-        combination = combination_of_unlabeled(
-            problem, strata, unlabeled_rows, names, rule_column
-        )
-        strata, _, _ = with_unlabeled(strata, stratum, rows, unlabeled_rows, combination)
     warn_of_limits(problem.limits, strata)
 
 
@@ -397,7 +373,7 @@ def _models_with_a_past(estimators: Named) -> list[Any]:
 def _fit(
     mix: Model, estimators: Named, training: TrainingSet, *, weighted: bool
 ) -> ModelOutputs:
-    """Fit the models; return their outputs on the selection data and on the rows without labels.
+    """Fit the models; return their outputs on the selection data.
 
     The classifier gets ``validation_`` and ``probe_rows_``.
 
@@ -432,21 +408,15 @@ def _fit(
     X = training.X
     if training.validation is not None:
         X, _ = training.validation
-    X_unlabeled, unlabeled_rows = training.unlabeled or (None, None)
     rows = marked_if_fitted(
         outputs.rows,
         X,
         models=_models_with_a_past(estimators),
-        X_unlabeled=X_unlabeled,
         training_rows=training.named,
     )
     if training.are_scores:  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
-    outputs = replace(outputs, rows=rows)
-
-    if unlabeled_rows is None:
-        return outputs
-    return outputs.with_unlabeled(X_unlabeled, unlabeled_rows)
+    return replace(outputs, rows=rows)
 
 
 # -- the selection data ----------------------------------------------------------------------------------
@@ -507,10 +477,7 @@ def _records(
     records = records.reading(hashes, mix.classes_[outputs.rows.y], features=False)
     if not training.are_scores:
         return replace(records, selected=_selected_on(training, frozen=frozen))
-    if training.unlabeled is None:
-        return records
-    hashes_unlabeled = outputs.models.row_hashes(training.unlabeled[0])
-    return records.reading(hashes_unlabeled, (), features=False)
+    return records
 
 
 def _trained_on(training: TrainingSet, *, frozen: bool) -> Fingerprint:
@@ -534,6 +501,4 @@ def _selected_on(training: TrainingSet, *, frozen: bool) -> tuple[Fingerprint, .
         selected.append(Fingerprint.from_table(training.validation[0]))
     elif frozen:
         selected.append(training.fingerprints)
-    if training.unlabeled is not None:
-        selected.append(Fingerprint.from_table(training.unlabeled[0]))
     return tuple(selected)

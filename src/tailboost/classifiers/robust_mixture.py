@@ -388,8 +388,6 @@ class RobustMixtureClassifier(
         groups_val: Groups = None,
         sample_weight_val: Column = None,
         costs_val: Table = None,
-        X_unlabeled: Table = None,
-        groups_unlabeled: Groups = None,
         training_rows: Table = None,
     ) -> Self:
         """Fit the models and select the rule.
@@ -413,14 +411,6 @@ class RobustMixtureClassifier(
             held-out rows. Intervals count clusters, not rows.
         X_val, y_val, groups_val, sample_weight_val, costs_val : optional
             Selection data that no estimator was fitted on; needs ``cv="auto"``.
-        X_unlabeled : array-like, sparse matrix or data frame of shape (m, d), optional
-            Rows without labels, of the same population as the selection data. The selection counts them
-            fully in rates of answers alone, such as `tailboost.rates.selected` and
-            `tailboost.rates.deferred`. In other rates it counts them by their probabilities. Estimates of
-            rates that need labels stay those of the labelled rows. Rows that are among the labelled ones
-            count once.
-        groups_unlabeled : array-like of shape (m,) or table of m rows, optional
-            Their groups, in the form of ``groups``; needed if ``groups`` are given.
         training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
             The rows on which frozen estimators were trained, see `tailboost.tune`.
 
@@ -442,8 +432,6 @@ class RobustMixtureClassifier(
             sample_weight,
             costs,
             clusters,
-            X_unlabeled,
-            groups_unlabeled,
             training_rows=training_rows,
         )
         validation = Given(*unpack(X_val, y_val), groups_val, sample_weight_val, costs_val)
@@ -848,8 +836,6 @@ def tune(
     by_group: bool | str = False,
     infer_groups: bool | str = "auto",
     sample_weight: Column = None,
-    X_unlabeled: Table = None,
-    groups_unlabeled: Groups = None,
     training_rows: Table = None,
     **params: Any,
 ) -> RobustMixtureClassifier:
@@ -867,9 +853,6 @@ def tune(
         Their labels.
     groups, costs, sample_weight : optional
         Of these rows, as in `RobustMixtureClassifier.fit`.
-    X_unlabeled, groups_unlabeled : optional
-        Rows without labels and without a part in training, and their groups, as in
-        `RobustMixtureClassifier.fit`.
     training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
         The rows on which the models were trained, without labels, or fingerprints (``records_.trained``) of a
         classifier. Selection data among them get a warning and no intervals. `certify` and `calibrate` refuse
@@ -924,7 +907,5 @@ def tune(
         sample_weight=sample_weight,
         groups=groups,
         costs=costs,
-        X_unlabeled=X_unlabeled,
-        groups_unlabeled=groups_unlabeled,
         training_rows=training_rows,
     )

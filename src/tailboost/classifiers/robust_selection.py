@@ -213,7 +213,6 @@ def kinds_of(
     outputs: ModelOutputs,
     X: Table = None,
     costs: Table = None,
-    X_unlabeled: Table = None,
 ) -> Kinds:
     """Return the kinds of rules for the selection: thresholds, or with an estimate of the group.
 
@@ -229,8 +228,6 @@ def kinds_of(
         Features of the selection data, from which a group may be estimated.
     costs : ndarray of shape (n, K), optional
         Cost of each answer in each row.
-    X_unlabeled : table of m rows, optional
-        Features of the rows without labels.
     """
     infer_groups = mix.infer_groups
     if only_scores(outputs.models.fitted) and not outputs.models.are_given:
@@ -249,7 +246,6 @@ def kinds_of(
         rule_column=column_read(mix),
         infer_groups=infer_groups,
         costs=costs,
-        X_unlabeled=X_unlabeled,
     )
 
 
@@ -277,11 +273,6 @@ def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
     """Return the kinds of rules on the same selection data with other groups; the copy ``mix`` gets them."""
     outputs = mix.selection_.engine.outputs
     rows = outputs.rows
-    if outputs.unlabeled is not None:
-        raise ValueError(
-            "reweight(groups=...): the groups of the rows without labels in the selection are "
-            "not known; give X and y too, or fit again with groups_unlabeled"
-        )
     used = rows_among(groups, rows)
     name_groups(mix, groups, used)
     numbers = mix._group_names.numbers_of(groups, "groups", len(used), used)

@@ -40,7 +40,6 @@ from tailboost.guarantees.certificates import (
     OVERALL_PRICE,
     Certificate,
     Price,
-    check_unlabeled,
     limit_on_errors,
     price_name,
     today,
@@ -223,9 +222,6 @@ def calibrate_selected(
     stated = stated_limits(max_error, limits, own=judged(model).stated_limits)
     earlier = attempts_of(previous)
 
-    given = given.with_and_without_labels()
-    if given.X_unlabeled is not None:
-        check_unlabeled(model, stated, given.clusters)
     rates = [limit.rate for limit in stated]
     answering_rule = None if takes_limits else rule
     fresh = fresh_rows(model, given, rates, rule=answering_rule, opens=True)
@@ -1211,7 +1207,7 @@ def _warn_of_useless_rule(
         return
 
     words = None
-    if is_overall_error(objective) and fresh.n_unlabeled < len(fresh):
+    if is_overall_error(objective):
         words = _words_on_guess(fresh, limits, objective, groups_pay=groups_pay)
     if words is None:
         words = _words_on_shares(answered)
@@ -1444,8 +1440,7 @@ def _shortfall_words(
             words += f"\n{shortfall.name}: {shortfall.needs}."
     words += f"\nTested: {result.rule}"
     if calibration.batch is not None:
-        n_labelled = len(answered) - answered.n_unlabeled
-        n_selecting = n_rows_of(calibration.batch.X) - n_labelled
+        n_selecting = n_rows_of(calibration.batch.X) - len(answered)
         words += f", on {len(answered):,} rows; {n_selecting:,} others selected it"
     words += "."
     if any(shortfall.more_rows is not None for shortfall in shortfalls):

@@ -85,7 +85,7 @@ from tailboost.rows.fingerprints import (
     equal_by_nature,
     too_many,
 )
-from tailboost.rows.given import Given, refuse
+from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
 from tailboost.rows.other_groups import refuse_missing_groups
@@ -903,8 +903,6 @@ def certify(
     equal_rows: EqualRows | None = None,
     clusters: Column = None,
     deferred: Column = None,
-    X_unlabeled: Table = None,
-    groups_unlabeled: Groups = None,
     training_rows: Any = None,
     verbose: int = 0,
 ) -> Certificate:
@@ -966,12 +964,6 @@ def certify(
         has no effect. Clusters are independent draws; rows of a cluster may depend on each other in any way.
     deferred : array-like of bool, shape (n,), optional
         With an array of answers: True for a deferred row. Required for rates of deferral.
-    X_unlabeled : array-like of shape (m, d), optional
-        Fresh rows without labels, of the same population, with ``rates``. They count in rates that need no
-        label, such as `tailboost.rates.selected`. Rows that are among X too count once. They may come alone:
-        ``certify(model, None, None, rates=…, X_unlabeled=…)``.
-    groups_unlabeled : array-like of shape (m,) or table of m rows, optional
-        Their groups, in the form of ``groups``.
     training_rows : array-like of shape (k, d), optional
         The rows on which a model of another library was trained, without labels. Rows of ``X`` that are among
         them are refused as training rows of a classifier of tailboost are. Fingerprints are compared, and
@@ -1019,17 +1011,14 @@ def certify(
         groups,
         costs=costs,
         clusters=clusters,
-        X_unlabeled=X_unlabeled,
-        groups_unlabeled=groups_unlabeled,
         subgroups=subgroups,
         equal_rows=equal_rows,
         training_rows=training_rows,
         cost_range=cost_range,
         deferred=deferred,
-    ).with_and_without_labels()
-
-    if given.X_unlabeled is not None:
-        check_unlabeled(model, expressions, clusters, sample_weight)
+    )
+    facts = [] if expressions else ["errors"]
+    given.refuse(*facts)
     if sample_weight is not None:
         model, given = _rows_with_weight(model, given, sample_weight)
 
@@ -1052,7 +1041,7 @@ def certify(
 def _beside_earlier(certificate: Certificate, given: Given) -> Certificate:
     """Return a certificate that says whether its rows contradict the earlier one of a calibrated rule."""
     earlier = judged(last_step(certificate.model)).certificate
-    if earlier is None or given.y is None or given.X_unlabeled is not None:
+    if earlier is None or given.y is None:
         return certificate
     try:
         recheck = earlier.recheck(
@@ -1071,33 +1060,6 @@ def _beside_earlier(certificate: Certificate, given: Given) -> Certificate:
     return replace(
         certificate, earlier=recheck.verdict, earlier_stands=not recheck.contradicted
     )
-
-
-def check_unlabeled(
-    model: Model,
-    expressions: Sequence[Expression],
-    clusters: Column,
-    sample_weight: Column = None,
-) -> None:
-    """Raise if the other arguments of a call exclude ``X_unlabeled``, its rows without labels.
-
-    Parameters
-    ----------
-    model : classifier or array
-        The certified model, or an array of answers.
-    expressions : sequence of rates and limits
-        The bounded rates; none for errors of all kinds, which need labels.
-    clusters, sample_weight : array-like or None
-        The arguments of the call.
-    """
-    facts = ["fresh", "X_unlabeled"]
-    if not expressions:
-        facts.append("errors")
-    if not hasattr(model, "predict"):
-        facts.append("array of answers")
-    if any(expression.rate.needs_costs for expression in expressions):
-        facts.append("rate of costs")
-    refuse(*facts, clusters=clusters, sample_weight=sample_weight)
 
 
 def _rows_with_weight(model: Any, given: Given, sample_weight: Column) -> tuple[Any, Given]:

@@ -28,7 +28,6 @@ from tailboost.core.checks import (
     check_length,
     check_probabilities,
     check_same_kind,
-    column_name,
     distinct,
     in_class_order,
     label_column,
@@ -52,7 +51,6 @@ from tailboost.rows.fingerprints import (
     UsedRows,
     checked_equal_rows,
     fingerprint_of,
-    further_rows,
     hash_rows,
     nth_of_kind,
     numbered_by_rows,
@@ -136,13 +134,13 @@ VOTES_BESIDE_DEFERRAL = (
 
 @dataclass(frozen=True, eq=False)
 class FreshRows:
-    """Fresh rows, labelled rows first, with the answers of a model or an array of answers."""
+    """Fresh rows with the answers of a model or an array of answers."""
 
     answered: Answered
     model: Any = None  # which has answered; an array of answers
     rule: Rule | None = None  # the counted rule of the model; None: the model's usual one
-    # The rows and their groups as the model takes them, in parts: with labels, and without.
-    tables: tuple[tuple[Any, Any], ...] = ()
+    table: Any = None  # the rows as the model takes them
+    groups: Any = None  # their groups
     final: Any = None  # the classifier at the end of the model, or behind an array of answers
     rows: RowHashes | None = None  # hashes of the rows; None if only answers were given
     # Shape (n,): hashes of the rows that the classifier at the end of a pipeline reads. The draws depend on
@@ -155,7 +153,7 @@ class FreshRows:
     equal_rows: EqualRows = "copies"
     # Shape (n,): cluster of each row; a cluster has one vote in a subgroup. None: each row has a vote.
     clusters: Ints | None = None
-    n_unlabeled: int = 0  # the last rows, which have no labels
+    has_labels: bool = True  # otherwise only rates that need no label are counted
     # The training rows of the model, as the caller names them; None if the caller names none.
     training_rows: Fingerprint | None = None
     _samples: dict[Rate, list[Sample]] = field(init=False, default_factory=dict)
@@ -194,8 +192,9 @@ class FreshRows:
         """The rows with their labels, to recognise them later."""
         assert self.rows is not None
         strata = self.answered.strata
-        labelled_stratum = self.answered.stratum[: len(self) - self.n_unlabeled]
-        labels = np.asarray(strata.classes)[strata.y[labelled_stratum]]
+        labels: Any = ()
+        if self.has_labels:
+            labels = np.asarray(strata.classes)[strata.y[self.answered.stratum]]
         return UsedRows.from_table(self.rows, labels)
 
     @property
@@ -212,12 +211,6 @@ class FreshRows:
         reader = judged(self.final)
         columns_read = [column for column in strata.columns if reader.reads(column)]
         return one_answer_sentences(strata, self.answered.counts, limits, columns_read)
-
-    def n_rows_of(self, rate: Rate) -> int:
-        """Return the number of rows of a rate: all rows, or the labelled ones if the rate needs labels."""
-        if rate.needs_labels(self.answered.strata):
-            return len(self) - self.n_unlabeled
-        return len(self)
 
     def known_among(self, earlier: Sequence[Fingerprint]) -> list[tuple[int, int]]:
         """Return numbers of rows equal to earlier rows, each with the number of rows compared.
@@ -256,8 +249,8 @@ class FreshRows:
 
     @property
     def opened(self) -> list[Any]:
-        """The rows as the model takes them, in parts: with labels, and without."""
-        return [table for table, _ in self.tables]
+        """The rows as the model takes them."""
+        return [self.table]
 
     def by(self, selection: Any) -> FreshRows:
         """Return the same rows with the answers of another selection of the same candidates."""
@@ -266,15 +259,12 @@ class FreshRows:
     def read_by(self, model: Model) -> FreshRows:
         """Return the same opened rows as a classifier of the same models reads them, which reads groups."""
         reader = judged(model)
-        tables = tuple((reader.knowing(table, groups), groups) for table, groups in self.tables)
-        return replace(self, model=model, tables=tables)
+        return replace(self, model=model, table=reader.knowing(self.table, self.groups))
 
     def answered_by(self, model: Model) -> FreshRows:
         """Return the same rows with the answers of a classifier."""
         strata = self.answered.strata
-        actions = np.concatenate(
-            [actions_of(model, *table, self.rule, strata) for table in self.tables]
-        )
+        actions = actions_of(model, self.table, self.groups, self.rule, strata)
         return replace(
             self,
             answered=replace(self.answered, actions=actions),
@@ -290,12 +280,10 @@ class FreshRows:
         defers = judged(last_step(model)).can_defer
         strata = replace(self.answered.strata, defers=defers)
         actions = []
-        for opened, groups in self.tables:
-            for numbers, rows in batched(opened.X):
-                with numbering_rows(numbers, n_rows_of(opened.X)):
-                    actions.append(
-                        actions_of(model, rows, take(groups, numbers), "predict", strata)
-                    )
+        for numbers, rows in batched(self.table.X):
+            with numbering_rows(numbers, len(self)):
+                groups = take(self.groups, numbers)
+                actions.append(actions_of(model, rows, groups, "predict", strata))
         return self.with_actions(np.concatenate(actions), defers=defers)
 
     def with_actions(self, actions: Ints, *, defers: bool = False) -> FreshRows:
@@ -471,20 +459,15 @@ class FreshRows:
 
     @property
     def _assumption(self) -> str:
-        """The assumption about the rows, with the numbers of deferred rows and of rows without labels."""
+        """The assumption about the rows, with the number of deferred rows."""
         assumption = ASSUMED
         if self.clusters is not None:
             votes = VOTES_BESIDE_DEFERRAL if self.answered.strata.defers else VOTES
             assumption = BY_CLUSTERS.format(self.n_clusters, *votes)
         if self.answered.strata.defers:
             assumption += f" {deferral_words(self.n_deferred, len(self))}"
-        if self.n_unlabeled == len(self):
+        if not self.has_labels:
             assumption += " None of the rows has a label."
-        elif self.n_unlabeled:
-            assumption += (
-                f" {self.n_unlabeled:,} of the rows have no labels: they count in "
-                "rates that need none, and are draws from the same population."
-            )
         return assumption
 
     def _overlap_words(self) -> str:
@@ -801,7 +784,7 @@ def fresh_rows(
     model : classifier or array
         As in `certify`.
     given : Given
-        The rows, apart by `Given.with_and_without_labels`.
+        The rows.
     rates : sequence of Rate
         The rates to count.
     rule : {"predict", "randomised"}, optional
@@ -857,7 +840,7 @@ def fresh_rows(
 
 
 def _checked(given: Given, model: Model, reader: Any, rates: Sequence[Rate]) -> Given:
-    """Return rows with the names of their columns of groups, equal with and without labels.
+    """Return rows with the names of their columns of groups.
 
     Raise if indexes or columns differ, if rates need data that are not given, or if rows without clusters
     are of persons. ``reader`` is the view of the classifier, or of the classifier behind an array of answers.
@@ -867,23 +850,18 @@ def _checked(given: Given, model: Model, reader: Any, rates: Sequence[Rate]) -> 
     given = named
     for rate in rates:
         if rate.needs_groups:
-            groups = given.any_groups
-            refuse("certificate", "rate of groups", details={"rate": rate}, groups=groups)
+            given.refuse("certificate", "rate of groups", details={"rate": rate})
         if rate.needs_costs:
             given.refuse("certificate", "rate of costs", details={"rate": rate})
-    if given.has_labels and given.clusters is None:
+    if given.clusters is None:
         refuse_persons(given.X, [*given.names_of_groups, *reader.columns_of_scores])
-    return _with_equal_columns(given)
+    return given
 
 
 def _with_named_groups(given: Given, reader: Any) -> Given:
     """Return rows with the names of their columns of groups, as ``reader`` has them."""
-    tables_by_argument = {"groups": given.X, "groups_unlabeled": given.X_unlabeled}
-    named_groups = {
-        name: named_as(reader.groups_of(X, getattr(given, name)), reader.group_titles)
-        for name, X in tables_by_argument.items()
-    }
-    return replace(given, **named_groups)
+    groups = named_as(reader.groups_of(given.X, given.groups), reader.group_titles)
+    return replace(given, groups=groups)
 
 
 def _answered_by_model(
@@ -921,16 +899,10 @@ def _answered_by_model(
     training_rows = _named_training_rows(model, given)
     if given.labels is None:
         _refuse_missing_labels(rates, classes)
-    given, hashes_of_rows = _without_copies(model, given)
-    hashes = [
-        part.with_groups(given.columns if X is given.X else given.columns_unlabeled)
-        for (_, X, _), part in zip(given.parts, hashes_of_rows, strict=True)
-    ]
+    rows = row_hashes(model, given.X).with_groups(given.columns)
     read, repeated = _compared_with_fit(
-        model, given, hashes, classes, training_rows, equal_rows, in_use
+        model, given, rows, classes, training_rows, equal_rows, in_use
     )
-
-    rows = RowHashes.joined(hashes)
     any_answers = np.repeat(classes[:1], len(rows))  # `answered_by` replaces them
     deferred = None
     if judged(final).can_defer:
@@ -953,13 +925,14 @@ def _answered_by_model(
         errors=errors,
     )
 
-    tables = [(X, groups) for _, X, groups in given.parts]
+    table = given.X
     if opens:
-        tables = [(judged(model).opened(X, groups), groups) for X, groups in tables]
+        table = judged(model).opened(given.X, given.groups)
     return replace(
         fresh,
         rule=rule,
-        tables=tuple(tables),
+        table=table,
+        groups=given.groups,
         rows=rows,
         read=read,
         repeated=repeated,
@@ -984,7 +957,7 @@ def _counted(
     Parameters
     ----------
     given : Given
-        The checked rows, n with and without labels.
+        The checked rows.
     answers, deferred : ndarray of shape (n,)
         The answer to each row, and whether it is deferred; None if no row may be.
     classes : ndarray of shape (K,)
@@ -996,8 +969,8 @@ def _counted(
     rates, errors
         As in `fresh_rows`.
     """
-    columns = given.any_columns
-    clusters = numbered_clusters(given.clusters, given.n_labels)
+    columns = given.columns
+    clusters = numbered_clusters(given.clusters, given.n_rows)
     listed = listed_groups(final, given.listed[1], columns)
     listed_kinds = listed.kinds
     if listed_labels is not None:
@@ -1009,23 +982,19 @@ def _counted(
     costs = None
     if any(rate.needs_costs for rate in rates):
         costs = given.costs
-    labels = classes[:0] if given.labels is None else given.labels
+    labels = given.labels
+    if labels is None:  # no counted rate needs a label
+        labels = np.repeat(classes[:1], len(answers))
     positions(labels, classes, "y")
-    n_unlabeled = len(answers) - len(labels)
-    if n_unlabeled:
-        # Any label: `without_labels` removes them.
-        labels = np.concatenate([labels, np.repeat(classes[:1], n_unlabeled)])
     answered = Answered.from_arrays(
         labels,
         answers,
-        groups=_groups_of_all(given),
+        groups=given.groups,
         deferred=deferred,
         costs=costs,
         labels=classes,
         known=groups_by_column,
     )
-    if n_unlabeled:
-        answered = answered.without_labels(n_unlabeled)
     strata = replace(answered.strata, known=listed.combinations)
     if answered.costs is not None:
         strata = replace(strata, cost_range=_checked_range(given.cost_range, answered.costs))
@@ -1036,7 +1005,7 @@ def _counted(
         final=final,
         listed=listed_kinds,
         clusters=clusters,
-        n_unlabeled=n_unlabeled,
+        has_labels=given.labels is not None,
     )
 
 
@@ -1050,10 +1019,10 @@ def with_any_answers(given: Given, fresh: FreshRows) -> FreshRows:
     fresh : FreshRows
         The part of them.
     """
-    given = _with_equal_columns(_with_named_groups(given, judged(fresh.model)))
+    given = _with_named_groups(given, judged(fresh.model))
     strata = fresh.answered.strata
     classes = np.asarray(strata.classes)
-    n_rows = sum(n_rows_of(X) for _, X, _ in given.parts)
+    n_rows = given.n_rows
     return _counted(
         given,
         np.repeat(classes[:1], n_rows),
@@ -1066,22 +1035,6 @@ def with_any_answers(given: Given, fresh: FreshRows) -> FreshRows:
     )
 
 
-def _groups_of_all(given: Given) -> Any:
-    """Return the groups of all rows, those with labels first; a single column keeps its given name."""
-    if len(given.parts) == 1 or not given.columns:
-        return given.any_groups
-    joined = {
-        name: np.concatenate([column, given.columns_unlabeled[name]])
-        for name, column in given.columns.items()
-    }
-    if None not in joined:
-        return joined
-    title = column_name(given.groups)
-    if title is None:
-        return joined[None]
-    return {title: joined[None]}
-
-
 def _named_training_rows(model: Model, given: Given) -> Fingerprint | None:
     """Return the fingerprint of the training rows that the caller names, in the form of the fresh rows.
 
@@ -1091,32 +1044,14 @@ def _named_training_rows(model: Model, given: Given) -> Fingerprint | None:
         return None
     return fingerprint_of(
         given.training_rows,
-        lambda rows: row_hashes(model, _in_form_of(given.any_table, rows)).whole,
+        lambda rows: row_hashes(model, _in_form_of(given.X, rows)).whole,
     )
-
-
-def _without_copies(model: Model, given: Given) -> tuple[Given, list[RowHashes]]:
-    """Return rows without those without labels that are copies of labelled ones, and the hashes by part."""
-    hashes = [row_hashes(model, X) for _, X, _ in given.parts]
-    if not given.has_unlabeled:
-        return given, hashes
-    unlabeled = hashes.pop()
-    labelled = RowHashes.joined([unlabeled.taken(slice(0)), *hashes])
-    new_rows = further_rows(unlabeled.copied_from(labelled))
-    groups = None
-    if given.columns_unlabeled:
-        columns = {name: column[new_rows] for name, column in given.columns_unlabeled.items()}
-        # The groups of a single column without a name are an array.
-        groups = columns.get(None, columns)
-    X_unlabeled = take(given.X_unlabeled, new_rows)
-    given = replace(given, X_unlabeled=X_unlabeled, groups_unlabeled=groups)
-    return given, [*hashes, unlabeled.taken(new_rows)]
 
 
 def _compared_with_fit(
     model: Model,
     given: Given,
-    hashes: Sequence[RowHashes],
+    rows: RowHashes,
     classes: Labels,
     training_rows: Fingerprint | None,
     equal_rows: EqualRows,
@@ -1132,8 +1067,8 @@ def _compared_with_fit(
         The model that answers.
     given : Given
         The checked rows.
-    hashes : sequence of RowHashes
-        Hashes of the rows with labels, and of the rows without.
+    rows : RowHashes
+        Hashes of the rows.
     classes : ndarray of shape (K,)
         The labels that the model knows.
     training_rows : Fingerprint or None
@@ -1148,35 +1083,27 @@ def _compared_with_fit(
     LeakageError
         If the rows are training rows named by the caller, or the model has used them.
     """
-    read = []
-    counts = []
-    for (name, X, _), part_hashes in zip(given.parts, hashes, strict=True):
-        final, table = final_step(model, X)
-        hashes_read = part_hashes if final is model else row_hashes(final, table)
-        read.append(hashes_read.whole)
-        labels: Any = ()
-        if X is given.X and given.labels is not None:
-            labels = given.labels
-            columns = [labels, *given.columns.values()]
-            check_same_kind(labels, "y", classes, "classes_ of the model")
-            if not np.isin(labels, classes).any():
-                refuse_quantity(labels)
-        else:
-            columns = [*given.columns_unlabeled.values()]
+    final, table = final_step(model, given.X)
+    read = rows if final is model else row_hashes(final, table)
+    labels: Any = ()
+    contents: list[Any] = [*given.columns.values()]
+    if given.labels is not None:
+        labels = given.labels
+        contents.insert(0, labels)
+        check_same_kind(labels, "y", classes, "classes_ of the model")
+        if not np.isin(labels, classes).any():
+            refuse_quantity(labels)
 
-        overlap = Overlap.from_table(final, part_hashes, table, labels, is_whole=final is model)
-        if training_rows is not None:
-            n_known = training_rows.count(part_hashes.whole)
-            refuse_known(training_rows, TRAINED_ON, *n_known, equal_rows, name)
-        overlap.refuse(final, equal_rows, name, in_use=in_use)
-        counts.append(overlap.counts)
-        # Equal scores are different rows also without a statement, but not if all rows are copied.
-        stated = given.equal_rows if judged(final).reads_scores else equal_rows
-        if stated != "natural" and given.batch is None and given.clusters is None:
-            refuse_copied(name, part_hashes.whole, *columns)
-
-    repeated: Ints = np.sum(counts, axis=0)
-    return np.concatenate(read), repeated if len(repeated) else None
+    overlap = Overlap.from_table(final, rows, table, labels, is_whole=final is model)
+    if training_rows is not None:
+        n_known = training_rows.count(rows.whole)
+        refuse_known(training_rows, TRAINED_ON, *n_known, equal_rows, "X")
+    overlap.refuse(final, equal_rows, "X", in_use=in_use)
+    # Equal scores are different rows also without a statement, but not if all rows are copied.
+    stated = given.equal_rows if judged(final).reads_scores else equal_rows
+    if stated != "natural" and given.batch is None and given.clusters is None:
+        refuse_copied("X", rows.whole, *contents)
+    return read.whole, overlap.counts if len(overlap.counts) else None
 
 
 def _classes_of(model: Model, given: Given) -> Labels:
@@ -1184,7 +1111,7 @@ def _classes_of(model: Model, given: Given) -> Labels:
 
     A classifier of another library may have no ``classes_``; then they are the labels of rows and answers.
     """
-    X = given.any_table
+    X = given.X
     refuse("classifier", X=X, deferred=given.deferred)
     if given.labels is not None:
         check_length(given.labels, "y", n_rows_of(X), "X")
@@ -1214,40 +1141,6 @@ def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
                 "answers alone need none: selected(…), deferred(), their gaps and ratios, by "
                 "groups"
             )
-
-
-def _with_equal_columns(given: Given) -> Given:
-    """Return rows with the same names of columns of groups with and without labels.
-
-    Raises
-    ------
-    ValueError
-        If the columns differ.
-    """
-    if not given.has_unlabeled:
-        return given
-    groups = given.groups_unlabeled
-    check_indexes(X_unlabeled=given.X_unlabeled, groups_unlabeled=groups)
-    columns = given.columns_unlabeled
-    if not columns or not given.has_labels:
-        return given
-    names = _column_names(groups, columns)
-    labelled_names = _column_names(given.groups, given.columns)
-    one_has_no_name = len(names) == len(labelled_names) and [None] in (names, labelled_names)
-    if set(names) != set(labelled_names) and not one_has_no_name:
-        raise ValueError(
-            f"groups_unlabeled has the columns {names}, groups has {labelled_names}"
-        )
-    if len(names) == 1:
-        columns = dict(zip(given.columns, columns.values(), strict=True))
-    return replace(given, groups_unlabeled=columns.get(None, columns))
-
-
-def _column_names(groups: Groups, columns: Mapping[Any, Labels]) -> list[Any]:
-    """Return the names of the columns of ``groups``; a single array has one name, or None."""
-    if list(columns) == [None]:
-        return [column_name(groups)]
-    return list(columns)
 
 
 def _checked_range(cost_range: Any, costs: Floats) -> tuple[float, float]:

@@ -91,7 +91,7 @@ class Path(Procedure):
     @cached_property
     def tighter_rules(self) -> TighterRules:
         """The rules within tighter limits than the stated ones."""
-        n_fresh = [self.fresh.n_rows_of(limit.rate) for limit in self.limits]
+        n_fresh = [len(self.fresh)] * len(self.limits)
         return TighterRules.from_selection(self.selection, n_fresh, self.level)
 
 

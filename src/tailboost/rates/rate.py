@@ -639,17 +639,10 @@ class Rate(Expression):
     def by_subgroup(self, strata: Strata) -> tuple[list[Any], Floats, Floats]:
         """Return names of subgroups, and their numerators and denominators by stratum and action, (m, S, A).
 
-        `terms` and `samples` follow from these alone, and all other methods from one of the two. Rows without
-        labels count in rates without need of labels, and in no other rate.
+        `terms` and `samples` follow from these alone, and all other methods from one of the two.
         """
         names, is_in_subgroup = strata.subgroups(self.by)
         top, bottom = self.tables(strata)  # by class
-        if strata.has_unlabeled:  # as a class after the others
-            weight = 1.0
-            if self.needs_labels(strata):
-                weight = 0.0
-            top = np.concatenate([top, weight * top[:1]])
-            bottom = np.concatenate([bottom, weight * bottom[:1]])
         in_numerator = is_in_subgroup[:, :, None]  # shape (m, S, 1)
         in_denominator = in_numerator
         if self.is_across:

@@ -62,8 +62,6 @@ class Strata:
     known : tuple of tuples, optional
         Combinations of groups that exist, also without rows, as values by column. None if all combinations of
         the values exist.
-    has_unlabeled : bool
-        Whether the last G strata have the rows without labels. They count in rates without need of labels.
     """
 
     classes: tuple[Any, ...]
@@ -76,7 +74,6 @@ class Strata:
     mean_costs: Floats | None = None
     cost_range: tuple[float, float] = (0.0, 1.0)
     known: tuple[tuple[Any, ...], ...] | None = ()
-    has_unlabeled: bool = False
 
     def __post_init__(self) -> None:
         if self.defers and HUMAN_REVIEW in self.classes:
@@ -177,13 +174,13 @@ class Strata:
 
     @property
     def y(self) -> Ints:
-        """Class number of each stratum, shape (S,); K of rows without labels."""
-        return np.repeat(np.arange(self.n_classes + self.has_unlabeled), self.n_combinations)
+        """Class number of each stratum, shape (S,)."""
+        return np.repeat(np.arange(self.n_classes), self.n_combinations)
 
     @property
     def combination(self) -> Ints:
         """Number of the combination of groups of each stratum, shape (S,)."""
-        return np.tile(np.arange(self.n_combinations), self.n_classes + self.has_unlabeled)
+        return np.tile(np.arange(self.n_combinations), self.n_classes)
 
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
@@ -609,20 +606,6 @@ class Answered:
             return counts
         costs = _sums_by_stratum(weights * self.costs, self.stratum, n_strata)
         return np.concatenate([counts, costs])
-
-    def without_labels(self, n_rows: int) -> Answered:
-        """Return the same rows, of which the last ``n_rows`` have no labels.
-
-        They come into strata after the classes, and count in rates without need of labels.
-        """
-        n_combinations = self.strata.n_combinations
-        K = self.strata.n_classes
-        stratum = self.stratum.copy()
-        combination = stratum[-n_rows:] % n_combinations
-        stratum[-n_rows:] = K * n_combinations + combination
-        mass, size = _mass_and_size(stratum, self.share, (K + 1) * n_combinations)
-        strata = replace(self.strata, mass=mass, size=size, has_unlabeled=True)
-        return replace(self, strata=strata, stratum=stratum)
 
 
 def answers_and_deferred(

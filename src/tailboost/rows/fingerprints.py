@@ -20,7 +20,6 @@ from tailboost.core.array_types import (
     Floats32,
     Hashes,
     Ints,
-    Mask,
     Table,
 )
 from tailboost.core.checks import (
@@ -573,13 +572,6 @@ class RowHashes:
             if all(name in part.read for part in parts):
                 read[name] = np.concatenate([part.read[name] for part in parts])
         return cls(np.concatenate([part.whole for part in parts]), read)
-
-    def copied_from(self, known: RowHashes) -> Mask:
-        """Return which rows are copies of known rows, as whole rows or as one of the models reads them."""
-        copies = copies_of(known.whole, self.whole)
-        for name in self.read.keys() & known.read.keys():
-            copies = copies | copies_of(known.read[name], self.read[name])
-        return copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -1156,34 +1148,6 @@ def refuse_copied(name: str, contents: Hashes, *columns: Array) -> None:
         )
 
 
-def copies_of(known: Hashes, hashes: Hashes) -> Mask:
-    """Return a mask of the rows of a table equal to known rows, each known row at most once.
-
-    No row is one if chance explains the agreement of both tables, see `chance_of_agreement`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tailboost.rows.fingerprints import hash_rows
-    >>> known, new = hash_rows(np.arange(50)[:, None]), hash_rows(np.arange(20, 100)[:, None])
-    >>> int(copies_of(known, new).sum())
-    30
-    >>> grades = hash_rows(np.random.default_rng(0).integers(3, size=(130, 1)))
-    >>> int(copies_of(grades[:50], grades[50:]).sum())
-    0
-    """
-    chance = chance_of_agreement(RowCounts.from_hashes(known), RowCounts.from_hashes(hashes))
-    if chance > SHARED_LEVEL:
-        return np.zeros(len(hashes), dtype=np.bool_)
-    contents, content_of_row, counts = np.unique(
-        hashes, return_inverse=True, return_counts=True
-    )
-    common = known[np.isin(known, contents)]
-    n_known = np.bincount(np.searchsorted(contents, common), minlength=len(contents))
-    # Of each content, as many rows as are known; `nth_of_kind` counts from 0.
-    return nth_of_kind(content_of_row, counts) < n_known[content_of_row]
-
-
 def nth_of_kind(kind: Ints, counts: Ints) -> Ints:
     """Return the place of each row among the rows of its kind, from 0 in the order of the table, shape (n,).
 
@@ -1194,20 +1158,3 @@ def nth_of_kind(kind: Ints, counts: Ints) -> Ints:
     nth = np.empty(len(kind), dtype=np.intp)
     nth[order] = np.arange(len(kind)) - np.repeat(first_place, counts)
     return nth
-
-
-def further_rows(is_copy: Mask) -> Ints:
-    """Return the numbers of the rows without labels that are no copies of rows with labels.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
-    numbers = np.flatnonzero(~is_copy)
-    if not len(numbers):
-        raise ValueError(
-            f"{as_typed('X_unlabeled', '--unlabeled')}: there is no row, or all rows are "
-            "among the rows with labels; leave it out"
-        )
-    return numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Real
 from types import MappingProxyType
@@ -40,27 +40,21 @@ class Given:
     sample_weight: Column = None
     costs: Table = None
     clusters: Column = None
-    X_unlabeled: Table = None
-    groups_unlabeled: Groups = None
     subgroups: Any = None
     equal_rows: EqualRows | None = None
     training_rows: Table = None
     cost_range: Any = None
     deferred: Column = None  # with an array of answers
     batch: Given | None = None  # all rows of a call, if these are its part that certifies
-    numbers: Ints | None = None  # of the rows with labels in the batch
+    numbers: Ints | None = None  # of the rows in the batch
 
     def __post_init__(self) -> None:
         """Read the names of columns of groups; refuse texts in the place of tables."""
         refuse_swapped(self.X, self.y)
-        names = (("X", "groups"), ("X_unlabeled", "groups_unlabeled"))
-        for table_name, groups_name in names:
-            table = getattr(self, table_name)
-            groups = getattr(self, groups_name)
-            refuse_texts(table, table_name)
-            if groups is not None:
-                groups = groups_in(table, groups, groups_name)
-                object.__setattr__(self, groups_name, groups)  # the class is frozen
+        refuse_texts(self.X, "X")
+        if self.groups is not None:
+            groups = groups_in(self.X, self.groups, "groups")
+            object.__setattr__(self, "groups", groups)  # the class is frozen
 
     def arguments(self, suffix: str = "") -> dict[str, Any]:
         """Return the data by row, by the names of the arguments."""
@@ -95,42 +89,28 @@ class Given:
 
     @property
     def by_row(self) -> dict[str, Any]:
-        """Further data of each row with a label: groups, costs, clusters, deferral."""
+        """Further data of each row: groups, costs, clusters, deferral."""
         names = ("groups", "costs", "clusters", "deferred")
         return {name: getattr(self, name) for name in names}
 
-    @property
-    def has_labels(self) -> bool:
-        """Whether there are rows with labels."""
-        return self.y is not None or not self.has_unlabeled
-
-    @property
-    def has_unlabeled(self) -> bool:
-        """Whether there are rows without labels."""
-        return self.X_unlabeled is not None
-
     @cached_property
     def labels(self) -> Labels | None:
-        """The labels, checked; None without rows with labels."""
-        if self.has_labels:
-            if self.y is None:
-                raise ValueError(
-                    "y is needed, the labels of the rows; rows without labels are X_unlabeled="
-                )
-            return label_column(self.y, "y")
-        return None
+        """The labels, checked; None without them."""
+        if self.y is None:
+            return None
+        return label_column(self.y, "y")
 
     @property
-    def n_labels(self) -> int:
-        """Number of rows with labels; 0 without labels."""
+    def n_rows(self) -> int:
+        """Number of rows."""
         if self.labels is None:
-            return 0
+            return n_rows_of(self.X)
         return len(self.labels)
 
     @cached_property
     def columns(self) -> dict[Any, Labels]:
-        """The columns of groups of the rows with labels, checked."""
-        return checked_columns(self.groups, "groups", self.n_labels)
+        """The columns of groups, checked."""
+        return checked_columns(self.groups, "groups", self.n_rows)
 
     @property
     def names_of_groups(self) -> list[Any]:
@@ -140,61 +120,9 @@ class Given:
         return list(columns_by_name(self.groups, "groups"))
 
     @cached_property
-    def columns_unlabeled(self) -> dict[Any, Labels]:
-        """The columns of groups of the rows without labels, checked."""
-        n = n_rows_of(self.X_unlabeled)
-        return checked_columns(self.groups_unlabeled, "groups_unlabeled", n, "X_unlabeled")
-
-    @property
-    def parts(self) -> list[tuple[str, Any, Any]]:
-        """The rows with labels if there are any, then those without: name of X, X and groups of each part."""
-        parts = []
-        if self.has_labels:
-            parts.append(("X", self.X, self.groups))
-        if self.has_unlabeled:
-            parts.append(("X_unlabeled", self.X_unlabeled, self.groups_unlabeled))
-        return parts
-
-    @property
-    def any_columns(self) -> dict[Any, Labels]:
-        """The columns of groups of the rows with labels; without such rows those of the others."""
-        if self.has_labels:
-            return self.columns
-        return self.columns_unlabeled
-
-    @property
-    def any_table(self) -> Table:
-        """The rows with labels; without such rows the others."""
-        if self.has_labels:
-            return self.X
-        return self.X_unlabeled
-
-    @cached_property
     def listed(self) -> tuple[Any, list[Any] | None]:
         """The listed classes and groups of the population, or None for each, see `listed_subgroups`."""
-        return listed_subgroups(self.subgroups, self.any_groups)
-
-    @property
-    def any_groups(self) -> Any:
-        """The groups of the rows with labels; without such rows those of the others."""
-        if self.has_labels:
-            return self.groups
-        return self.groups_unlabeled
-
-    def with_and_without_labels(self) -> Given:
-        """Return fresh rows; if ``y`` is absent, the rows ``X`` have no labels and move to ``X_unlabeled``.
-
-        Raises
-        ------
-        ValueError
-            If the arguments exclude each other.
-        """
-        self.refuse("fresh")
-        if self.y is None and self.X is not None:
-            return replace(
-                self, X=None, groups=None, X_unlabeled=self.X, groups_unlabeled=self.groups
-            )
-        return self
+        return listed_subgroups(self.subgroups, self.groups)
 
 
 def lists_of_subgroups(subgroups: Any, kinds: Sequence[str]) -> dict[str, list[Any]]:
@@ -304,61 +232,12 @@ validation, X_val without rows
 validation, clusters
     clusters and X_val were both given, but X_val is not split
 
-# rows without labels beside those of a selection
-selection, no X_unlabeled, groups_unlabeled
-    groups_unlabeled was given without X_unlabeled
+# rows without labels
+no y, errors
+    y is needed: errors need labels; state rates or limits of answers alone
 
-selection, no groups, groups_unlabeled
-    groups_unlabeled was given without groups
-
-selection, X_unlabeled, groups, no groups_unlabeled
-    groups and X_unlabeled were given without groups_unlabeled
-
-selection, X_unlabeled, CVaR
-    X_unlabeled has no meaning with objective='cvar': rows without labels have no losses
-
-selection, X_unlabeled, rate of costs
-    X_unlabeled: costs of the rows are limited or minimised, and these have none
-
-selection, X_unlabeled, clusters
-    clusters and X_unlabeled were both given, but the clusters of rows without labels are
-    not known
-
-selection, X_unlabeled, X_unlabeled without rows
-    X_unlabeled is empty: it needs at least one row
-
-# rows without labels beside fresh ones
-one batch, no y
-    y is needed: no rule of this {model} was selected, and rows without labels select
-    none. Select on rows with labels first: tune(model, X, y, ...)
-
-fresh, no X_unlabeled, groups_unlabeled
-    groups_unlabeled was given without X_unlabeled
-
-fresh, X, no y, X_unlabeled
-    X was given without y: all rows without labels go into X_unlabeled
-
-fresh, no X, no y, groups
-    groups was given without X and y; those of X_unlabeled are groups_unlabeled
-
-fresh, y, X_unlabeled, groups, no groups_unlabeled
-fresh, y, X_unlabeled, no groups, groups_unlabeled
-    groups and groups_unlabeled: give both or neither
-
-fresh, X_unlabeled, errors
-    X_unlabeled: errors need labels; state rates or limits of answers alone
-
-fresh, X_unlabeled, array of answers
-    X_unlabeled: model is an array of answers, and has none to these rows
-
-fresh, X_unlabeled, rate of costs
-    X_unlabeled: a rate is a mean of costs by row, and these rows have none
-
-fresh, X_unlabeled, clusters
-    clusters and X_unlabeled were both given, but rows without labels have none
-
-fresh, X_unlabeled, sample_weight
-    sample_weight and X_unlabeled were both given, but rows without labels have none
+no y, rate of costs
+    y is needed: {rate!r} is a mean of costs by row, and these rows have no labels
 
 # groups
 CVaR, by_group

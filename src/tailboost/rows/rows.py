@@ -155,7 +155,6 @@ class TrainingSet:
     # Number of each row's cluster, such as a person: rows of a cluster stay in one fold. None: no clusters.
     clusters: Ints | None = None
     # Features and rows without labels; None without such rows.
-    unlabeled: tuple[Any, Rows] | None = None
     # Costs of answers in the validation set if there is one, otherwise in these rows; None without costs.
     costs: Floats | None = None
     # Fingerprint of the argument `training_rows`, the rows of the fits of frozen estimators; None without it.

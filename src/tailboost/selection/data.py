@@ -14,43 +14,12 @@ from tailboost.core.array_types import Array, Floats, Floats32, Ints, Mask
 from tailboost.core.checks import stable_order
 from tailboost.rates import Strata
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.rows.rows import Rows
 
 # Maximum number of rows for the generation of candidates.
 ROWS = 50_000
-# n₀, the labelled rows of a group with which w is one half. On the choosing tables of benchmarks/counts.py,
-# with 500 labelled and up to 8,000 further rows, n₀ = 300 kept limits most often of 0, 100, 300, 1,000, 3,000
-# and infinity.
-BLEND_ROWS = 300.0
-# Added to the probability of each class: a row with probability 0 of its group in all classes stays valid.
-ADDED_PROBABILITY = 1e-9
-# Steps of iterative scaling.
-SCALINGS = 30
 
 Singles = Floats32
 """Stratum probabilities p(s | x), shape (S, n): one row of numbers for each stratum."""
-
-
-def with_unlabeled(
-    strata: Strata, stratum: Ints, rows: Rows, unlabeled: Rows, combination: Ints
-) -> tuple[Strata, Ints, Rows]:
-    """Return the strata of rows with and without labels, the stratum of each row, and all rows.
-
-    Rows without labels come last, in separate strata. Rates with need of labels ignore these strata: their
-    estimates and intervals come from the labelled rows. ``strata`` and ``stratum`` are of the labelled
-    ``rows``; ``combination`` has the combination of groups of each row without a label, shape (m,).
-    """
-    K = strata.n_classes
-    n_combinations = strata.n_combinations
-    stratum = np.concatenate([stratum, K * n_combinations + combination])
-    hashes = rows.row_hashes
-    if hashes is not None and unlabeled.row_hashes is not None:
-        hashes = np.concatenate([hashes, unlabeled.row_hashes])
-    weight = np.concatenate([rows.weight, unlabeled.weight])
-    joined = Rows(np.concatenate([rows.y, unlabeled.y]), weight, None, rows.words, hashes)
-    mass = np.bincount(stratum, joined.base, (K + 1) * n_combinations).astype(np.float64)
-    sizes = joined.sizes(stratum, (K + 1) * n_combinations)
-    return replace(strata, mass=mass, size=sizes, has_unlabeled=True), stratum, joined
 
 
 def rows_spread_over_strata(stratum: Ints, max_rows: int) -> Ints:
@@ -96,222 +65,82 @@ class SelectionData(Uncached):
     """The rows for the comparison of candidates."""
 
     strata: Strata  # the strata, with the masses of these rows
-    # Shape (e,): the stratum of each entry. A row has one entry, or one for each class if the row counts by
-    # its probabilities.
-    stratum: Ints
-    # Shape (e,), sum to 1. A correction of probabilities by labels may make an entry negative.
-    weights: Floats
+    stratum: Ints  # shape (n,)
+    weights: Floats  # shape (n,), of sum 1
     probabilities: Any = None  # shape (S, n): p(s | x); None if candidates have no action costs
     # Shape (n, A): cost of each action in each row; None without costs.
     costs: Floats | None = None
-    row: Ints | None = None  # shape (e,): the row of each entry; None if each row has one
-    # Shape (n,): the stratum of each row, with strata for rows without labels; None if each row has one entry
-    kind: Ints | None = None
 
     @cached_property
     def _cell(self) -> Ints:
-        """Place of each entry's stratum in flat counts."""
+        """Place of each row's stratum in flat counts."""
         return self.stratum * self.strata.n_actions
 
     def __len__(self) -> int:
-        if self.kind is None:
-            return len(self.stratum)
-        return len(self.kind)
-
-    def by_entry(self, values: Any) -> Any:
-        """Return values of the rows, shape (n, …), for each entry; unchanged if each row is one entry."""
-        if self.row is None:
-            return values
-        return values[self.row]
-
-    def by_row(self, values: Floats) -> Floats:
-        """Return the sum of values of the entries, shape (e,), by row; unchanged if each row is one entry."""
-        if self.row is None:
-            return values
-        return np.bincount(self.row, values, len(self)).astype(np.float64)
-
-    @property
-    def in_memory(self) -> SelectionData:
-        """The rows in memory: all."""
-        return self
+        return len(self.stratum)
 
     @property
     def has_probabilities(self) -> bool:
         """Whether candidates can be made for these rows, from stratum probabilities."""
         return self.probabilities is not None
 
-    def examine(self, candidates: Sequence[Any]) -> Iterator[tuple[bytes, Floats]]:
+    def examine(self, candidates: Sequence[Any]) -> Iterator[tuple[str, Floats]]:
         """Yield a key of the actions of each candidate, and its confusion counts."""
         for candidate in candidates:
             actions = self.actions(candidate)
             yield self.key(actions), self.count(actions)
 
-    def key(self, actions: Ints) -> bytes:
+    def key(self, actions: Ints) -> str:
         """Return a key of the actions in all rows; candidates with equal actions have equal keys."""
-        return blake2b(actions.astype(np.uint16).tobytes(), digest_size=16).digest()
+        return blake2b(actions.astype(np.uint16).tobytes(), digest_size=16).hexdigest()
 
     def actions(self, candidate: Any) -> Ints:
         """Return the action of a candidate in each row, shape (n,)."""
         return np.asarray(candidate.actions(self.probabilities))
 
     def thinned(self, max_rows: int) -> SelectionData:
-        """Return ``max_rows`` of the rows, or all if there are fewer; weights keep the mass of strata.
-
-        Rows with several entries keep the mass of each kind of row.
-        """
+        """Return ``max_rows`` of the rows, or all if there are fewer; weights keep the mass of strata."""
         if len(self) <= max_rows:
             return self
-        row_weights = self.by_row(self.weights)
-        if self.kind is None:
-            kind = self.stratum
-            mass = self.strata.mass
-        else:
-            kind = self.kind
-            mass = np.bincount(kind, row_weights).astype(np.float64)
-
-        rows = rows_spread_over_strata(kind, max_rows)
-        kept_mass = np.bincount(kind[rows], row_weights[rows], len(mass))
-        factor = quotient(mass, kept_mass)[kind]  # of each row
-        thin = replace(self, weights=self.weights * self.by_entry(factor))._of_rows(rows)
-        if self.kind is None:
-            thin_mass = np.where(kept_mass > 0, mass, 0.0)
-        else:
-            sums = np.bincount(thin.stratum, thin.weights, len(self.strata.mass))
-            thin_mass = np.maximum(sums, 0.0)
-        return replace(thin, strata=replace(self.strata, mass=thin_mass))
+        mass = self.strata.mass
+        rows = rows_spread_over_strata(self.stratum, max_rows)
+        kept_mass = np.bincount(self.stratum[rows], self.weights[rows], len(mass))
+        factor = quotient(mass, kept_mass)[self.stratum]  # of each row
+        thin_mass = np.where(kept_mass > 0, mass, 0.0)
+        strata = replace(self.strata, mass=thin_mass)
+        return replace(self, strata=strata, weights=self.weights * factor)._of_rows(rows)
 
     def _of_rows(self, rows: Ints) -> SelectionData:
         """Return the data of some rows, by their numbers in ascending order; the strata keep their masses."""
-        entries = rows
-        row = None
-        if self.row is not None:
-            new_number = np.full(len(self), -1)  # of each row; -1 for dropped rows
-            new_number[rows] = np.arange(len(rows))
-            entries = np.flatnonzero(new_number[self.row] >= 0)
-            row = new_number[self.row[entries]]
         probabilities = self.probabilities
         if probabilities is not None:
             probabilities = np.ascontiguousarray(probabilities[:, rows])
         return replace(
             self,
-            stratum=self.stratum[entries],
-            weights=self.weights[entries],
-            row=row,
-            kind=None if self.kind is None else self.kind[rows],
+            stratum=self.stratum[rows],
+            weights=self.weights[rows],
             probabilities=probabilities,
             costs=None if self.costs is None else self.costs[rows],
         )
 
     def count(self, actions: Ints) -> Floats:
-        """Return the confusion counts: the weight of the entries by stratum and action, shape (W, A).
+        """Return the confusion counts: the weight of the rows by stratum and action, shape (W, A).
 
         ``actions`` has the action of each row, shape (n,). W is S, the number of strata. If the rows have
         costs, W is 2 S: the second half sums the costs.
         """
         n_strata = len(self.strata.mass)
         A = self.strata.n_actions
-        cell = self._cell + self.by_entry(actions)
+        cell = self._cell + actions
         counts = np.bincount(cell, self.weights, n_strata * A).astype(np.float64)
         counts = counts.reshape(n_strata, A)
         if self.costs is None:
             return counts
-        cost_paid = self.by_entry(self.costs[np.arange(len(actions)), actions])
+        cost_paid = self.costs[np.arange(len(actions)), actions]
         cost_sums = np.bincount(cell, self.weights * cost_paid, n_strata * A).reshape(
             n_strata, A
         )
         return np.concatenate([counts, cost_sums])
-
-
-def by_probabilities(
-    labelled: SelectionData, kind: Ints, weights: Floats, probabilities: Any
-) -> SelectionData:
-    """Return rows with and without labels, counted by probabilities with a correction by labels.
-
-    The confusion counts of a rule with answers A(x) are, for each class k and group g,
-
-        mean of q_k(x) 1[A(x) = a] over all rows + (1 − w) · mean of (1[y = k] − q_k(x)) 1[A(x) = a] over
-        the rows with labels,
-
-    where q_k(x) = p(k | x, g) has factors by stratum, fitted to the labels. With w = 0 this is the difference
-    estimator [1]_ [2]_: unbiased for any fixed q, with less noise than the labels alone if q predicts them.
-    With w = 1 the labels count through q alone, with the least noise, and with a bias if q is wrong. The
-    weight w = n₀/(n₀ + n_g) falls with the number n_g of labelled rows of a group. So a wrong score cannot
-    mislead the selection on many rows. The entries of a row sum to its weight, so rates without need of
-    labels are plain counts of all rows.
-
-    Parameters
-    ----------
-    labelled : SelectionData
-        The labelled rows.
-    kind : ndarray of int, shape (n,)
-        Stratum of each row, labelled rows first, from `with_unlabeled`.
-    weights : ndarray of shape (n,)
-        Weights of the rows, of sum 1.
-    probabilities : ndarray of shape (S, n)
-        p(s | x) of all rows.
-
-    References
-    ----------
-    .. [1] C. Cassel, C. Särndal and J. Wretman, "Some results on generalized difference estimation and
-       generalized regression estimation for finite populations", Biometrika 63, 1976.
-    .. [2] A. Angelopoulos, S. Bates, C. Fannjiang, M. Jordan and T. Zrnic, "Prediction-powered inference",
-       Science 382, 2023.
-    """
-    strata = labelled.strata
-    K = strata.n_classes
-    n_combinations = strata.n_combinations
-    n = len(kind)
-    n_labelled = len(labelled)
-    y = kind // n_combinations
-    group = kind % n_combinations
-
-    q = (
-        probabilities.reshape(K, n_combinations, n)[:, group, np.arange(n)].astype(np.float64)
-        + ADDED_PROBABILITY
-    )
-    q *= _factors(q[:, :n_labelled], labelled)[:, group]
-    q /= q.sum(axis=0)
-
-    w = 1.0 / (
-        1.0 + strata.size.reshape(K, n_combinations).sum(axis=0) / max(BLEND_ROWS, 1e-300)
-    )
-    mass = np.bincount(group, weights, n_combinations)
-    labelled_mass = np.bincount(group[:n_labelled], weights[:n_labelled], n_combinations)
-    # A correction by the labelled rows of a group stands for all its rows.
-    times = (1.0 - w) * quotient(mass, labelled_mass)
-    correction = np.where(np.arange(n) < n_labelled, weights * times[group], 0.0)
-
-    entries = q * weights + correction * ((y == np.arange(K)[:, None]) - q)
-    of_class, row = np.nonzero(entries)
-    stratum = of_class * n_combinations + group[row]
-    counted = entries[of_class, row]
-    sums = np.bincount(stratum, counted, K * n_combinations).astype(np.float64)
-    return SelectionData(
-        replace(strata, mass=np.maximum(sums, 0.0)),
-        stratum,
-        counted,
-        probabilities,
-        row=row.astype(np.intp),
-        kind=kind,
-    )
-
-
-def _factors(q: Floats, labelled: SelectionData) -> Floats:
-    """Return factors, shape (K, G), with which q, shape (K, n), has the class frequencies of each group.
-
-    q are the class probabilities of the labelled rows, up to these factors. This is the fit of an intercept
-    for each class in each group by log loss (iterative scaling).
-    """
-    G = labelled.strata.n_combinations
-    group = labelled.stratum % G
-    mass = labelled.strata.mass.reshape(-1, G)
-    factors = np.ones_like(mass)
-    for _ in range(SCALINGS):
-        fitted = q * factors[:, group]
-        fitted *= labelled.weights / fitted.sum(axis=0)
-        expected = np.array([np.bincount(group, of_class, G) for of_class in fitted])
-        factors *= mass / np.where(expected > 0, expected, 1.0)
-    return factors
 
 
 # -- Candidates: decision rules by action costs, and their pools ---------------------------------------------
@@ -412,36 +241,11 @@ class Pool:
     data: SelectionData
     candidates: list[Any] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each candidate, shape (W, A)
-    _numbers: dict[bytes, int] = field(default_factory=dict)
-    # The same candidates, counted on the rows for estimates of rates; None before the first `measured_on`.
-    _measured: Pool | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"data": self.data, "candidates": self.candidates, "counts": self.counts}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._numbers = {}
-        self._measured = None
+    _numbers: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> Pool:
         """Return a copy of the pool; candidates added to the copy do not change this pool."""
-        copy = Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers))
-        if self._measured is not None:
-            copy._measured = self._measured.copy()
-        return copy
-
-    def measured_on(self, data: SelectionData) -> Pool:
-        """Return the same candidates, counted on the rows for estimates of rates; this pool for its ``data``.
-
-        Each candidate is counted once, and keeps its number. All calls must be with the same ``data``.
-        """
-        if data is self.data:
-            return self
-        if self._measured is None:
-            self._measured = Pool(data)
-        self._measured.append(self.candidates[len(self._measured.candidates) :])
-        return self._measured
+        return Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers))
 
     def on(self, data: SelectionData, numbers: Sequence[int] | None = None) -> Pool:
         """Return a pool of some candidates, all by default, counted on other rows."""
@@ -474,10 +278,10 @@ class Pool:
 
     def enter(self, candidate: Any, actions: Ints) -> int:
         """Return the number of a candidate with known actions, shape (n,); no action costs are needed."""
-        data = self.data.in_memory
+        data = self.data
         return self._enter(candidate, data.key(actions), data.count(actions))
 
-    def _enter(self, candidate: Any, key: bytes, counts: Floats) -> int:
+    def _enter(self, candidate: Any, key: str, counts: Floats) -> int:
         """Return the number of a candidate with counts (W, A), or of an earlier one with the same key."""
         number = self._numbers.setdefault(key, len(self.candidates))
         if number == len(self.candidates):

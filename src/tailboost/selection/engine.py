@@ -33,8 +33,6 @@ from tailboost.selection.data import (
     Pool,
     SelectionData,
     Uncached,
-    by_probabilities,
-    with_unlabeled,
 )
 from tailboost.selection.intervals import limits_probability, tightened
 from tailboost.selection.log_odds import LogOdds
@@ -45,12 +43,10 @@ from tailboost.selection.probabilities import (
     group_features,
     has_group_features,
     shares_within_read_group,
-    stratum_probabilities,
 )
 from tailboost.selection.problem import (
     Problem,
     by_group_option,
-    combination_of_unlabeled,
     group_of_limits,
     strata_of,
 )
@@ -88,10 +84,6 @@ class ProbabilityEngine(Uncached):
     refit: bool
     # The first candidates of each objective, for all limits, made once; model files do not contain them.
     pools: dict[Objective, Pool] = field(default_factory=dict)
-    # The labelled rows alone, and all rows with extra strata for rows without labels; None if all rows have
-    # labels.
-    labelled_alone: SelectionData | None = None
-    with_unlabeled: SelectionData | None = None
     names: GroupNames | None = None  # of all columns of groups; None without groups
     # Number of the group column of group-aware rules; None for group-blind rules.
     told: int | None = None
@@ -102,29 +94,23 @@ class ProbabilityEngine(Uncached):
 
     @cached_property
     def known_scores(self) -> KnownScores:
-        """The selection rows with a single column of scores: labelled rows, then rows without labels."""
+        """The selection rows with a single column of scores."""
         score = self.outputs.models.score
-        data = self.data.in_memory
+        data = self.data
         assert score is not None
         logs = self.outputs.logs[0]
-        stratum = data.stratum
-        if self.outputs.unlabeled is not None:
-            logs = np.concatenate([logs, *self.outputs.unlabeled.logs])
-        if data.kind is not None:
-            stratum = data.kind
         group = np.zeros(len(logs), dtype=np.intp)
         if self.probabilities.group_aware:
-            group = self.probabilities.places[stratum % data.strata.n_combinations]
+            group = self.probabilities.places[data.stratum % data.strata.n_combinations]
         scores = score.scores_at(np.exp(logs[:, score.positive_]))
         return KnownScores(scores, group, data.probabilities)
 
     @cached_property
     def log_odds(self) -> LogOdds | None:
-        """The score of two labels on the labelled selection rows; None without one."""
-        data = self.labelled.in_memory
-        if data.row is not None or data.strata.n_classes != 2 or data.strata.has_unlabeled:
+        """The score of two labels on the selection rows; None without one."""
+        if self.data.strata.n_classes != 2:
             return None
-        return LogOdds.from_data(data, self.probabilities.told)
+        return LogOdds.from_data(self.data, self.probabilities.told)
 
     @classmethod
     def from_outputs(
@@ -138,7 +124,6 @@ class ProbabilityEngine(Uncached):
         rule_column: int | None,
         infer_groups: bool = True,
         costs: Floats | None = None,
-        X_unlabeled: Table = None,
     ) -> Self:
         """Return the engine on selection data.
 
@@ -160,8 +145,6 @@ class ProbabilityEngine(Uncached):
             Whether group-blind rules may weigh an estimate of the group of each row.
         costs : ndarray of shape (n, K), optional
             Cost of each answer in each row.
-        X_unlabeled : table of m rows, optional
-            Features of the rows without labels, as X.
         """
         rows = outputs.rows
         if costs is not None and problem.defers:  # a deferral costs nothing
@@ -185,7 +168,7 @@ class ProbabilityEngine(Uncached):
         words = rows.words
         if p.estimates_groups:
             words += ", with groups estimated by models of other rows"
-        engine = cls(
+        return cls(
             outputs,
             p,
             data,
@@ -195,49 +178,6 @@ class ProbabilityEngine(Uncached):
             told=rule_column,
             infer_groups=infer_groups,
         )
-        if outputs.unlabeled is None:
-            return engine
-        return engine._with_unlabeled(problem, X_unlabeled)
-
-    def _with_unlabeled(self, problem: Problem, X: Table) -> Self:
-        """Return the engine on labelled rows and rows without labels, the latter with features X."""
-        labelled = self.data.in_memory
-        unlabeled = self.outputs.unlabeled
-        p = self.probabilities
-        assert unlabeled is not None
-        rows = unlabeled.rows
-        combination = combination_of_unlabeled(
-            problem, labelled.strata, rows, self.names, self.told
-        )
-        strata, kind, joined = with_unlabeled(
-            labelled.strata, labelled.stratum, self.outputs.rows, rows, combination
-        )
-        outputs = replace(unlabeled, models=self.outputs.models)
-        table = replace(outputs.table, X=X, groups=p.places[combination])
-        probabilities = np.concatenate(
-            [labelled.probabilities, stratum_probabilities(p, table)], axis=1
-        )
-        return replace(
-            self,
-            data=by_probabilities(labelled, kind, joined.base, probabilities),
-            words=f"{self.words}, and {len(rows):,} rows without labels",
-            labelled_alone=labelled,
-            with_unlabeled=SelectionData(strata, kind, joined.base, probabilities),
-        )
-
-    @property
-    def measured(self) -> SelectionData:
-        """The rows for estimates of rates. Rows without labels count in rates that need no label."""
-        if self.with_unlabeled is None:
-            return self.data
-        return self.with_unlabeled
-
-    @property
-    def labelled(self) -> SelectionData:
-        """The rows with labels."""
-        if self.labelled_alone is None:
-            return self.data
-        return self.labelled_alone
 
     def covers(self, problem: Problem) -> bool:
         """Whether the strata suffice for a problem."""
@@ -315,8 +255,7 @@ class ProbabilityEngine(Uncached):
 
         All limits are tightened by the same number of standard errors, found by bisection. If no selection
         reaches the probability, the most probable one is returned. A rule with one action for nearly all rows
-        is left out unless the stated limits lead to such a rule. The probability is estimated on the
-        `measured` rows.
+        is left out unless the stated limits lead to such a rule.
         """
         pool = rule.compared.pool
         program = rule.compared.program
@@ -355,7 +294,7 @@ class ProbabilityEngine(Uncached):
     def _probability_of_limits(self, rule: SelectedRule) -> float:
         """Return the probability that a rule keeps the stated limits on new rows; 1 if it is unknown."""
         likely = limits_probability(
-            rule.problem.limits, self.measured.strata, rule.counts, rule.refit_spread
+            rule.problem.limits, self.data.strata, rule.counts, rule.refit_spread
         )
         if likely is None:
             return 1.0
@@ -368,7 +307,7 @@ class ProbabilityEngine(Uncached):
         """
         stated = rule.problem.limits
         tighter = [
-            tightened(limit, self.measured.strata, rule.counts, rule.refit_spread, n_errors)
+            tightened(limit, self.data.strata, rule.counts, rule.refit_spread, n_errors)
             for limit in stated
         ]
         return program.within((*tighter, *program.limits[len(stated) :]))
@@ -384,10 +323,9 @@ class ProbabilityEngine(Uncached):
     def rule(
         self, problem: Problem, program: Program, pool: Pool, selection: Best
     ) -> SelectedRule:
-        """Return the rule of a selection, with rates on the `measured` rows.
+        """Return the rule of a selection.
 
-        ``selection`` picks from ``pool`` within ``program``. If the measured rows differ from the rows of the
-        selection, all three are counted again on them.
+        ``selection`` picks from ``pool`` within ``program``.
         """
         heaviest_first = np.argsort(-selection.weights, kind="stable")  # the order settles ties
         members = [self.member(pool.candidates[i]) for i in selection.numbers]
@@ -400,14 +338,6 @@ class ProbabilityEngine(Uncached):
             gap=selection.gap,
         )
         compared = Comparison(pool, program, selection)
-        if self.measured is not self.data:
-            pool = pool.measured_on(self.measured)
-            stated = program.limits[: len(problem.limits)]
-            has_budget = len(program.limits) > len(stated)
-            program = program.over(self.measured.strata).within(stated)
-            if has_budget:
-                program = within_budget(pool, program, problem.error_budget)
-            selection = selection.in_pool(pool, program)
         return SelectedRule(
             problem=problem,
             program=program,
@@ -555,7 +485,7 @@ class ProbabilityEngine(Uncached):
             words=self.words,
             refit=self.refit,
             mixture=mixture,
-            data=self.data.in_memory,
+            data=self.data,
             names=tuple(member.words(program.strata.classes) for member in members),
             thinned=True,
         )

@@ -87,7 +87,7 @@ class CrossFit:
         ``X`` and ``costs`` are the features and costs of all rows with labels. Rows of equal
         content are in the same half.
         """
-        labelled = engines[0].labelled.in_memory
+        labelled = engines[0].data
         compared = rows_spread_over_strata(labelled.stratum, ROWS_COMPARED)
         outputs = _part(engines[0].outputs, compared)
         if engines[-1].probabilities.by_features:
@@ -130,9 +130,7 @@ class CrossFit:
         """
         actions = np.zeros(len(self.data), dtype=np.intp)
         for half in self.halves[kind]:
-            on_half = replace(
-                engine, data=half.data, labelled_alone=None, with_unlabeled=None, pools={}
-            )
+            on_half = replace(engine, data=half.data, pools={})
             try:
                 rule = on_half.select(problem)
             except InfeasibleLimitsError:
@@ -193,7 +191,7 @@ def _half(
     )
     held_out_table = replace(_part(outputs, held_out).table, X=take(X, held_out))
     probabilities = stratum_probabilities(of_half.probabilities, held_out_table)
-    return Half(of_half.data.in_memory, held_out, probabilities)
+    return Half(of_half.data, held_out, probabilities)
 
 
 def _part(outputs: ModelOutputs, numbers: Ints) -> ModelOutputs:
@@ -235,7 +233,6 @@ class Kinds:
         rule_column: int | None,
         infer_groups: InferGroups = "auto",
         costs: Floats | None = None,
-        X_unlabeled: Table = None,
     ) -> Kinds:
         """Return the kinds for a problem on selection data.
 
@@ -260,8 +257,6 @@ class Kinds:
             Whether rules may estimate the group of a row.
         costs : ndarray of shape (n, K), optional
             Cost of each answer in each row.
-        X_unlabeled : table of m rows, optional
-            Features of the rows without labels.
         """
         engine = partial(
             ProbabilityEngine.from_outputs,
@@ -272,7 +267,6 @@ class Kinds:
             names,
             rule_column=rule_column,
             costs=costs,
-            X_unlabeled=X_unlabeled,
         )
         simplest = engine(infer_groups=False)
         if not (infer_groups and simplest.probabilities.infers):

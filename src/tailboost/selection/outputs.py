@@ -534,8 +534,6 @@ class ModelOutputs:
     models: Models
     logs: tuple[Floats, ...]  # log-probabilities of each model, shape (n, K)
     rows: Rows  # the selection data
-    # Of further rows without labels; None without such rows.
-    unlabeled: ModelOutputs | None = None
 
     @classmethod
     def with_hashes(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
@@ -550,12 +548,6 @@ class ModelOutputs:
             hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
             rows = replace(rows, row_hashes=hashes)
         return cls(models, tuple(logs), rows)
-
-    def with_unlabeled(self, X: Table, rows: Rows) -> ModelOutputs:
-        """Return the outputs with those of the models on rows without labels, with features X."""
-        table = self.models.transform(X)
-        logs = tuple(table[i] for i in range(len(self.models.names)))
-        return replace(self, unlabeled=ModelOutputs(self.models, logs, rows))
 
     def check_order(self, classes: Array) -> None:
         """Warn if the probabilities of a model fit the labels better in another order of the columns."""

@@ -551,18 +551,6 @@ class Best:
             solution=None,
         )
 
-    def in_pool(self, pool: Pool, program: Program) -> Best:
-        """Return the same selection, with its gap, counted in a pool of the same candidates on other rows."""
-        counts = mixed(self.weights, [pool.counts[number] for number in self.numbers])
-        value = program.value(counts)
-        return replace(
-            self,
-            counts=counts,
-            value=value,
-            bound=value - self.gap,
-            violations=program.violations(counts),
-        )
-
     @property
     def gap(self) -> float:
         """Possible decrease of the objective by a mixture of the pool, on the selection data."""

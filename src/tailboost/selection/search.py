@@ -85,7 +85,7 @@ def add_by_hedge(pool: Pool, program: Program) -> None:
     program : Program
         Its objective is a largest rate.
     """
-    data = pool.data.in_memory
+    data = pool.data
     rows = program.matrix[program.limit_of_row == -1]
     costs = program.subgroup_costs
     plain = plain_costs(data)
@@ -116,7 +116,7 @@ def first_candidates(data: SelectionData, program: Program) -> Pool:
     program : Program
         The objective, with limits on deferral if there are any.
     """
-    sample = data.in_memory.thinned(ROWS)
+    sample = data.thinned(ROWS)
     on_sample = program
     if sample is not data:
         on_sample = program.over(sample.strata)
@@ -173,7 +173,7 @@ def best_by_search(
         if program.violations(pool.counts[number]).max(initial=0.0) <= SLIGHT:
             return best_in_pool(pool, program, among=[number])
 
-    small = pool.data.in_memory.thinned(ROWS)
+    small = pool.data.thinned(ROWS)
     if small is pool.data:
         return _extend(pool, program, starts, randomized=randomized)
 
@@ -362,7 +362,7 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     """
     if not program.caps_deferral:
         return candidate
-    data = pool.data.in_memory
+    data = pool.data
     if data is not pool.data:
         program = program.over(data.strata)
 
@@ -372,9 +372,7 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     by_gain = stable_order(-gain)
     gain = gain[by_gain]
     coefficients, bounds = program.deferral_caps
-    by_row = [
-        data.by_row(data.weights * by_stratum[data.stratum]) for by_stratum in coefficients
-    ]
+    by_row = [data.weights * by_stratum[data.stratum] for by_stratum in coefficients]
     deferred = np.cumsum(np.array(by_row)[:, by_gain], axis=1)  # after each row, by limit
     is_allowed = (deferred <= bounds[:, None] + SUM_ROUNDING).all(axis=0)
     n_deferred = int(np.append(is_allowed, False).argmin())
@@ -495,16 +493,16 @@ def _counts_after_changes(
     A = data.strata.n_actions
     size = n_strata * A
     n_cells = (n_thresholds + 1) * size
-    cell_before = data.stratum * A + data.by_entry(before)
-    cell_after = data.stratum * A + data.by_entry(after)
-    at_change = data.by_entry(first_after) * size
+    cell_before = data.stratum * A + before
+    cell_after = data.stratum * A + after
+    at_change = first_after * size
 
     # What an entry adds with either action: its weight and, in the second half of counts, its cost.
     weights = [(data.weights, data.weights)]
     if data.costs is not None:
         rows = np.arange(len(before))
-        cost_before = data.weights * data.by_entry(data.costs[rows, before])
-        cost_after = data.weights * data.by_entry(data.costs[rows, after])
+        cost_before = data.weights * data.costs[rows, before]
+        cost_after = data.weights * data.costs[rows, after]
         weights.append((cost_before, cost_after))
 
     counts = []
@@ -550,7 +548,7 @@ def sweep(pool: Pool, program: Program) -> None:
     program : Program
         The objective and the limits.
     """
-    data = pool.data.in_memory
+    data = pool.data
     action_costs = pool.candidates[0].action_costs
     expected = expected_costs(data.probabilities, action_costs)
     costs = contrasts(action_costs)
@@ -581,7 +579,7 @@ def descend(pool: Pool, program: Program, solution: Solution) -> None:
     solution : Solution
         The best mixture so far, with its shadow prices.
     """
-    data = pool.data.in_memory
+    data = pool.data
     lines = _lines_by_combination(data)
 
     def cost_at_shadow_prices(counts: Floats) -> Floats:
@@ -618,7 +616,7 @@ def polish(pool: Pool, program: Program, number: int, charge: float) -> None:
     charge : float
         Cost of a violation of 1.
     """
-    data = pool.data.in_memory
+    data = pool.data
     if data.strata.n_actions > MOST_ANSWERS:
         return
     n_cells = pool.counts[number].size
@@ -757,7 +755,7 @@ class LineSearch:
         least_charged : float
             The least objective so far, with a charge for violations.
         """
-        data = self.pool.data.in_memory
+        data = self.pool.data
         expected = expected_costs(data.probabilities, from_contrasts(costs))
         action = int(self.rng.integers(costs.shape[1]))
         direction = _direction(costs, self.target_costs, action, self.rng)

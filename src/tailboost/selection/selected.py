@@ -87,10 +87,6 @@ ONE_SIDED = 1.6448536269514722
 SAME_RATE = 1e-3
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
-UNLABELED = (
-    "rates that need labels are estimated on the labelled rows, other rates on all rows; the "
-    "selection counted the rows without labels by their probabilities"
-)
 # Reasons for an unknown probability of the limits on new rows. Measured with one score and confidence=.9: of
 # the rules that reached .9, a precision limit was kept by 11 of 26, a limit on a mean cost by 9 of 20, and
 # a miss and a false alarm limit at the edge of the feasible ones by none of 6.
@@ -284,11 +280,9 @@ class Comparison:
         This is the delta method for paired rows. A rule may have several largest rates. Each of them is
         paired with each largest rate of the other rule, and the largest standard error counts.
         """
-        data = self.pool.data.in_memory
         errors = []
         for influence, other_influence in product(self._influences(), other._influences()):
-            by_row = data.by_row(influence - other_influence)
-            errors.append(float(np.sqrt((by_row**2).sum())))
+            errors.append(float(np.linalg.norm(influence - other_influence)))
         return max(errors)
 
     def _influences(self) -> list[Floats]:
@@ -311,15 +305,15 @@ class Comparison:
 
         ``slope`` is the derivative of the rate by the confusion counts of the selection, shape (W, A).
         """
-        data = self.pool.data.in_memory
+        data = self.pool.data
         n_strata = len(data.strata.mass)
         influence = np.zeros(len(data.stratum))
         for number, weight in zip(self.selection.numbers, self.selection.weights, strict=True):
             actions = data.actions(self.pool.candidates[number])
-            taken = data.by_entry(actions)
+            taken = actions
             influence += weight * slope[data.stratum, taken]
             if data.costs is not None:
-                paid = data.by_entry(data.costs[np.arange(len(actions)), actions])
+                paid = data.costs[np.arange(len(actions)), actions]
                 influence += weight * slope[n_strata + data.stratum, taken] * paid
         return data.weights * influence
 
@@ -366,8 +360,6 @@ class SelectedRule(Selected):
         prices = self._prices_of_lines()
         if prices is not None:
             table = table.priced(prices)
-        if self.program.strata.has_unlabeled:
-            table = replace(table, notes=(*table.notes, UNLABELED))
         if self.untightened is None:
             return table
         value = self.selection.value
@@ -444,7 +436,7 @@ class SelectedRule(Selected):
     @property
     def _probabilities(self) -> list[Any]:
         """The stratum probabilities of the selected candidates; [] if the rows have none."""
-        if not self.pool.data.in_memory.has_probabilities:
+        if not self.pool.data.has_probabilities:
             return []
         return [member.probabilities for member in self.ensemble.base_models]
 
@@ -456,9 +448,9 @@ class SelectedRule(Selected):
         """
         pool = self.compared.pool
         program = self.compared.program
-        if not program.limits or not pool.data.in_memory.has_probabilities:
+        if not program.limits or not pool.data.has_probabilities:
             return None
-        sample = pool.data.in_memory.thinned(ROWS)
+        sample = pool.data.thinned(ROWS)
         if sample is pool.data:
             pool = pool.copy()
         else:
@@ -598,8 +590,6 @@ class SelectedRule(Selected):
 
         The least one is None if rows may be deferred, because to defer all rows is no error.
         """
-        if self.program.strata.has_unlabeled:
-            return None
         rule_error = float(overall_errors(self.program, self.counts[None])[0])
         if self.program.strata.defers:
             return rule_error, None
@@ -649,23 +639,11 @@ class SelectedRule(Selected):
         return ""
 
     def warn_of_violations(self) -> None:
-        """Warn of violated limits on the selection data.
-
-        The warning adds a remark if only the labelled rows violate a limit, or if a mixture would satisfy it.
-        """
+        """Warn of violated limits on the selection data."""
         selection = self.selection
-        strata = self.program.strata
         for number in np.flatnonzero(selection.violations > SOLVED):
             limit = self.program.limits[number]
             reached = reached_words(self.program, limit, selection.counts)
-            if strata.has_unlabeled and self.compared.selection.violations[number] <= SOLVED:
-                warn_user(
-                    f"limit violated on the labelled rows: {limit}, but this rule has "
-                    f"{reached} there. The selection counts rows without labels by their "
-                    "probabilities; by these counts the limit holds",
-                    BoundNotMetWarning,
-                )
-                continue
             mixture = ""
             if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
@@ -702,7 +680,7 @@ class SelectedRule(Selected):
         The error on deferred rows is the error of their labels without a deferral. Rows without labels do not
         count.
         """
-        data = self.pool.data.in_memory
+        data = self.pool.data
         K = self.program.strata.n_classes
         y = data.strata.y[data.stratum]
         labelled = np.where(y < K, data.weights, 0.0)

@@ -205,7 +205,7 @@ class Selection(Uncached):
         by_group = group_of_limits(problem.limits, strata.columns)
         if by_group is None or self.engine.probabilities.group_aware:
             return ""
-        if self._scored_data is None or strata.has_unlabeled or problem.confidence is not None:
+        if self._scored_data is None or problem.confidence is not None:
             return ""
         if not is_overall_error(problem.objective):
             return ""
@@ -333,11 +333,10 @@ class Selection(Uncached):
 
         None for an objective over rows, with an error budget or costs, and for data outside memory.
         """
-        labelled = self.engine.labelled
-        data = labelled.in_memory
+        data = self.engine.data
         if self.problem.over_rows or self.problem.error_budget is not None:
             return None
-        if data is not labelled or data.costs is not None:
+        if data.costs is not None:
             return None
         return data
 
@@ -412,7 +411,7 @@ class Thresholds:
     @property
     def data(self) -> SelectionData:
         """The selection data."""
-        return self.engine.labelled.in_memory
+        return self.engine.data
 
     @property
     def on_selection(self) -> tuple[Floats, SelectionData]:
