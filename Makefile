@@ -16,16 +16,17 @@ VENV_NEWEST := .venv-newest
 # Compiled files are kept, also where the environment forbids it: each process would compile 500 files again.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1
 
-.PHONY: demo notebooks test test-min test-newest test-gpu slow lint docs wheel dist ci clean
+.PHONY: demo test test-min test-newest test-gpu slow lint docs wheel dist ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@
 
-$(READY_MIN): pyproject.toml constraints-min.txt
+$(READY_MIN): pyproject.toml
 	test -x $(VENV_MIN)/bin/python || $(PYTHON_MIN) -m venv $(VENV_MIN)
-	$(VENV_MIN)/bin/python -m pip install --quiet --constraint constraints-min.txt --editable ".[xgboost,app,dask,test]"
+	$(VENV_MIN)/bin/python -m pip install --quiet uv
+	$(VENV_MIN)/bin/uv pip install --quiet --python $(VENV_MIN)/bin/python --resolution lowest-direct --editable ".[xgboost,app,dask,test]"
 	touch $@
 
 $(READY_DEMO): pyproject.toml constraints.txt
@@ -63,16 +64,11 @@ lint: $(READY)
 docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
-	$(BIN)/python tools/check_links.py docs/_build/html
-
-notebooks: $(READY)  ## run docs/notebooks again and write their outputs
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
-	OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py
 
 wheel: $(READY)  ## the wheel, tried without extras in an empty environment
 	rm -rf build/wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
-	$(BIN)/python tools/try_wheel.py build/wheel/*.whl --extras ""
+	$(BIN)/python .github/try_wheel.py build/wheel/*.whl --extras ""
 
 dist:  ## wheel and source, checked as a package index would, and the wheel tried in empty environments
 	rm -rf dist build
@@ -80,7 +76,7 @@ dist:  ## wheel and source, checked as a package index would, and the wheel trie
 	build/env/bin/python -m pip install --quiet build twine
 	build/env/bin/python -m build --outdir dist
 	build/env/bin/python -m twine check --strict dist/*
-	build/env/bin/python tools/try_wheel.py dist/*.whl
+	build/env/bin/python .github/try_wheel.py dist/*.whl
 
 ci: test lint docs wheel
 

@@ -1,13 +1,10 @@
 """Useful and captured improvement of certified rules in populations with known truth, beside an oracle.
 
     python benchmarks/power.py --out CASES.json [--populations FILE.npz] [--draws N] [--only …] [--rows N …]
-    python benchmarks/power.py --out MAPIE.json --mapie --only … [--populations FILE.npz]
-    python benchmarks/power.py --record CASES.json … [--others MAPIE.json] [--before VERSION OLD.json …]
-        [--populations FILE.npz]
+    python benchmarks/power.py --record CASES.json … [--before VERSION OLD.json …] [--populations FILE.npz]
 
-The first command runs `calibrate`, with ``--mapie`` MAPIE's risk controller with Bonferroni's correction.
-The last one writes benchmarks/power.json and the picture of the page: means over draws, the oracle,
-and the paired difference to the cases of another version, which it adds to those to earlier versions.
+The first command runs `calibrate`. The second one writes benchmarks/power.json and the picture of the page:
+means over draws, the oracle, and the paired difference to the cases of another version.
 
 A population is a distribution over groups, 200 values of a score, and two labels: made ones, the bundled
 credit data with the scores of a boosted model, and those of a file (arrays NAME_M of shape
@@ -332,23 +329,6 @@ def ours(world: World, limits: Any, rows: Any, *, randomized: Any = "auto") -> t
     return answers(found, world, np.unique(g)), seconds
 
 
-def mapie(world: World, limit: str, rows: Any) -> tuple[Any, float]:
-    """Return the rule of MAPIE's risk controller (None without one), and processor seconds."""
-    from experiments import _limit_methods as methods
-
-    _, b, y = rows
-    none, K = np.zeros(0, dtype=np.intp), world.mass.shape[1]
-    data = methods.Scored(world.scores[b], y, none, world.scores, np.zeros(K, dtype=np.intp), none)
-    began = time.process_time()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            told = methods.mapie(data, methods.LIMITS[limit], "bonferroni")
-    except methods.NoAnswer:
-        return None, time.process_time() - began
-    return np.tile(told, (len(world.mass), 1)), time.process_time() - began
-
-
 def run(arguments: Any) -> dict[str, Any]:
     """Return the results of all draws."""
     cases: list[dict[str, Any]] = []
@@ -368,10 +348,7 @@ def run(arguments: Any) -> dict[str, Any]:
                     cells = rng.choice(mass.size, n, p=mass.ravel())
                     rows = np.unravel_index(cells, mass.shape)
                     draws = True if limit.endswith(RANDOMISED) else "auto"
-                    if arguments.mapie:
-                        rule, seconds = mapie(world, limit, rows)
-                    else:
-                        rule, seconds = ours(world, limits, rows, randomized=draws)
+                    rule, seconds = ours(world, limits, rows, randomized=draws)
                     useful, captured, broken = world.scored(rule)
                     cases.append(
                         {"population": name, "limit": limit, "rows": n, "draw": repeat, "useful": useful,
@@ -409,7 +386,6 @@ def record(arguments: Any) -> None:
     """Write the record: a table by limit and rows, and paired differences."""
     version, *before = arguments.before or ["none"]
     new, old = cases_of(arguments.record), cases_of([Path(file) for file in before])
-    others = cases_of(arguments.others)
     every, table, paired = populations(arguments.populations), [], []
     for limit, (kind, level, _) in LIMITS.items():
         for n in sorted({key[2] for key in new if key[1] == limit}):
@@ -424,8 +400,6 @@ def record(arguments: Any) -> None:
             if len(best):
                 row |= {"oracle useful": round(float(best[:, 0].mean()), 3)}
                 row |= {"oracle captured": round(float(best[:, 1].mean()), 3)}
-            for what in ("useful", "captured", "broken") if next(iter(here)) in others else ():
-                row[f"MAPIE {what}"] = round(float(np.mean([others[key][what] for key in here])), 3)
             table.append(row)
             print(table[-1], flush=True)
     for limit in [*LIMITS, None]:
@@ -478,9 +452,6 @@ def draw(table: list[dict[str, Any]]) -> None:
             oracle = [row["oracle captured"] for row in rows]
             ax.plot(n, oracle, "o--", color="grey", label="oracle, one tested rule")
         ax.plot(n, [row["captured"] for row in rows], "o-", color="C0", label="tailboost.calibrate")
-        if "MAPIE captured" in rows[0]:
-            mapie_reached = [row["MAPIE captured"] for row in rows]
-            ax.plot(n, mapie_reached, "^-.", color="C2", label="MAPIE, Bonferroni")
         drawn = [row["captured"] for row in table if row["limit"] == name + RANDOMISED]
         if drawn:
             ax.plot(n, drawn, "s:", color="C1", label="randomized=True")
@@ -504,8 +475,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[500, 2000, 10000])
     parser.add_argument("--only", nargs="+", choices=list(LIMITS))
     parser.add_argument("--out", type=Path, default=Path("power-cases.json"))
-    parser.add_argument("--mapie", action="store_true")
-    parser.add_argument("--others", type=Path, nargs="*", default=[])
     parser.add_argument("--record", type=Path, nargs="+")
     parser.add_argument("--before", nargs="+")
     arguments = parser.parse_args()

@@ -1,12 +1,11 @@
 """Quality of selection engines: the same cached probabilities, one regret, one set of splits.
 
-    python benchmarks/quality.py cache --cache CACHE --data DIR [--splits 3] [--only TITLE ...]
     python benchmarks/quality.py run --cache CACHE --engine NAME [--problems TEXT ...] [--rows N] [--again]
     python benchmarks/quality.py report --cache CACHE --engine NAME OTHER ... [--out FILE]
 
-``cache`` fits the default models once for each split of each table. DIR has the tables of
-`experiments/_tables.py`, and ``field/``. ``run`` selects with one engine on every cached split, and keeps
-earlier outcomes unless ``--again``. PYTHONPATH chooses the edition of tailboost.
+CACHE has the splits as files of arrays: X, y, fold, P, X_test, y_test, P_test, names, title and, with groups,
+g and g_test, where P are out-of-fold and P_test test probabilities of several models. ``run`` selects with
+one engine on every split, and keeps earlier outcomes unless ``--again``. PYTHONPATH chooses the edition.
 
     argmax     the most probable class of the even average of the models' log-probabilities
     tuned      class weights tuned on this average, for the worst class within each budget
@@ -32,7 +31,6 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from _cached_splits import fill
 from _engines import ENGINES, PROBLEMS, Problem, Recorded, excess_of, measured, subgroups
 from scipy.stats import t as student
 
@@ -282,9 +280,8 @@ def _text(value: float, half: float | None = None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["cache", "run", "report"])
+    parser.add_argument("what", choices=["run", "report"])
     parser.add_argument("--cache", type=Path, required=True)
-    parser.add_argument("--data", type=Path)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[], help="titles of tables")
     parser.add_argument("--engine", nargs="*", default=[], choices=list(ENGINES))
@@ -293,10 +290,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    if args.what == "cache":
-        fill(args.data, args.cache, args.splits, args.only)
-    else:
-        {"run": run, "report": report}[args.what](args)
+    {"run": run, "report": report}[args.what](args)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,6 @@ from _record import opened, rounded, write
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import tailboost as tb
-from experiments._tables import frame
 from tailboost.exceptions import NotCertifiedError
 from tailboost.guarantees.joint_power import JointPowerPath
 
@@ -41,14 +40,14 @@ Table = tuple[Any, Any, Any]
 
 def bank(folder: Path) -> Table:
     """Return features, label and group of the bank's clients."""
-    data = frame(folder, "bank_full")
+    data = pd.read_csv(folder / "bank_full.csv.gz", na_values="?")
     X = pd.get_dummies(data.drop(columns=["y", "contact"]))
     return X.to_numpy(np.float32), (data["y"] == "yes").to_numpy(int), data["contact"].astype(str)
 
 
 def adult(folder: Path) -> Table:
     """Return features, label and group of the census."""
-    data = frame(folder, "adult")
+    data = pd.read_csv(folder / "adult.csv.gz", na_values="?")
     X = pd.get_dummies(data.drop(columns=["income", "split", "race", "sex"]))
     high = data["income"].astype(str).str.contains(">")
     return X.to_numpy(np.float32), high.to_numpy(int), data["race"].astype(str)

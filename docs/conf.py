@@ -11,10 +11,8 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import _api  # noqa: E402 -- in this folder
-import _records  # noqa: E402 -- in this folder
 
 _api.write(HERE / "api")
-_records.write(HERE)
 
 project = "tailboost"
 author = "The tailboost developers"
@@ -26,20 +24,18 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "numpydoc",
-    "myst_nb",
+    "myst_parser",
     "sphinx_gallery.gen_gallery",
     "sphinx_design",
 ]
 exclude_patterns = [
     "_build",
-    "gallery/*.ipynb",
     "gallery/**/*.ipynb",
     "gallery/**/*.py",
     "gallery/**/*.md5",
     "gallery/**/*.zip",
 ]
-source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
-nb_execution_mode = "off"  # `make notebooks` runs them
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
@@ -84,13 +80,6 @@ def skip_member(app: Any, what: str, name: str, obj: Any, skip: bool, options: A
     return True if owner.startswith(("sklearn.", "enum")) else None
 
 
-def link_records(app: Any, name: str, source: list[str]) -> None:
-    """Link the records that a page names; Sphinx calls this when it reads a page."""
-    if Path(app.env.doc2path(name)).suffix == ".md":
-        source[0] = _records.linked(source[0])
-
-
 def setup(app: Any) -> None:
     """Sphinx calls this when it reads the configuration."""
-    app.connect("source-read", link_records)
     app.connect("autodoc-skip-member", skip_member)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-TEXT = (Path(__file__).parents[1] / "results" / "errata.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[1] / "papers" / "errata.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", TEXT, flags=re.M | re.S)
 
 

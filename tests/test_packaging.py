@@ -16,7 +16,7 @@ def test_the_wheel_has_the_package_alone():
 
 
 def test_a_wheel_with_more_is_refused(tmp_path):
-    strays = runpy.run_path(str(ROOT / "tools" / "try_wheel.py"))["strays"]
+    strays = runpy.run_path(str(ROOT / ".github" / "try_wheel.py"))["strays"]
     with zipfile.ZipFile(tmp_path / "w.whl", "w") as wheel:
         for name in ("tailboost/a.py", "tailboost-1.dist-info/RECORD", "tests/test_a.py", "tailboosted/b.py"):
             wheel.writestr(name, "")

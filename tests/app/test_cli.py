@@ -10,7 +10,6 @@ import warnings
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-import tailboost
 from tailboost import __version__, datasets
 from tailboost.app import cli
 from tailboost.app.cli import shared
@@ -516,34 +514,6 @@ class TestFilesAreKept:
         assert "--out" in line
         assert csv.read_bytes() == before
 
-    def test_reproduce_into_its_data(self, tmp_path):
-        line = refused(
-            "reproduce", "credit-default", "--data", tmp_path, "--out", tmp_path / ".." / tmp_path.name
-        )
-        assert "--out" in line
-
-    def test_outside_of_a_checkout_there_are_no_experiments(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(
-            tailboost, "__file__", str(tmp_path / "site-packages" / "tailboost" / "__init__.py")
-        )
-        monkeypatch.delitem(sys.modules, "experiments", raising=False)
-        line = refused("reproduce", "trials")
-        assert "tailboost.published.adalpboost('tree', alpha=.1)" in line
-        assert "needs a checkout" in refused("reproduce", "trials", "--quick", "--out", tmp_path)
-        help_text = call("reproduce", "--help")
-        assert help_text.exit_code == 0
-        assert "Usage:" in help_text.stdout
-        listed = call("list")
-        assert listed.exit_code == 0
-        assert "load_credit_default" in listed.stdout
-        " ".join(listed.stdout.split())
-
-    def test_another_package_called_experiments_is_not_ours(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "experiments", ModuleType("experiments"))
-        listed = call("list")
-        assert listed.exit_code == 0
-        assert "load_credit_default" in listed.stdout
-
     @pytest.mark.thinned(1)
     @pytest.mark.parametrize("what", ["predictions", "results", "report"])
     def test_a_disk_that_is_full_leaves_the_old_file(self, csv, model, tmp_path, monkeypatch, what):
@@ -710,25 +680,6 @@ class TestInterruptedWork:
         result = fit_forest(csv, tmp_path / "m.model")
         assert result.exit_code == 130
         assert not (tmp_path / "m.model").exists()
-
-    def test_reproduce_ends_at_once(self, tmp_path, monkeypatch):
-        went_on = []
-
-        def run(settings):
-            try:
-                os.kill(os.getpid(), signal.SIGINT)
-                signal.pause()
-            except KeyboardInterrupt:  # as a fit does, which then keeps its finished rounds
-                went_on.append(1)
-            return "tables"
-
-        known = {"needs_data": False, "has_jobs": False, "repeats": 1}
-        experiment = type("Stub", (), {**known, "run": staticmethod(run)})
-        monkeypatch.setattr("experiments.get_experiment", lambda name: experiment)
-        result = call("reproduce", "stub", "--out", tmp_path)
-        assert result.exit_code == 130
-        assert not went_on
-        assert "tables" not in result.stdout
 
 
 class TestMessages:

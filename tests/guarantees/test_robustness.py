@@ -9,14 +9,11 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
-from experiments._bounds import cvar_bound, worst_class_margin_bound
-from experiments._losses import exponential_losses
 from tailboost.guarantees.robustness import (
     dro_radius,
     empirical_bernstein_bound,
     profile_likelihood,
 )
-from tailboost.rates.metrics import cvar
 
 
 @pytest.fixture(scope="module")
@@ -125,57 +122,6 @@ def test_theorem_1_of_blanchet_et_al(d, loss):
     assert held == pytest.approx(0.95, abs=3 * np.sqrt(0.95 * 0.05 / repeats))
 
 
-def test_margin_bound_of_noise_is_no_promise():
-    """A vote of 20,000 one-feature stumps memorises noise; a bound without a margin gives 0.4."""
-    rng = np.random.default_rng(0)
-    n, d = 2000, 20_000
-    y, f = np.repeat([-1, 1], n // 2), np.zeros(n)
-    for _ in range(20):
-        X = (2 * rng.integers(0, 2, (n, d // 20), dtype=np.int8) - 1).astype(np.float32)
-        f += X @ np.where(y @ X > 0, 1, -1).astype(np.float32)
-    assert (y * f > 0).mean() > 0.99
-    assert worst_class_margin_bound(y, (1 + y * f / d) / 2, np.sqrt(2 * np.log(2 * d))) >= 0.5
-
-
-def test_margin_bound_holds_where_it_says_something():
-    """The best vote of five fixed models on the training rows, with known truth."""
-    rng = np.random.default_rng(1)
-    errors = np.array([[0.30, 0.25], [0.10, 0.30], [0.25, 0.05], [0.3, 0.3], [0.2, 0.2]])  # hypothesis, class
-    candidates = np.vstack([np.eye(5), rng.dirichlet(np.full(5, 0.5), 60)])
-    patterns = (np.arange(32)[:, None] >> np.arange(5)) & 1  # errors of the five
-    chance = np.array([np.prod(np.where(patterns, e, 1 - e), axis=1) for e in errors.T])
-    truth = np.array([chance[:, patterns @ v >= 0.5].sum(axis=1).max() for v in candidates])
-    bounds = []
-    for _ in range(100):
-        drawn = [rng.choice(32, size=m, p=c) for m, c in zip((60_000, 20_000), chance, strict=True)]
-        y, wrong = np.repeat([0, 1], [60_000, 20_000]), patterns[np.concatenate(drawn)]
-        counts = np.array([np.bincount(k, minlength=32) / len(k) for k in drawn])
-        seen = [counts[:, patterns @ v >= 0.5].sum(axis=1).max() for v in candidates]
-        best = int(np.argmin(seen))
-        bounds.append(worst_class_margin_bound(y, 1 - wrong @ candidates[best], np.sqrt(2 * np.log(5)), 0.1))
-        assert bounds[-1] >= truth[best]
-    assert np.mean(bounds) < 0.6
-
-
-def test_margin_bound_by_hand():
-    y, shares = np.array([0] * 50 + [1] * 200), np.array([1.0] * 250)
-    shares[50:70] = 0.7  # margin 0.4
-    rows, log_term = np.array([50, 200]), np.log(2 * 2 / 0.05)
-    by_class = np.sqrt(log_term / (2 * rows))
-    by_class[1] += 0.1  # θ = 1: twenty of two hundred lie below
-    assert worst_class_margin_bound(y, shares, 0.0) == pytest.approx(by_class.max())
-    assert worst_class_margin_bound(y, shares, 1.0) == pytest.approx(by_class[0] + 4 / np.sqrt(50))
-    assert worst_class_margin_bound(y, 0 * shares, 0.0) == 1.0
-    for arguments, message in (
-        ((y[1:], shares, 1.0), "shares"),
-        ((y, shares + 1, 1.0), "shares must be"),
-        ((y, shares, -1.0), "complexity"),
-        ((y, shares, 1.0, 1.0), "delta"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            worst_class_margin_bound(*arguments)
-
-
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5])
 def test_empirical_bernstein_covers(rate):
     rng = np.random.default_rng(2)
@@ -210,92 +156,6 @@ def test_empirical_bernstein_by_hand():
     ):
         with pytest.raises(ValueError, match=message):
             empirical_bernstein_bound(*arguments, **options)
-
-
-@pytest.mark.thinned(5)
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 1.0])
-@pytest.mark.parametrize("n", [40, 400])
-def test_the_cvar_bound_covers(alpha, n):
-    """Rare errors, a uniform loss, and the best of twenty classifiers, with known truth."""
-    rng, delta = np.random.default_rng(3), 0.1
-    for draw, truth in (
-        (rng.random((600, n)) < 0.05, min(1.0, 0.05 / alpha)),
-        (rng.random((600, n)), 1 - alpha / 2),
-    ):
-        bounds = np.array([cvar_bound(row, alpha, delta) for row in draw])
-        assert (bounds < truth).mean() <= delta
-        chosen = [min(draw[20 * j : 20 * j + 20], key=lambda row: cvar(row, alpha)) for j in range(30)]
-        held = [cvar_bound(row, alpha, delta, n_hypotheses=20) >= truth for row in chosen]
-        assert np.mean(held) >= 1 - delta
-
-
-def test_the_cvar_bound_is_the_printed_one():
-    """The sum of Thomas and Learned-Miller over gaps of sorted losses, and the second form by hand."""
-    rng = np.random.default_rng(4)
-    for n, alpha, delta in (
-        (1, 0.3, 0.5),
-        (7, 0.05, 0.05),
-        (30, 0.4, 0.2),
-        (500, 0.9, 0.01),
-        (500, 1.0, 0.05),
-    ):
-        losses = np.round(rng.random(n), 1)
-        z, shift = np.append(np.sort(losses), 1.0), np.sqrt(np.log(1 / delta) / (2 * n))
-        above = np.maximum(np.arange(1, n + 1) / n - shift - (1 - alpha), 0.0)
-        assert cvar_bound(losses, alpha, delta) == pytest.approx(1.0 - np.diff(z) @ above / alpha, abs=1e-12)
-        slack = (2 * 0.3 + 1) / np.sqrt(n) + shift
-        by_hand = min(1.0, cvar(losses, alpha) + slack / alpha)
-        assert cvar_bound(losses, alpha, delta, complexity=0.3) == pytest.approx(by_hand)
-
-
-def test_the_cvar_bound_of_a_mixture_chosen_on_the_rows():
-    """Weights of four candidates with the smallest CVaR on 4,000 rows; the truth counts all 16 patterns."""
-    rng, alpha, n = np.random.default_rng(5), 0.5, 4000
-    errors = np.array([0.3, 0.32, 0.35, 0.4])
-    patterns = (np.arange(16)[:, None] >> np.arange(4)) & 1
-    chance = np.prod(np.where(patterns, errors, 1 - errors), axis=1)
-    for _ in range(20):
-        rows = patterns[rng.choice(16, size=n, p=chance)]
-        shares = tb.solvers.minimize_cvar_mixture(rows.T.astype(float), alpha).mixture
-        truth = cvar(patterns @ shares, alpha, chance)
-        bound = cvar_bound(rows @ shares, alpha, complexity=np.sqrt(2 * np.log(4)))
-        assert truth <= bound < 1.0
-        assert cvar(rows @ shares, alpha) < truth + 0.05  # the selection is optimistic, the bound is not
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        (([], 0.5), {}, "losses"),
-        (([1.5], 0.5), {}, "losses"),
-        (([0.5], 0.0), {}, "alpha"),
-        (([0.5], 0.5, 0.6), {}, "delta"),
-        (([0.5], 0.5), {"n_hypotheses": 0.5}, "n_hypotheses"),
-        (([0.5], 0.5), {"complexity": -1.0}, "complexity"),
-    ],
-)
-def test_cvar_bound_refusals(arguments, options, message):
-    with pytest.raises(ValueError, match=message):
-        cvar_bound(*arguments, **options)
-
-
-def test_exponential_losses_follow_from_the_probabilities(case):
-    """A margin is ½ log odds; that of an additive classifier follows from its probabilities, too."""
-    X, y, clf = case
-    boosted = tb.DROBoostClassifier(n_estimators=5, radius=0.01, n_jobs=1).fit(X, y)
-    for fitted in (clf, boosted):
-        p = fitted.predict_proba(X)[np.arange(len(y)), (y == "yes").astype(int)]
-        np.testing.assert_allclose(exponential_losses(fitted, X, y), np.sqrt((1 - p) / p))
-
-
-def test_three_classes_have_margins_of_one_scale():
-    X, y = make_classification(300, 6, n_informative=4, n_classes=3, random_state=0)
-    boosted = tb.AdaBoostClassifier(n_estimators=5, n_jobs=1).fit(X, y)
-
-    class ByProbability:
-        classes_, predict_proba = boosted.classes_, boosted.predict_proba
-
-    np.testing.assert_allclose(exponential_losses(boosted, X, y), exponential_losses(ByProbability(), X, y))
 
 
 def test_examples():

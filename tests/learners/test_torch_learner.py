@@ -22,12 +22,11 @@ pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 import torch
+from nets import wrn_28_1
 from torch import nn
 from torch.nn import functional
 
 import tailboost as tb
-from experiments._architectures import resnet32, wrn_28_10
-from experiments._augment import crop_and_flip
 from tailboost.learners.foreign import open_session
 from tailboost.learners.torch import TorchClassifier, nets
 from tailboost.learners.torch.losses import LOSSES, influence_balanced
@@ -292,7 +291,7 @@ def test_every_loss_trains_on_the_device(name, device):
 def test_a_step_mixes_no_devices_and_waits_for_none(name, optimizer):
     """The device "meta" has no values: it refuses tensors of other devices and reads of values."""
     pictures, labels = images(60)
-    given = {"module": partial(nets.small_cnn, channels=2), "augment": crop_and_flip, "device": "meta"}
+    given = {"module": partial(nets.small_cnn, channels=2), "device": "meta"}
     s = session(pictures, labels, np.ones(60), loss=LOSSES[name], optimizer=optimizer, **given)
     training = s.begin(np.ones(60), 0, None)
     rows = training.draw(1)[0].to("meta")
@@ -306,7 +305,7 @@ def test_precision_auto_is_float32_for_a_small_net_wherever_it_is(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
     with torch.device("meta"):  # only counted
-        small, large = resnet32((3, 32, 32), 10), wrn_28_10((3, 32, 32), 10)
+        small, large = wrn_28_1((3, 32, 32), 10), wrn_28_1((3, 32, 32), 10, widen=10)
     assert [is_mixed("auto", net, gpu) for net in (small, large)] == [False, True]
     assert not is_mixed("auto", large, cpu)
     assert is_mixed("bfloat16", small, cpu)

@@ -271,7 +271,6 @@ class TestCalls:
             "tailboost.app.cli.main",
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
             "tailboost.dask.robust_mixture.KeyCounts",
-            "experiments.trials.Trials",
             "tailboost.boosting.learner.CrossFitLearner", "tailboost.rows.rows.Split",
             "tailboost.learners.torch.net_learner.TorchSession",
             "tailboost.storage.models.os.system", "tailboost.storage.models.load_model",

@@ -7,7 +7,6 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import tailboost as tb
-from experiments.variance import TASKS
 from tailboost.learners import HistTreeClassifier, StumpClassifier
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -46,16 +45,6 @@ def test_cost_falls_with_weights(lam):
     s = np.random.default_rng(0).exponential(size=len(y))
     for clf in classifiers(True, lam, 60):
         assert_falls(clf.fit(X, y, sample_weight=s))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not DATA.exists(), reason="the real data sets are not here")
-@pytest.mark.parametrize("lam", LAMBDAS)
-@pytest.mark.parametrize("task", TASKS)
-def test_cost_falls_on_every_real_set(task, lam):
-    data = TASKS[task].load(DATA)
-    for clf in classifiers(True, lam):
-        assert_falls(clf.fit(data.X, data.y))
 
 
 @pytest.mark.slow
