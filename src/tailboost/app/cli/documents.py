@@ -25,10 +25,10 @@ from tailboost.app.cli.shared import (
     warnings_as_lines,
 )
 from tailboost.core.array_types import Table
-from tailboost.core.checks import first_of, reading
+from tailboost.core.checks import reading
 from tailboost.core.files import write_output
 from tailboost.core.long_work import doing
-from tailboost.core.score_kinds import ScoreKind, cure_of_missing, score_kind
+from tailboost.core.score_kinds import ScoreKind, score_kind
 from tailboost.core.spelling import warn_alike
 from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import (
@@ -205,17 +205,10 @@ def score_rows(
 
 def _refuse_missing_scores(scores: Any, data: Path, kind: ScoreKind) -> None:
     """Raise `BadInput` with the first rows of a file ``data`` without a score, and scores of another kind."""
-    rows_without = np.flatnonzero(scores.isna())
-    if not len(rows_without):
-        return
-    fault = (
-        f"{str(data)!r}: {len(rows_without):,} of {len(scores):,} rows have no score "
-        f"{scores.name!r} ({first_of(rows_without)}); {cure_of_missing()}"
-    )
-    outside = kind.words_outside(scores.to_numpy(), kind.remedy)
-    if outside:
-        fault += f". The other {outside}; then SCORE is such a number too"
-    raise BadInput(fault)
+    if scores.isna().any():
+        raise BadInput(
+            f"{str(data)!r}: {scores.isna().sum():,} rows have no score {scores.name!r}"
+        )
 
 
 def typed_labels(column: Any, *, is_text: bool) -> Any:
