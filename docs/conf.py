@@ -64,6 +64,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "min_reported_time": 1,
+    "ignore_pattern": "demo",
     "abort_on_example_error": True,
     "within_subsection_order": "FileNameSortKey",
 }

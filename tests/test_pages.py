@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-for module in ("typer", "rich", "jinja2", "pandas"):
+for module in ("typer", "jinja2", "pandas"):
     pytest.importorskip(module)
 
 from typer.testing import CliRunner

@@ -1,6 +1,5 @@
 """Model cards list measured numbers and tests that were not made."""
 
-import hashlib
 import re
 from datetime import UTC, datetime
 from html import unescape
@@ -17,7 +16,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
-from tailboost.app import cli
 from tailboost.core.spelling import speaking_to_the_shell
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.judged import judged
@@ -204,74 +202,6 @@ def test_the_headline_is_about_the_stated_limits(mix):
     assert "<svg" not in without.to_html()
 
 
-@pytest.mark.slow
-def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
-    table = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=LABELS)
-    parts = {
-        "train": slice(0, 500),
-        "cal": slice(500, 1000),
-        "new": slice(1000, 1300),
-        "late": slice(1300, 1600),
-    }
-    files = {name: tmp_path / f"{name}.csv" for name in parts}
-    for name, part in parts.items():
-        table[part].to_csv(files[name], index=False)
-
-    def call(*arguments):
-        done = testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
-        assert done.exit_code in (0, 3), done.output
-        return done
-
-    model, rule, state, out = (tmp_path / name for name in ("m.model", "r.model", "s.json", "card.html"))
-    fit = ("--target", "outcome", "--limit", "error() <= .45", "--model", model)
-    call("fit", files["train"], *fit)
-    call("calibrate", model, files["cal"], "--limit", "error() <= .45", "--model", rule)
-    call("monitor", rule, files["late"], "--state", state)
-    call("card", rule, files["new"], "--monitor", state, "--out", out, "--out", tmp_path / "card.md")
-    text, page = (tmp_path / "card.md").read_text(), out.read_text()
-    assert "not certified" not in text
-    digest = hashlib.sha256(files["new"].read_bytes()).hexdigest()
-    assert f"further rows {digest[:16]}" in text
-    assert f"cal.csv {hashlib.sha256(files['cal'].read_bytes()).hexdigest()[:16]} · further rows" in text
-    order = [
-        "Stated limits",
-        "Price of the limits",
-        "Purpose",
-        "Decision rule",
-        "Training",
-        "Monitor",
-    ]
-    places = [text.index(f"## {title}") for title in order]
-    assert places == sorted(places)
-    assert "## Attempts" not in text
-    assert page.count("<svg") == 2  # of the limits, wide and narrow
-    missing = testing.CliRunner().invoke(
-        cli.app, ["card", str(rule), str(files["new"]), "--monitor", "no.json"]
-    )
-    assert missing.exit_code == 2
-
-
-def test_the_card_of_a_rule_file_names_the_certifying_file_with_its_digest(tmp_path):
-    rng = np.random.default_rng(0)
-    files = [tmp_path / name for name in ("select.csv", "certify.csv", "later.csv")]
-    for file in files:
-        p = rng.random(1500).round(4)
-        pd.DataFrame({"p": p, "y": np.where(rng.random(1500) < p, "yes", "no")}).to_csv(file, index=False)
-    rules = [tmp_path / name for name in ("rule.json", "certified.json")]
-    options = ("--target", "y", "--score", "p", "--positive", "yes", "--limit", "miss(yes) <= 40%")
-    for command in (
-        ("tune", files[0], *options, "--out", rules[0]),
-        ("calibrate", rules[0], files[1], "--out", rules[1]),
-        ("card", rules[1], files[2], "--out", tmp_path / "card.md"),
-    ):
-        done = testing.CliRunner().invoke(cli.app, [str(each) for each in command])
-        assert done.exit_code == 0, done.output
-    text = (tmp_path / "card.md").read_text()
-    assert "fresh rows (certify.csv)" in text
-    assert f"certify.csv {hashlib.sha256(files[1].read_bytes()).hexdigest()[:16]} ·" in text
-    assert "estimated on certify.csv" in text
-
-
 def test_the_head_has_date_attempt_versions_and_digest():
     rng = np.random.default_rng(0)
     p = rng.random(4000)
@@ -392,26 +322,6 @@ def test_an_alarm_is_in_the_headline(mix):
         mix, X[1000:1300], LABELS[1000:1300]
     )
     assert "larm" not in tb.ModelCard.of(mix, X[1300:], LABELS[1300:], monitor=quiet).summary
-
-
-def test_command(tmp_path):
-    table = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(city=GROUPS, outcome=LABELS)
-    for name, part in (("train", table[:600]), ("new", table[600:])):
-        part.to_csv(tmp_path / f"{name}.csv", index=False)
-
-    def call(*arguments):
-        return testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
-
-    model = tmp_path / "m.model"
-    options = ("--target", "outcome", "--method", "adaboost", "--set", "n_estimators=3", "--model", model)
-    assert call("fit", tmp_path / "train.csv", *options).exit_code == 0
-    out = [tmp_path / "card.md", tmp_path / "card.html"]
-    done = call("card", model, tmp_path / "new.csv", "--group", "city", "--out", out[0], "--out", out[1])
-    assert done.exit_code == 0, done.output
-    assert "| city / x |" in out[0].read_text()
-    assert "600 rows of train.csv" in out[1].read_text()
-    assert "# Model card" in call("card", model, tmp_path / "new.csv").stdout
-    assert call("card", model, tmp_path / "new.csv", "--out", tmp_path / "a.txt").exit_code == 2
 
 
 def test_a_card_of_selecting_rows_warns():

@@ -10,11 +10,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from typer.testing import CliRunner
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.app.cli import app
 from tailboost.rows.subgroups import GroupUse, revealing_features
 from tailboost.selection.kinds import Kinds
 
@@ -111,20 +109,6 @@ def test_answers_that_are_told_the_group_depend_on_it(table):
 def test_the_cure_follows_the_columns_and_not_the_estimate():
     said = GroupUse("sex", False, ("sex",), inferred=True).words("drop it (--drop sex)")
     assert said.index("--drop sex") < said.index("estimate")
-
-
-def test_the_shell_says_it_by_values_and_by_names(table, tmp_path):
-    X, y = table
-    X = X.assign(sex=np.where(X["sex"] == "f", "féminin", "m"))
-    data, model = tmp_path / "t.csv", tmp_path / "m.model"
-    X.assign(**{"gender / other": X["sex"], "y": y}).to_csv(data, index=False)
-    fit = ["fit", str(data), "--target", "y", "--model", str(model), "--group", "sex"]
-    fit += ["--method", "worstclassboost-groups"]
-    said = CliRunner().invoke(app, [*fit, "--set", "n_estimators=2"], env={"COLUMNS": "400"}).output
-    said = CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex"]).output
-    assert "'gender / other'" in said
-    CliRunner().invoke(app, [*fit, "--set", "n_estimators=2", "--drop", "sex", "--drop", "gender / other"])
-    said = CliRunner().invoke(app, ["inspect", str(model)], env={"COLUMNS": "400"}).output
 
 
 @pytest.mark.parametrize("objective", ["worst_group", "worst_class"])

@@ -312,40 +312,6 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
         told.rule_.to_sql()
 
 
-def test_command(tmp_path):
-    pytest.importorskip("pandas")
-    testing = pytest.importorskip("typer.testing")
-    from tailboost.app import cli
-
-    X, y = make_classification(300, random_state=0)
-    mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], random_state=0).fit(X, y)
-    tb.save_model(mix, tmp_path / "m.model")
-
-    def call(*more):
-        return testing.CliRunner().invoke(cli.app, ["rule", str(tmp_path / "m.model"), *more])
-
-    assert json.loads(call("--json").stdout) == json.loads(json.dumps(mix.rule_.to_dict()))
-    assert call("--sql", "--columns", "p{label}").stdout.strip() == mix.rule_.to_sql("p1")
-    of_first = mix.rule_.to_sql("p0", label=0)
-    assert call("--sql", "--columns", "p{label}", "--label", "0").stdout.strip() == of_first
-    assert call("--python", "--label", "0").stdout == mix.rule_.to_python(label=0)
-    forest = RandomForestClassifier(5, random_state=0)
-    two = tb.RobustMixtureClassifier([("bayes", GaussianNB()), ("forest", forest)], random_state=0).fit(X, y)
-    assert len(two.rule_.models) == 2
-    tb.save_model(two, tmp_path / "m.model")
-    refused = call("--sql", "--columns", "p_{label}")
-    assert refused.exit_code == 2
-    assert "{model}_{label}" in refused.output
-    of_first = call("--sql", "--columns", "p_{model}", "--label", "0").stdout.strip()
-    assert of_first == two.rule_.to_sql({"bayes": "p_bayes", "forest": "p_forest"}, label=0)
-    assert '"scores"."bayes_0"' in call("--sql", "--table", "scores").stdout
-    tb.save_model(mix, tmp_path / "m.model")
-    for wrong in (("--sql", "--json"), ("--sql", "--columns", "{other}")):
-        assert call(*wrong).exit_code == 2
-    tb.save_model(tb.WorstClassBoostClassifier(n_estimators=2).fit(X, y), tmp_path / "m.model")
-    assert call().exit_code == 2
-
-
 @pytest.mark.parametrize("by_group", [False, True])
 def test_a_probability_equal_to_the_threshold_is_answered_as_by_the_exported_rule(by_group):
     """Rounded probabilities, as of forests, meet decimal thresholds; exp(log(p)) may differ from p."""

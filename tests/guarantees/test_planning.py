@@ -1,6 +1,5 @@
 """Numbers of calibration rows: against simulated tests, simulated thresholds and binomial tails."""
 
-import json
 from itertools import permutations
 
 import numpy as np
@@ -9,7 +8,6 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.app.cli.app import main
 from tailboost.rates.pair_test import NUISANCE, pair_p_value
 
 LEVEL = 0.05 * 0.9  # of a first attempt
@@ -170,37 +168,6 @@ def test_three_classes_and_deferral_are_tested():
 def test_bad_requests_name_the_fault(limits, expected, options, message):
     with pytest.raises(ValueError, match=message):
         tb.rows_needed(limits, expected, **options)
-
-
-def test_the_shell_answers_as_python(capsys):
-    options = ["--limit", "miss(ill, by=sex) <= 25%", "--rate", "f=.2,m=20%", "--share", "f=.1,m=.2"]
-    with pytest.raises(SystemExit) as ended:
-        main(["rows-needed", *options, "--json"])
-    assert ended.value.code == 0
-    expected = tb.rows_needed(
-        "miss('ill', by='sex') <= 25%", {"f": 0.2, "m": 0.2}, shares={"f": 0.1, "m": 0.2}
-    )
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(expected.to_dict()))
-    with pytest.raises(SystemExit) as ended:
-        main(["rows-needed", *options])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out.strip() == str(expected)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ([], "--limit is needed"),
-        (["--limit", "error() <= .2"], "--rate (the rate that you expect, such as 12%) is needed once"),
-        (["--limit", "error() <= .2", "--rate", "x"], "--rate"),
-        (["--limit", "error() <= .2", "--rate", ".3"], "no number of rows"),
-    ],
-)
-def test_the_shell_names_the_fault(options, message, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["rows-needed", *options])
-    assert ended.value.code != 0
-    assert message in capsys.readouterr().err
 
 
 def test_names_for_a_limit_without_subgroups_are_refused():

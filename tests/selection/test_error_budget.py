@@ -190,23 +190,3 @@ def test_calibrate_gives_the_budget_to_the_selection():
         tb.calibrate(tb.Scores(0, 1), X, y, **given)
     # Standard error of an error of .3 of 1,500 rows: .012.
     assert abs(float(str(refusal.value).split("error: at most ")[1].split()[0]) - 0.4) < 0.036
-
-
-def test_the_shell_has_the_same_budget(tmp_path):
-    pd = pytest.importorskip("pandas")
-    cli = pytest.importorskip("tailboost.app.cli")
-    runner = pytest.importorskip("typer.testing").CliRunner()
-    X, y = hard(500, 6)
-    pd.DataFrame(X, columns=list("abcd")).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
-    model = tmp_path / "t.model"
-    done = runner.invoke(cli.app, [
-        "fit", str(tmp_path / "t.csv"), "--target", "y", "--model", str(model),
-        "--method", "worstclassboost", "--set", "n_estimators=4", "--error-budget", ".02",
-    ])  # fmt: skip
-    assert done.exit_code == 0, done.output
-    clf = tb.load_model(model)[-1]
-    budget = clf.summary_.budget
-    assert (clf.error_budget, budget.error_budget) == (0.02, 0.02)
-    assert budget.least_mean > 0.2
-    # The budget binds: of the mixtures with the least largest error, none has a smaller overall error.
-    assert budget.mean == pytest.approx(budget.least_mean + 0.02, abs=1e-6)

@@ -23,13 +23,15 @@ from tailboost.core.checks import (
     as_pandas,
     check_labels,
     check_row_shape,
-    check_table,
     distinct_and_places,
     label_vector,
     n_rows_of,
+    naming_cells,
     positions,
+    refuse_frame,
     refuse_missing,
     refuse_swapped,
+    refuse_texts,
     row_weights,
     summed,
     take,
@@ -180,7 +182,7 @@ def learned_table(
     if not hasattr(X, "iloc"):
         X, labels = _validated_array(classifier, learner, X, y=y)
         return X, labels, None
-    check_table(X)
+    refuse_frame(X)
     _, labels = validate_data(classifier, X, y=y, skip_check_array=True)
     schema, X = learn_columns(X)
     return X, labels, schema
@@ -188,6 +190,7 @@ def learned_table(
 
 def _opened_table(classifier: Model, X: Table, *, in_fit: bool) -> Any:
     """Return a table of rows that scikit-learn or pandas can read."""
+    refuse_texts(X)
     X, _ = unpack(X)
     X = as_pandas(X)  # learners read pandas' data frames
     check_row_shape(classifier, X, in_fit)
@@ -199,7 +202,7 @@ def _frame_as_in_fit(classifier: Model, frame: Any, names: Any, argument: str) -
 
     The learner checks the values of data frames.
     """
-    check_table(frame)
+    refuse_frame(frame)
     if names is not None and {*frame.columns} == {*names}:
         frame = frame[list(names)]
     try:
@@ -238,7 +241,8 @@ def _validated_array(classifier: Model, learner: Model, X: Any, **options: Any) 
         options["ensure_all_finite"] = "allow-nan"
     if tags.categorical or tags.string:
         options["dtype"] = None  # any type
-    return validate_data(classifier, summed(X), allow_nd=tags.three_d_array, **options)
+    with naming_cells(X):
+        return validate_data(classifier, summed(X), allow_nd=tags.three_d_array, **options)
 
 
 def _no_table(X: Any, cure: str) -> ValueError:

@@ -185,7 +185,8 @@ class ThresholdRule(StoredRule):
         missing = self.missing
         if missing is None and may_lack:
             missing = np.nan
-        return self._kind.checked(np.ravel(score), str(self.column), missing)
+        remedy = f"the rule was selected on {self._kind.plural}"
+        return self._kind.checked(np.ravel(score), str(self.column), missing, remedy)
 
     @property
     def _call(self) -> str:

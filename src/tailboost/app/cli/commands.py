@@ -1,0 +1,494 @@
+"""The eleven commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pandas as pd
+import typer
+
+import tailboost as tb
+from tailboost.app.cli.frame import ALARM, app, command, option, say, say_aside
+from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, write
+from tailboost.app.cli.tables import Reader, Roles, Rows, check_output
+from tailboost.core.files import held, write_output
+from tailboost.core.spelling import did_you_mean
+
+__all__ = ["app"]
+
+REVIEW = "human review"
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def _number(given: Any) -> float:
+    """Return a number, which may be written in percent."""
+    text = str(given)
+    try:
+        if text.endswith("%"):
+            return float(text[:-1]) / 100
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number such as .3 or 30%") from None
+
+
+def _rate(given: Any) -> float | dict[str, float]:
+    """Return a number, or the number of each group from a text such as ``f=.2,m=18%``."""
+    text = str(given)
+    if "=" not in text:
+        return _number(text)
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    return {name.strip(): _number(number) for name, _, number in pairs}
+
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file.", exists=True)]
+Model = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="Model file (.model) or rule file (.json).", exists=True
+    ),
+]
+Target = Annotated[str | None, option("Column of the labels; by default that of the model.")]
+Limits = Annotated[
+    list[str] | None,
+    option(
+        "Limit such as 'miss(yes, by=sex) <= 10%'; may be repeated.", "--limit", metavar="LIMIT"
+    ),
+]
+Groups = Annotated[
+    list[str] | None, option("Column of groups; may be repeated.", "--group", metavar="COL")
+]
+ByGroup = Annotated[str | None, option("Column of groups that get thresholds of their own.")]
+Cluster = Annotated[str | None, option("Column of persons or sites, whose rows stay together.")]
+Scores = Annotated[
+    list[str] | None,
+    option("Column of a score; one for each label if repeated.", "--score", metavar="COL"),
+]
+Positive = Annotated[
+    list[str] | None,
+    option(
+        "Label of high scores, once for each --score; by default the end of its name.",
+        metavar="LABEL",
+    ),
+]
+Kind = Annotated[
+    Literal["probability", "percent", "logit", "number"],
+    option("What the score is; of a number only the order matters."),
+]
+Missing = Annotated[
+    float | None, option("Score of rows without one, which are refused otherwise.")
+]
+Objective = Annotated[str | None, option("Rate to minimise; by default the overall error.")]
+Confidence = Annotated[
+    float, option("Probability that all statements hold together.", parser=_number, metavar="P")
+]
+Out = Annotated[Path, option("File to write.")]
+Json = Annotated[bool, option("Print JSON.", "--json")]
+
+
+def _scores(
+    names: list[str], positive: list[str] | None, rows: Rows, kind: Any, missing: Any
+) -> tb.Scores:
+    """Return the scores of options, with labels of the table."""
+    if positive is None:
+        positive = [name.rpartition("_")[2] for name in names]
+    by_text = {str(label): label for label in rows.labels.dropna().unique()}
+    for label in positive:
+        if label not in by_text:
+            advice = did_you_mean(label, by_text)
+            raise ValueError(
+                f"--positive: name the label of high scores; {label!r} is no label of "
+                f"{rows.roles.target!r}; {advice}it has {list(by_text)[:20]}"
+            )
+    if len(positive) != len(names):
+        raise ValueError(f"--positive is needed once for each --score, got {len(positive)}")
+    labels = [by_text[label] for label in positive]
+    if len(names) == 1:
+        return tb.Scores(names[0], labels[0], kind=kind, missing=missing)
+    return tb.Scores(names, labels, kind=kind, missing=missing)
+
+
+def _columns(by_group: str | None, group: list[str] | None) -> list[str]:
+    """Return the columns of groups."""
+    return list(dict.fromkeys([*(group or []), *([by_group] if by_group else [])]))
+
+
+@command
+def example(
+    folder: Annotated[Path, typer.Argument(help="Folder for the files.")] = Path("."),
+) -> None:
+    """Write the bundled table of credit card clients as train.csv, tune.csv and test.csv."""
+    data = tb.datasets.load_credit_default()
+    answers = np.where(data.target == 1, "yes", "no")
+    table = data.data.assign(SEX=data.groups["sex"].astype(str), default=answers)
+    order = np.random.default_rng(0).permutation(len(table))
+    parts = dict(
+        zip(("train.csv", "tune.csv", "test.csv"), np.split(order, [15000, 22500]), strict=True)
+    )
+    for name in parts:
+        if (folder / name).exists():
+            raise ValueError(f"{str(folder / name)!r} exists; give another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in parts.items():
+        write_output(folder / name, table.iloc[rows].to_csv(index=False))
+        say(f"{folder / name}: {len(rows):,} clients")
+
+
+@command
+def fit(
+    data: Data,
+    target: Annotated[str, option("Column to predict.")],
+    out: Out,
+    reader: Reader,
+    limit: Limits = None,
+    group: Groups = None,
+    by_group: ByGroup = None,
+    drop: Annotated[
+        list[str] | None, option("Column that is no feature; may be repeated.", metavar="COL")
+    ] = None,
+    cluster: Cluster = None,
+    objective: Objective = None,
+    seed: Annotated[int, option("Seed of all random numbers.", min=0)] = 0,
+) -> None:
+    """Train models, select a rule within the limits, and write both."""
+    check_output(out, [MODEL], data)
+    roles = Roles(target, tuple(_columns(by_group, group)), cluster, drop=tuple(drop or ()))
+    rows = reader.read(data, roles)
+    features = rows.features
+    reader.refuse_odd(features)
+    model = tb.RobustMixtureClassifier(
+        limits=limit or (),
+        objective=objective,
+        by_group=by_group or False,
+        random_state=seed,
+    )
+    model.fit(features, rows.labels, groups=rows.groups, clusters=rows.clusters)
+    write(model, out, roles.given(features=tuple(features)))
+    say(model.summary_)
+
+
+@command
+def tune(
+    data: Data,
+    score: Scores,
+    target: Annotated[str, option("Column of the labels.")],
+    out: Out,
+    reader: Reader,
+    limit: Limits = None,
+    positive: Positive = None,
+    kind: Kind = "probability",
+    missing: Missing = None,
+    group: Groups = None,
+    by_group: ByGroup = None,
+    objective: Objective = None,
+) -> None:
+    """Select thresholds on a column of scores within limits; nothing is trained or certified."""
+    check_output(out, [RULE], data)
+    roles = Roles(target, tuple(_columns(by_group, group)), features=tuple(score or ()))
+    rows = reader.read(data, roles)
+    rule = tb.tune(
+        _scores(score or [], positive, rows, kind, missing),
+        rows.features,
+        rows.labels,
+        groups=rows.groups,
+        limits=limit or (),
+        objective=objective,
+        by_group=by_group or False,
+    )
+    write(rule, out, roles)
+    say(f"{rule.summary_}\n{rule.rule_}")
+
+
+@command
+def calibrate(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="Model or rule file; with --score the table.", exists=True
+        ),
+    ],
+    out: Out,
+    reader: Reader,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="Table of fresh rows.", exists=True)
+    ] = None,
+    limit: Limits = None,
+    score: Scores = None,
+    target: Target = None,
+    positive: Positive = None,
+    kind: Kind = "probability",
+    missing: Missing = None,
+    group: Groups = None,
+    by_group: ByGroup = None,
+    objective: Objective = None,
+    cluster: Cluster = None,
+    confidence: Confidence = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Select the rule of least error whose limits are certified, on fresh rows.
+
+    MODEL is a model file, a rule file, whose scores are calibrated, or with --score the table of fresh rows.
+    """
+    groups = _columns(by_group, group)
+    options: dict[str, Any] = {"limits": limit or None, "confidence": confidence}
+    selecting = {"by_group": by_group, "objective": objective}
+    if score:
+        if data is not None:
+            raise ValueError("--score: give one table and no model")
+        check_output(out, [RULE], model)
+        roles = Roles(target, tuple(groups), cluster, tuple(score))
+        rows = reader.read(model, roles)
+        classifier: Any = _scores(score, positive, rows, kind, missing)
+        options |= selecting
+    else:
+        if data is None:
+            raise ValueError("give the table of fresh rows after MODEL, or name its --score")
+        check_output(out, [model.suffix], model, data)
+        stored = Stored.read(model)
+        roles = stored.roles.given(target=target, groups=groups, cluster=cluster)
+        rows = reader.read(data, roles, stored.known)
+        classifier = stored.classifier
+        if stored.scores is not None:
+            classifier = stored.scores
+            options |= stored.settings
+        options |= {
+            name: value for name, value in (selecting | {"limits": limit}).items() if value
+        }
+    rule = calibrated(classifier, rows, **options)
+    write(rule, out, roles)
+    say(rule.certificate_, as_json)
+    say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
+
+
+@command
+def certify(
+    model: Model,
+    data: Data,
+    reader: Reader,
+    limit: Limits = None,
+    target: Target = None,
+    group: Groups = None,
+    cluster: Cluster = None,
+    confidence: Confidence = 0.95,
+    require: Annotated[bool, option("Exit with code 4 if a limit is not certified.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compute confidence bounds on the rates of a rule from fresh rows."""
+    stored = Stored.read(model)
+    roles = stored.roles.given(target=target, groups=group, cluster=cluster)
+    rows = reader.read(data, roles, stored.known)
+    certificate = tb.certify(
+        stored.classifier,
+        rows.features,
+        rows.labels,
+        groups=rows.groups,
+        clusters=rows.clusters,
+        limits=limit or None,
+        confidence=confidence,
+    )
+    say(certificate, as_json)
+    if require and not certificate.certified:
+        raise tb.NotCertifiedError("--require: not all limits are certified")
+
+
+@command
+def predict(
+    model: Model,
+    data: Data,
+    reader: Reader,
+    out: Annotated[
+        Path | None, option("CSV or Parquet file to write; by default printed.")
+    ] = None,
+    id: Annotated[
+        list[str] | None, option("Column to repeat; may be repeated.", metavar="COL")
+    ] = None,
+    default: Annotated[
+        str | None, option("Answer to rows without a score or of an unknown group.")
+    ] = None,
+) -> None:
+    """Answer new rows."""
+    if out is not None:
+        check_output(out, [], model, data)
+    stored = Stored.read(model)
+    classifier = stored.classifier
+    rows = reader.read(data, stored.roles, stored.known)
+    options: dict[str, Any] = {}
+    if getattr(classifier, "by_group", False):
+        options["groups"] = rows.groups
+    defers = hasattr(classifier, "defers")
+    if defers:
+        options["deferred"] = REVIEW
+    if default is not None:
+        by_text = {str(label): label for label in classifier.classes_}
+        options["default"] = by_text.get(default, default)
+    features = rows.features
+    answers = pd.DataFrame({"row": np.arange(len(features))})
+    for name in id or []:
+        answers[name] = rows.columns([name])[name].to_numpy()
+    answers["prediction"] = classifier.predict(features, **options)
+    if defers:
+        answers["deferred"] = answers["prediction"] == REVIEW
+    if stored.scores is None and hasattr(classifier, "predict_proba"):
+        names = [f"probability_{label}" for label in classifier.classes_]
+        answers[names] = classifier.predict_proba(features).round(9)
+    if out is None:
+        typer.echo(reader.csv(answers), nl=False)
+    else:
+        reader.write(answers, out)
+
+
+@command
+def rule(
+    model: Model,
+    sql: Annotated[bool, option("Print an SQL expression.")] = False,
+    python: Annotated[bool, option("Print a Python function.")] = False,
+    table: Annotated[str, option("Name of the table in SQL.")] = "t",
+    as_json: Json = False,
+) -> None:
+    """Print the rule as text, SQL, Python or JSON."""
+    found = Stored.read(model).classifier.rule_
+    if sql:
+        typer.echo(found.to_sql(table=table))
+    elif python:
+        typer.echo(found.to_python())
+    else:
+        say(found, as_json)
+
+
+@command
+def monitor(
+    model: Model,
+    data: Data,
+    reader: Reader,
+    out: Annotated[
+        Path | None,
+        option("State of the monitor, read and replaced; by default MODEL.monitor.json."),
+    ] = None,
+    target: Target = None,
+    cluster: Cluster = None,
+    id: Annotated[str | None, option("Column of ids, which late labels need.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Test the certified limits on a later batch; exit code 3 is an alarm."""
+    state = out or model.with_suffix(".monitor.json")
+    check_output(state, [RULE], model, data)
+    stored = Stored.read(model)
+    roles = stored.roles.given(target=target, cluster=cluster)
+    rows = reader.read(data, roles, stored.known)
+    with held(state, 60.0):
+        if state.exists():
+            document = json.loads(state.read_text("utf-8"))
+            before = tb.Monitor.from_dict(document, stored.classifier)
+        else:
+            before = tb.Monitor.against(stored.classifier)
+        after = before.add(
+            rows.features,
+            rows.labels if rows.has(roles.target) else None,
+            groups=rows.groups,
+            clusters=rows.clusters,
+            id=None if id is None else rows.columns([id])[id],
+            name=data.name.partition(".")[0],
+        )
+        write_output(state, json.dumps(after.to_dict()))
+    say(after, as_json)
+    if after.alarms:
+        raise typer.Exit(ALARM)
+
+
+@command
+def card(
+    model: Model,
+    data: Data,
+    out: Out,
+    reader: Reader,
+    purpose: Annotated[str, option("Purpose of the model, in your words.")] = "",
+    target: Target = None,
+    cluster: Cluster = None,
+    monitor: Annotated[
+        Path | None, option("State of `tailboost monitor`.", exists=True)
+    ] = None,
+) -> None:
+    """Write the model card, measured on further fresh rows."""
+    check_output(out, [".html", ".htm"], model, data, monitor)
+    stored = Stored.read(model)
+    rows = reader.read(data, stored.roles.given(target=target, cluster=cluster), stored.known)
+    state = None
+    if monitor is not None:
+        state = tb.Monitor.from_dict(json.loads(monitor.read_text("utf-8")), stored.classifier)
+    tb.ModelCard.of(
+        stored.classifier,
+        rows.features,
+        rows.labels,
+        groups=rows.groups,
+        clusters=rows.clusters,
+        purpose=purpose,
+        rows_are=data.name,
+        monitor=state,
+    ).save(out)
+    say(f"Card: {out}")
+
+
+@command
+def tradeoff(
+    model: Model,
+    reader: Reader,
+    limited: Annotated[
+        str | None,
+        option("Rate that is limited along the curve; by default that of the first limit."),
+    ] = None,
+    objective: Objective = None,
+    pick: Annotated[
+        float | None,
+        option(
+            "Limit of the point whose model --out stores, such as 5%.",
+            parser=_number,
+            metavar="X",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, option("Picture, or CSV file of the curve; with --pick the model file.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the trade-off of two rates on the rows that selected the rule; nothing is trained."""
+    if pick is not None and out is None:
+        raise ValueError("--pick needs --out, the model file to write")
+    if objective is not None and limited is None:
+        raise ValueError("--objective needs --limited, the other rate of the curve")
+    if out is not None:
+        check_output(out, [*PICTURES, ".csv"] if pick is None else [MODEL], model)
+    stored = Stored.read(model)
+    if not hasattr(stored.classifier, "tradeoff"):
+        raise ValueError(
+            f"{str(model)!r} has no trade-off curve: the command needs a model of fit"
+        )
+    rates = [tb.rates.parse(text) for text in (limited, objective) if text is not None]
+    curve = stored.classifier.tradeoff(*rates)
+    if pick is not None and out is not None:
+        write(curve.at(pick), out, stored.roles)
+    elif out is not None and out.suffix == ".csv":
+        reader.write(pd.DataFrame(curve.to_dict()["curve"]), out)
+    elif out is not None:
+        curve.plot().figure_.savefig(out)
+    say(curve, as_json)
+
+
+@command
+def rows_needed(
+    limit: Annotated[list[str], option("Limit to certify; may be repeated.", metavar="LIMIT")],
+    rate: Annotated[
+        list[Any],
+        option(
+            "True rate that you expect, such as 7% or f=7%,m=.1; once for each --limit.",
+            parser=_rate,
+            metavar="X",
+        ),
+    ],
+    power: Annotated[float, option("Probability of the certificates.", parser=_number)] = 0.8,
+    confidence: Confidence = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Count the rows that certificates need."""
+    say(tb.rows_needed(limit, rate, power=power, confidence=confidence), as_json)

@@ -1,0 +1,178 @@
+"""What all commands share: exit codes, warnings and errors as lines, progress, and options of tables."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from tailboost.app.cli.tables import Reader
+from tailboost.core.exceptions import NotCertifiedError
+from tailboost.core.long_work import telling
+
+MISTAKE, ALARM, NOT_CERTIFIED, INTERRUPTED = 2, 3, 4, 130
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Classifiers within stated limits on error rates, with certificates from fresh rows.",
+)
+
+# Arguments of the library whose options have another name.
+_OPTIONS = {
+    "limits": "limit",
+    "groups": "group",
+    "clusters": "cluster",
+    "rates": "rate",
+}
+_SAME = (
+    "by_group",
+    "confidence",
+    "objective",
+    "missing",
+    "kind",
+    "default",
+    "id",
+    "table",
+    "purpose",
+)
+_ARGUMENT = re.compile(rf"\b({'|'.join([*_OPTIONS, *_SAME])})=")
+
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    """Return an option of a command; without names it has the name of its parameter."""
+    return typer.Option(*names, help=text, **more)
+
+
+def as_typed(text: str) -> str:
+    """Return a text of the library, whose arguments ``name=`` are the options ``--name`` of the shell."""
+
+    def typed(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"--{_OPTIONS.get(name, name).replace('_', '-')} "
+
+    return _ARGUMENT.sub(typed, text)
+
+
+def say(result: Any, as_json: bool = False) -> None:
+    """Print a result of the library, or its ``to_dict`` as JSON."""
+    if as_json:
+        typer.echo(json.dumps(result.to_dict(), indent=1, default=str))
+    else:
+        typer.echo(as_typed(str(result)))
+
+
+def say_aside(text: str) -> None:
+    """Print a line that is not the result."""
+    typer.echo(text, err=True)
+
+
+_OF_TABLES: dict[str, tuple[Any, Any]] = {
+    "sep": (Annotated[str, option("Separator of CSV files, such as ; or tab.")], ","),
+    "decimal": (Annotated[str, option("Decimal sign of CSV files.")], "."),
+    "thousands": (Annotated[str | None, option("Sign between thousands in CSV files.")], None),
+    "encoding": (Annotated[str, option("Encoding of CSV files, such as cp1252.")], "utf-8"),
+    "na": (
+        Annotated[
+            list[str] | None,
+            option("Text that means a missing value; may be repeated.", metavar="TEXT"),
+        ],
+        None,
+    ),
+    "text": (
+        Annotated[
+            list[str] | None,
+            option(
+                "Column that is text, though its values may be numbers; may be repeated.",
+                metavar="COL",
+            ),
+        ],
+        None,
+    ),
+}
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Register a function as a command whose errors are one line and an exit code.
+
+    A parameter ``reader`` stands for the options of tables.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    parameters = [each for each in signature.parameters.values() if each.name != "reader"]
+    reads_tables = "reader" in signature.parameters
+    if reads_tables:
+        parameters += [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+            )
+            for name, (kind, default) in _OF_TABLES.items()
+        ]
+
+    @wraps(function)
+    def run(**arguments: Any) -> None:
+        if reads_tables:
+            settings = {name: arguments.pop(name) for name in _OF_TABLES}
+            arguments["reader"] = Reader(**settings)
+        with warnings.catch_warnings(record=True) as caught, telling(say_aside):
+            warnings.simplefilter("default", UserWarning)
+            try:
+                function(**arguments)
+            except NotCertifiedError as error:
+                raise typer.Exit(_fail(error, NOT_CERTIFIED)) from None
+            except (ValueError, TypeError, LookupError, OSError, ImportError) as error:
+                raise typer.Exit(_fail(error, MISTAKE)) from None
+            finally:
+                _tell_warnings(caught)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    app.command(function.__name__.rstrip("_").replace("_", "-"))(run)
+    return function
+
+
+def _tell_warnings(caught: Sequence[warnings.WarningMessage]) -> None:
+    """Print each warning of the library once, as a line."""
+    texts = [str(each.message) for each in caught if issubclass(each.category, UserWarning)]
+    for text in dict.fromkeys(texts):
+        say_aside(f"warning: {as_typed(text)}")
+
+
+def _fail(error: Exception, code: int) -> int:
+    """Print an error and return the exit code."""
+    message = str(error)
+    if isinstance(error, OSError) and error.filename:
+        message = f"{error.filename}: {error.strerror}"
+    say_aside(f"tailboost: {as_typed(message)}")
+    return code
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and end the process with its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The words after ``tailboost``; by default those of the process.
+    """
+    usage_error: type[Any] = typer.BadParameter.__bases__[0]
+    try:
+        code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
+    except usage_error as error:
+        name = error.ctx.command_path if error.ctx else "tailboost"
+        message = error.format_message().replace("\n", " ").strip().rstrip(".")
+        say_aside(f"tailboost: {message} ({name} -h lists the options)")
+        code = MISTAKE
+    except (KeyboardInterrupt, typer.Abort):
+        say_aside("tailboost: stopped by Ctrl-C")
+        code = INTERRUPTED
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,213 @@
+"""Tables of files: read, divided into features, labels, groups and clusters, and written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from tailboost.core.files import is_same_file, write_output
+from tailboost.core.spelling import did_you_mean
+
+_PARQUET = (".parquet", ".pq")
+# Whole numbers as Python writes them: 007 and 1.0 are text.
+_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
+_TRUTH = {"True": True, "False": False}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table are, as a model or rule file notes it.
+
+    Without names of features, all columns without another role are features.
+    """
+
+    target: str | None = None
+    groups: Sequence[str] = ()
+    cluster: str | None = None
+    features: Sequence[str] = ()
+    drop: Sequence[str] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return asdict(self)
+
+    def given(self, **stated: Any) -> Self:
+        """Return the roles with those that options state; groups are added."""
+        stated["groups"] = tuple(dict.fromkeys([*self.groups, *(stated.get("groups") or [])]))
+        return replace(self, **{name: value for name, value in stated.items() if value})
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How the tables of a command are written."""
+
+    sep: str = ","
+    decimal: str = "."
+    thousands: str | None = None
+    encoding: str = "utf-8"
+    na: Sequence[str] | None = None
+    text: Sequence[str] | None = None
+
+    def read(self, path: Path, roles: Roles, known: Iterable[Any] = ()) -> Rows:
+        """Return the rows of a file; labels and groups become the ``known`` values with their text."""
+        names = {*roles.groups, *(self.text or [])}
+        if roles.target is not None:
+            names.add(roles.target)
+        try:
+            table = self._table(path, names)
+        except (ValueError, LookupError, ImportError) as error:
+            raise ValueError(f"{str(path)!r} cannot be read: {error}") from None
+        if not len(table):
+            raise ValueError(f"{str(path)!r} has no rows")
+        return Rows(path, table, roles, {str(value): value for value in known})
+
+    def _table(self, path: Path, names: Iterable[str]) -> Any:
+        """Return a table; columns with these names are text, and only empty cells are missing there."""
+        if path.suffix in _PARQUET:
+            return pd.read_parquet(path)
+        options: dict[str, Any] = {
+            "sep": "\t" if self.sep in ("tab", "\\t") else self.sep,
+            "encoding": "utf-8-sig" if self.encoding == "utf-8" else self.encoding,
+        }
+        missing = list(self.na or [])
+        numbers = {"decimal": self.decimal, "thousands": self.thousands, "na_values": missing}
+        table = pd.read_csv(path, low_memory=False, **options, **numbers)
+        present = [name for name in names if name in table]
+        if present:
+            as_text = {"dtype": str, "keep_default_na": False, "na_values": ["", *missing]}
+            table[present] = pd.read_csv(path, usecols=present, **options, **as_text)[present]
+        return table
+
+    def refuse_odd(self, features: Any) -> None:
+        """Raise ValueError for a column of text that is no column of categories.
+
+        Most of its values are numbers, or hardly any value repeats. Columns of --text are categories.
+        """
+        for name in features.columns.difference(self.text or []):
+            column = features[name].dropna()
+            if is_numeric_dtype(column):
+                continue
+            values = pd.Series(column.unique()).astype(str)
+            is_number = pd.to_numeric(values, errors="coerce").notna()
+            cure = "leave it out by --drop, or declare its categories by --text"
+            if is_number.mean() >= 0.5:
+                odd = values[~is_number]
+                cure = "name their text by --na if they are missing numbers, or the categories by --text"
+            elif len(values) > len(column) / 2:
+                odd = values
+            else:
+                continue
+            raise ValueError(
+                f"column {name!r} is neither numbers nor categories: {len(values):,} different values in "
+                f"{len(column):,} rows, such as {', '.join(map(repr, odd[:2]))}; {cure}"
+            )
+
+    def write(self, table: Any, path: Path) -> None:
+        """Write a table completely or not at all."""
+        if path.suffix in _PARQUET:
+            write_output(path, table.to_parquet(index=False))
+        else:
+            write_output(path, self.csv(table))
+
+    def csv(self, table: Any) -> str:
+        """Return a table as text."""
+        sep = "\t" if self.sep in ("tab", "\\t") else self.sep
+        return str(table.to_csv(index=False, sep=sep, decimal=self.decimal))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a file by the roles of its columns."""
+
+    path: Path
+    table: Any
+    roles: Roles
+    known: Mapping[str, Any] = field(default_factory=dict)
+
+    def columns(self, names: Sequence[str]) -> Any:
+        """Return columns; raise ValueError for those that the file lacks."""
+        has = list(map(str, self.table))
+        absent = [name for name in names if name not in has]
+        if not absent:
+            return self.table[list(names)]
+        advice = "".join(did_you_mean(name, has) for name in absent)
+        if len(has) == 1:
+            advice = "give the separator by --sep; "
+        raise ValueError(
+            f"{str(self.path)!r} has no column {', '.join(map(repr, absent))}; {advice}it has {has[:20]}"
+        )
+
+    @property
+    def features(self) -> Any:
+        """The features."""
+        roles = self.roles
+        if roles.features:
+            return self.columns(roles.features)
+        no_features = {roles.target, roles.cluster, *roles.drop}
+        self.columns(roles.drop)
+        return self.table[[name for name in self.table if name not in no_features]]
+
+    @property
+    def labels(self) -> Any:
+        """The labels."""
+        if self.roles.target is None:
+            raise ValueError("name the column of the labels by --target")
+        column = self.columns([self.roles.target])[self.roles.target]
+        if is_numeric_dtype(column):
+            return column
+        return column.map(_typed(column, self.known or None))
+
+    @property
+    def groups(self) -> Any:
+        """The columns of groups as text; None without such columns."""
+        if not self.roles.groups:
+            return None
+        groups = self.columns(self.roles.groups).copy()
+        for name in groups:
+            column = groups[name]
+            texts = column.astype(str).where(column.notna(), None)
+            groups[name] = texts.map(_typed(texts, self.known)).astype("category")
+        return groups
+
+    @property
+    def clusters(self) -> Any:
+        """The cluster of each row; None without such a column."""
+        if self.roles.cluster is None:
+            return None
+        return self.columns([self.roles.cluster])[self.roles.cluster]
+
+    def has(self, *names: str | None) -> bool:
+        """Return whether the file has all these columns."""
+        return all(name in self.table for name in names)
+
+
+def _typed(column: Any, known: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return for each text of a column the known value with this text; otherwise the text.
+
+    Without known values, truth values and whole numbers are such if all texts are.
+    """
+    texts = column.dropna().unique().tolist()
+    if known is None:
+        known = {text: int(text) for text in texts if _WHOLE.fullmatch(text)} or _TRUTH
+        if not {*texts} <= {*known}:
+            known = {}
+    return {text: known.get(text, text) for text in texts}
+
+
+def check_output(out: Path, endings: Sequence[str], *inputs: Path | None) -> None:
+    """Raise ValueError if a file cannot be written, before any work."""
+    if endings and out.suffix not in endings:
+        raise ValueError(f"--out: {str(out)!r} must end in {' or '.join(endings)}")
+    if not out.parent.is_dir():
+        raise ValueError(f"--out: there is no folder {str(out.parent)!r}")
+    if out.is_dir():
+        raise ValueError(f"--out: {str(out)!r} is a folder")
+    for path in inputs:
+        if path is not None and is_same_file(out, path):
+            raise ValueError(f"--out: {str(out)!r} is read by this command; name another file")

@@ -1,0 +1,205 @@
+"""The shell answers as the library; its exit codes, files and refusals."""
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+testing = pytest.importorskip("typer.testing")
+
+import tailboost as tb
+from tailboost.app.cli import app, main
+from tailboost.app.cli.frame import as_typed
+
+LIMITS = ["miss(yes, by=region) <= 30%"]
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Scores, and two features; the region is NA (North America) or EU, and the severity High or None."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    fraud = rng.random(n) < 0.3
+    table = pd.DataFrame(
+        {
+            "region": rng.choice(["EU", "NA"], n),
+            "score": (0.3 + 0.3 * fraud + 0.15 * rng.normal(size=n)).clip(0, 1).round(6),
+            "amount": np.exp(rng.normal(size=n) + fraud).round(2),
+            "fraud": np.where(fraud, "yes", "no"),
+            "severity": np.where(fraud, "High", "None"),
+        }
+    )
+    return {"a": table[:2000], "b": table[2000:4000], "c": table[4000:]}
+
+
+@pytest.fixture
+def folder(tables, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    for name, table in tables.items():
+        table.to_csv(f"{name}.csv", index=False)
+    return tmp_path
+
+
+def shell(line, code=0):
+    done = testing.CliRunner().invoke(app, shlex.split(line), catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done.stdout if code == 0 else done.output
+
+
+def parts(table):
+    return {"X": table[["score"]], "y": table["fraud"], "groups": table[["region"]]}
+
+
+OPTIONS = f"--score score --target fraud --positive yes --group region --limit {shlex.quote(LIMITS[0])}"
+
+
+def test_commands_on_scores_answer_as_python(folder, tables):
+    score = tb.Scores("score", "yes")
+    tuned = tb.tune(score, **parts(tables["a"]), limits=LIMITS)
+    shell(f"tune a.csv {OPTIONS} --out tuned.json")
+    assert shell("rule tuned.json") == f"{tuned.rule_}\n"
+    assert shell("rule tuned.json --sql --table t") == tuned.rule_.to_sql(table="t") + "\n"
+    assert shell("rule tuned.json --python") == tuned.rule_.to_python() + "\n"
+
+    certificate = tb.certify(tuned, **parts(tables["b"]))
+    printed = json.loads(shell("certify tuned.json b.csv --json"))
+    assert printed["bounds"] == json.loads(json.dumps(certificate.to_dict(), default=str))["bounds"]
+
+    rule = tb.calibrate(score, **parts(tables["b"]), limits=LIMITS)
+    assert shell(f"calibrate b.csv {OPTIONS} --out rule.json") == as_typed(f"{rule.certificate_}\n")
+    shell("predict rule.json c.csv --id region --out answers.csv")
+    answers = pd.read_csv("answers.csv", keep_default_na=False)
+    assert answers["prediction"].tolist() == rule.predict(tables["c"][["score"]]).tolist()
+    assert answers["region"].tolist() == tables["c"]["region"].tolist()
+
+    shell("monitor rule.json c.csv")
+    monitor = tb.Monitor.against(rule).add(**parts(tables["c"]), name="c")
+    state = json.loads((folder / "rule.monitor.json").read_text())
+    assert state["batches"] == json.loads(json.dumps(monitor.to_dict()))["batches"]
+
+    shell("card rule.json c.csv --monitor rule.monitor.json --purpose 'Find fraud.' --out card.html")
+    assert "Find fraud." in (folder / "card.html").read_text()
+
+
+def test_commands_on_a_model_answer_as_python(folder, tables):
+    train = tables["a"].drop(columns="severity")
+    model = tb.RobustMixtureClassifier(limits=LIMITS, random_state=0)
+    model.fit(train.drop(columns="fraud"), train["fraud"], groups=train[["region"]])
+    limit = shlex.quote(LIMITS[0])
+    shell(f"fit a.csv --target fraud --group region --drop severity --limit {limit} --out m.model")
+    shell("predict m.model c.csv --out answers.csv")
+    expected = model.predict(tables["c"][["region", "score", "amount"]])
+    assert pd.read_csv("answers.csv")["prediction"].tolist() == expected.tolist()
+    shell("calibrate m.model b.csv --out certified.model")
+    assert tb.load_model("certified.model").certificate_.certified
+    assert "miss" in shell("tradeoff m.model --out curve.svg")
+    shell("tradeoff m.model --pick 20% --out picked.model")
+    assert {"curve.svg", "picked.model"} <= {path.name for path in folder.iterdir()}
+
+
+def test_rows_needed(folder):
+    expected = tb.rows_needed(["miss('ill', by='sex') <= 25%"], [{"f": 0.2, "m": 0.2}])
+    line = "rows-needed --limit 'miss(ill, by=sex) <= 25%' --rate f=.2,m=20%"
+    assert shell(line) == f"{expected}\n"
+
+
+def test_the_bundled_table(folder):
+    shell("example data")
+    assert sum(len(pd.read_csv(path)) for path in (folder / "data").iterdir()) == 30_000
+    assert "exists" in shell("example data", 2)
+
+
+def test_words_that_pandas_takes_for_missing_are_labels_and_groups(folder, tables):
+    limit = "miss('None', by=region) <= 60%"
+    line = f'--score score --target severity --positive None --group region --limit "{limit}"'
+    for kind in ("csv", "parquet"):
+        tables["a"].to_parquet("a.parquet")
+        shell(f"tune a.{kind} {line} --by-group region --out {kind}.json")
+    rule = tb.load_rule("csv.json")
+    assert rule.groups == ["EU", "NA"] == tb.load_rule("parquet.json").groups
+    assert rule.classes == ["High", "None"]
+    assert rule.predict({"score": 0.1, "region": "NA"}) in ("High", "None")
+
+
+def test_other_ways_to_write_a_table(folder, tables):
+    table = tables["a"].astype({"amount": object})
+    table["amount"] = (table["amount"] * 1000).map("{:,.2f}".format)
+    table.loc[table.index[::40], "amount"] = "n/k"
+    table.to_csv("odd.csv", index=False, sep=";", encoding="utf-16")
+    line = "fit odd.csv --target fraud --drop severity --out m.model --sep ';' --encoding utf-16"
+    assert "'amount'" in shell(line, 2)
+    shell(f"{line} --thousands , --na n/k")
+    shell("predict m.model odd.csv --sep ';' --encoding utf-16 --thousands , --na n/k --out answers.csv")
+    assert len((folder / "answers.csv").read_text().splitlines()) == 2001
+
+
+def test_used_rows_are_found_under_another_name_and_from_another_folder(folder):
+    (folder / "out").mkdir()
+    shell(f"calibrate b.csv {OPTIONS} --out rule.json")
+    (folder / "b.csv").rename("renamed.csv")
+    other = OPTIONS.replace("30%", "35%")
+    assert "attempt" in shell(f"calibrate renamed.csv {other} --out out/rule.json", 2)
+    shell(f"calibrate renamed.csv {OPTIONS} --out out/rule.json")  # the same call gives the same rule
+    assert (folder / "out/rule.json").read_bytes() == (folder / "rule.json").read_bytes()
+    shell(f"calibrate c.csv {other} --out out/rule.json")  # other rows
+
+
+def test_an_uncertified_attempt_ends_with_code_4_and_counts(folder, tables):
+    strict = OPTIONS.replace("miss(yes, by=region) <= 30%", "error <= 13%")
+    shell(f"calibrate a.csv {strict} --out rule.json", 4)
+    assert not (folder / "rule.json").exists()
+    shell(f"calibrate b.csv {OPTIONS} --out rule.json")
+    spent = [each.spent for each in tb.load_rule("rule.json").file.certificate.attempts]
+    assert spent == pytest.approx([0.9, 0.09])
+    shell("certify rule.json c.csv --limit 'error <= 1%' --require", 4)
+
+
+def test_an_alarm_ends_with_code_3(folder, tables):
+    shell(f"calibrate b.csv {OPTIONS} --out rule.json")
+    worse = tables["c"].assign(score=(tables["c"]["score"] - 0.2).clip(0))
+    worse.to_csv("worse.csv", index=False)
+    assert "alarm" in shell("monitor rule.json worse.csv", 3).lower()
+
+
+@pytest.mark.parametrize(
+    ("line", "culprit"),
+    [
+        ("example .", "exists"),
+        ("fit a.csv --target frod --out m.model", "'frod'"),
+        ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
+        ("fit a.csv --target fraud --out no/m.model", "'no'"),
+        ("tune none.csv --score score --target fraud --out r.json", "none.csv"),
+        ("tune a.csv --score score --target fraud --positive maybe --out r.json", "'maybe'"),
+        ("tune a.csv --score scor --target fraud --positive yes --out r.json", "'scor'"),
+        ("tune a.csv --score region --target fraud --positive yes --out r.json", "region"),
+        ("tune a.csv --score score --target fraud --positive yes --out r.json --sep ';'", "--sep"),
+        (f"calibrate a.csv {OPTIONS} --limit 'mis(yes) <= 1%' --out r.json", "mis"),
+        ("calibrate tuned.json --out r.json", "fresh"),
+        ("certify tuned.json a.csv --confidence 2", "confidence"),
+        ("predict a.csv a.csv", "a.csv"),
+        ("predict tuned.json a.csv --out a.csv", "a.csv"),
+        ("rule a.csv", "a.csv"),
+        ("monitor tuned.json b.csv --id region", "id"),
+        ("card tuned.json b.csv --out card.md", "card.md"),
+        ("tradeoff tuned.json", "tuned.json"),
+        ("rows-needed --limit 'miss(1) <= 5%' --rate much", "much"),
+        ("certifi tuned.json", "certifi"),
+        ("certify tuned.json b.csv --limt 1", "--limt"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_the_culprit(line, culprit, folder, capsys):
+    shell(
+        "tune b.csv --score score --target fraud --positive yes --limit 'miss(yes) <= 40%' --out tuned.json"
+    )
+    for name in ("train", "tune", "test"):
+        (folder / f"{name}.csv").touch()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(SystemExit) as ended:
+        main(shlex.split(line))
+    assert ended.value.code == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert culprit in said
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
