@@ -105,7 +105,7 @@ def test_label_columns():
         ([], r"y must have shape \(n,\) with n ≥ 1, got \(0,\)"),
         (np.ones((2, 2)), r"got \(2, 2\)"),
         (np.array([1, "a"], dtype=object), "numbers or text; it has int, str"),
-        (np.array([1j, 2]), "numbers or text, got dtype complex128"),
+        (np.array([1j, 2]), "dtype complex128"),
     ]:
         with pytest.raises(ValueError, match=message):
             _checks.label_column(values, "y")

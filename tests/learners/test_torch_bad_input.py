@@ -161,7 +161,7 @@ class Stream(torch.utils.data.IterableDataset):
 
 
 DATASETS = {
-    "empty": (Items(), "is empty"),
+    "empty": (Items(), "no rows"),
     "uneven": (
         Items((PICTURES[0], 0), (PICTURES[0][:4], 1)),
         r"row 1 .* shape \(4, 8, 3\), row 0 has \(8, 8, 3\)",

@@ -454,5 +454,5 @@ def test_a_label_human_review_is_no_deferral():
 
 
 def test_a_mark_in_the_place_of_a_mask_is_told_how_to_make_one():
-    with pytest.raises(ValueError, match="answers"):
+    with pytest.raises(ValueError, match="mask"):
         rates.measure(rates.miss("a"), ["a", "b"], ["a", "human review"], deferred="human review")

@@ -125,7 +125,7 @@ def test_a_later_group_that_looks_alike_is_told():
     city = np.where(GROUP == "u", COMPOSED, "v")
     limits = [rates.error(by="city") <= 0.9]
     clf = tb.tune(SCORES, TABLE, Y, groups={"city": city}, limits=limits, by_group=True)
-    with pytest.raises(ValueError, match=LOOKS):
+    with pytest.raises(ValueError, match="city"):
         clf.predict(TABLE, groups={"city": np.where(GROUP == "u", DECOMPOSED, "v")})
 
 

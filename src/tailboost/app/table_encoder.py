@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Array, Floats, Model, Table
-from tailboost.core.checks import refuse_frame
+from tailboost.core.checks import check_table
 from tailboost.core.table_files import checked_names
 from tailboost.rows.schema import TableSchema, refuse_arrays
 
@@ -63,7 +63,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def fit(self, X: Table, y: object = None) -> Self:
         """Learn the kinds of the columns and the categories of a data frame, shape (n, d)."""
         refuse_arrays(X)
-        refuse_frame(X)
+        check_table(X)
         checked_names(X.columns, "the table")
         if self.schema is None:
             self.schema_ = TableSchema.of(X)

@@ -23,7 +23,6 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.core.array_types import Model
-from tailboost.core.checks import naming_texts
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
 from tailboost.learners.foreign import open_session
@@ -99,8 +98,7 @@ def fit_classifier(
             interrupted=interrupted,
             entropy=entropy,
         )
-        with naming_texts(arguments.X):
-            cautions = copied._play(fit)
+        cautions = copied._play(fit)
     # After the assignment: a filter may make a warning an error.
     if clf.trace_.stop.early:
         words = f"fit {clf.trace_.stop.text}; the rounds so far are kept"

@@ -41,10 +41,8 @@ from tailboost.core.checks import (
     labels_and_places,
     n_rows_of,
     numbered_clusters,
-    numbering_rows,
     sorted_names,
     take,
-    with_categories,
 )
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
@@ -526,17 +524,14 @@ def certified_on_rest(
     records = classifier.records_
     without_selection = copy.copy(classifier)
     without_selection.records_ = replace(records, selected=(), tables=())
-    assert rows.numbers is not None  # set by `selected_on_part`
-    n_given = len(rows.numbers) + classifier.selection_.engine.outputs.rows.n_given
-    with numbering_rows(rows.numbers, n_given):
-        calibrated = calibrate_selected(
-            without_selection,
-            rows,
-            max_error,
-            limits=classifier.limits or None,
-            reference=own_answers(classifier),
-            **options,
-        )
+    calibrated = calibrate_selected(
+        without_selection,
+        rows,
+        max_error,
+        limits=classifier.limits or None,
+        reference=own_answers(classifier),
+        **options,
+    )
     calibrated.records_ = records.joined(calibrated.records_)
     certificate = calibrated.certificate_
     n_selected = classifier.selection_.engine.outputs.rows.n_given
@@ -626,8 +621,6 @@ class Batch:
         """Check the rows; raise ValueError or TypeError if an argument is not as `calibrate` describes."""
         X = arguments.X
         arguments.refuse("one batch", details={"model": type(model).__name__})
-        # Both parts and every step read the groups: text is numbered once.
-        arguments = replace(arguments, groups=with_categories(arguments.groups))
         check_indexes(X=X, y=arguments.y, groups=arguments.groups, clusters=arguments.clusters)
         labels = label_column(arguments.y, "y")
         check_labels(labels)
@@ -727,7 +720,6 @@ class Batch:
             warnings.catch_warnings(),
             selecting_from(len(selects)),
             before_any_attempt(""),
-            numbering_rows(np.flatnonzero(selects), len(selects)),
         ):
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
@@ -746,8 +738,7 @@ class Batch:
             name: take(getattr(arguments, name), ~selects)
             for name in ("X", "y", "groups", "clusters")
         }
-        numbers = np.flatnonzero(~selects)
-        return replace(arguments, batch=arguments, numbers=numbers, **certifying)
+        return replace(arguments, batch=arguments, **certifying)
 
 
 def _refuse_one_sided(

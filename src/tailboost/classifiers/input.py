@@ -23,15 +23,13 @@ from tailboost.core.checks import (
     as_pandas,
     check_labels,
     check_row_shape,
+    check_table,
     distinct_and_places,
     label_vector,
     n_rows_of,
-    naming_cells,
     positions,
-    refuse_frame,
     refuse_missing,
     refuse_swapped,
-    refuse_texts,
     row_weights,
     summed,
     take,
@@ -182,7 +180,7 @@ def learned_table(
     if not hasattr(X, "iloc"):
         X, labels = _validated_array(classifier, learner, X, y=y)
         return X, labels, None
-    refuse_frame(X)
+    check_table(X)
     _, labels = validate_data(classifier, X, y=y, skip_check_array=True)
     schema, X = learn_columns(X)
     return X, labels, schema
@@ -190,7 +188,6 @@ def learned_table(
 
 def _opened_table(classifier: Model, X: Table, *, in_fit: bool) -> Any:
     """Return a table of rows that scikit-learn or pandas can read."""
-    refuse_texts(X)
     X, _ = unpack(X)
     X = as_pandas(X)  # learners read pandas' data frames
     check_row_shape(classifier, X, in_fit)
@@ -202,7 +199,7 @@ def _frame_as_in_fit(classifier: Model, frame: Any, names: Any, argument: str) -
 
     The learner checks the values of data frames.
     """
-    refuse_frame(frame)
+    check_table(frame)
     if names is not None and {*frame.columns} == {*names}:
         frame = frame[list(names)]
     try:
@@ -241,8 +238,7 @@ def _validated_array(classifier: Model, learner: Model, X: Any, **options: Any) 
         options["ensure_all_finite"] = "allow-nan"
     if tags.categorical or tags.string:
         options["dtype"] = None  # any type
-    with naming_cells(X):
-        return validate_data(classifier, summed(X), allow_nd=tags.three_d_array, **options)
+    return validate_data(classifier, summed(X), allow_nd=tags.three_d_array, **options)
 
 
 def _no_table(X: Any, cure: str) -> ValueError:

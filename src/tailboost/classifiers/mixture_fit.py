@@ -33,7 +33,6 @@ from tailboost.core.array_types import Column, Floats, Model, Table
 from tailboost.core.checks import (
     check_costs,
     n_rows_of,
-    naming_cells,
     numbered_clusters,
     take,
 )
@@ -92,8 +91,7 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     _check_strata(mix, problem, training)
 
     # The training rows have another order.
-    with naming_cells(arguments.X):
-        outputs = _fit(mix, estimators, training, weighted=weighted)
+    outputs = _fit(mix, estimators, training, weighted=weighted)
     X_selecting, costs_selecting = _selecting(training, outputs.rows)
     records = _records(mix, estimators, training, outputs, X_selecting)
     # A selection with given models alone is told by its caller.

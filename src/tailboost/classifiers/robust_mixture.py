@@ -62,7 +62,6 @@ from tailboost.core.checks import (
     check_indexes,
     label_vector,
     n_rows_of,
-    numbering_rows,
     refuse_missing,
     refuse_swapped,
     unpack,
@@ -585,9 +584,8 @@ class RobustMixtureClassifier(
         """
         models, X = models_and_table(self, X)
         parts = []
-        for row_numbers, rows in batched(X):
-            with numbering_rows(row_numbers, n_rows_of(X)):
-                parts.append(models.pool(models.transform(rows)))
+        for _, rows in batched(X):
+            parts.append(models.pool(models.transform(rows)))
         return np.concatenate(parts)
 
     def predict_distribution(self, X: Table, *, groups: Groups = None) -> Floats:

@@ -29,9 +29,7 @@ from tailboost.core.checks import (
     has_named_columns,
     n_rows_of,
     names_columns,
-    naming_cells,
     no_groups,
-    numbering_rows,
     take,
 )
 from tailboost.core.long_work import steps, telling
@@ -460,8 +458,7 @@ def _log_probability_batches(
         with progress:  # ends before the first yield, and so has no effect on callers
             report_rows = stack.enter_context(steps("rows", n_rows_of(X)))
         for row_numbers, rows in batched(X):
-            with numbering_rows(row_numbers, n_rows_of(X)), naming_cells(rows):
-                table = models.transform(rows)
+            table = models.transform(rows)
             if groups is not None:
                 table = table.knowing(groups[row_numbers])
             yield table

@@ -23,7 +23,6 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import (
     as_table,
     batched,
-    check_answers,
     check_indexes,
     check_length,
     check_probabilities,
@@ -32,9 +31,7 @@ from tailboost.core.checks import (
     in_class_order,
     label_column,
     n_rows_of,
-    naming_columns,
     numbered_clusters,
-    numbering_rows,
     positions,
     refuse_quantity,
     take,
@@ -281,9 +278,8 @@ class FreshRows:
         strata = replace(self.answered.strata, defers=defers)
         actions = []
         for numbers, rows in batched(self.table.X):
-            with numbering_rows(numbers, len(self)):
-                groups = take(self.groups, numbers)
-                actions.append(actions_of(model, rows, groups, "predict", strata))
+            groups = take(self.groups, numbers)
+            actions.append(actions_of(model, rows, groups, "predict", strata))
         return self.with_actions(np.concatenate(actions), defers=defers)
 
     def with_actions(self, actions: Ints, *, defers: bool = False) -> FreshRows:
@@ -582,10 +578,9 @@ def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any
         model, X = final_step(model, X)
     if rule != "predict":
         return label_shares(model, X, **group_argument)
-    with naming_columns(model, X):
-        answers = predicted_labels(model, X, **group_argument)
+    answers = predicted_labels(model, X, **group_argument)
     if not judged(model).has_records:
-        check_answers(answers, f"predict of {type(model).__name__}", X)
+        check_length(answers, f"predict of {type(model).__name__}", n_rows_of(X))
     if answers.shape[1:] == (1,):  # CatBoost: shape (n, 1)
         return answers[:, 0]
     return answers

@@ -34,7 +34,6 @@ from tailboost.core.checks import (
     n_rows_of,
     reading,
     refuse_swapped,
-    refuse_texts,
     take,
 )
 from tailboost.core.drawing import display
@@ -367,7 +366,6 @@ class Monitor:
             a label, or if its rows or labels contradict those of an earlier look.
         """
         model, X, y = self._rule_and_rows(model, X, y)
-        refuse_texts(X)
         groups = judged(model).groups_of(X, groups_in(X, groups))
         check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
         if not n_rows_of(X):

@@ -32,7 +32,7 @@ from tailboost.core.array_types import (
     Seed,
     Table,
 )
-from tailboost.core.checks import check_labelled_rows, refuse_frame, summed
+from tailboost.core.checks import check_labelled_rows, check_table, summed
 from tailboost.core.constraints import Constraints, OneOf
 from tailboost.core.long_work import (
     N_JOBS,
@@ -650,7 +650,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         if y is not None:
             options["y"] = y
         if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
-            refuse_frame(X)
+            check_table(X)
             return validate_data(self, X, skip_check_array=True, **options)
         return validate_data(
             self,

@@ -320,7 +320,7 @@ class Scores(ClassifierMixin, BaseEstimator):
             return self.checked(values)
         kind = score_kind(self.kind)
         checked_columns = [
-            kind.checked(column, f"{self._named}: column {name!r}", self.missing, kind.remedy)
+            kind.checked(column, f"{self._named}: column {name!r}", self.missing)
             for name, column in zip(self.column_list, values.T, strict=True)
         ]
         return np.column_stack(checked_columns)
@@ -328,7 +328,7 @@ class Scores(ClassifierMixin, BaseEstimator):
     def checked(self, values: Array) -> Floats:
         """Return checked scores of shape (n, columns); missing scores become ``missing``."""
         kind = score_kind(self.kind)
-        return kind.checked(values, self._named, self.missing, kind.remedy)
+        return kind.checked(values, self._named, self.missing)
 
     def without_score(self, X: Table) -> Mask:
         """Return which rows have no score, shape (n,); none if `missing` is the score of such rows."""
@@ -336,7 +336,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         if self.missing is not None:
             return np.zeros(len(values), dtype=np.bool_)
         kind = score_kind(self.kind)
-        scores = kind.checked(values, self._named, np.nan, kind.remedy)
+        scores = kind.checked(values, self._named, np.nan)
         return np.asarray(np.isnan(scores).any(axis=1))
 
     def predict_proba(self, X: Table) -> Floats:

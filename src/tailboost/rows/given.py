@@ -9,7 +9,7 @@ from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tailboost.core.array_types import Column, Groups, Ints, Labels, Table
+from tailboost.core.array_types import Column, Groups, Labels, Table
 from tailboost.core.checks import (
     check_indexes,
     columns_by_name,
@@ -19,7 +19,6 @@ from tailboost.core.checks import (
     label_column,
     n_rows_of,
     refuse_swapped,
-    refuse_texts,
 )
 from tailboost.rows.subgroups import by_column, checked_columns, plain_list
 
@@ -46,12 +45,10 @@ class Given:
     cost_range: Any = None
     deferred: Column = None  # with an array of answers
     batch: Given | None = None  # all rows of a call, if these are its part that certifies
-    numbers: Ints | None = None  # of the rows in the batch
 
     def __post_init__(self) -> None:
         """Read the names of columns of groups; refuse texts in the place of tables."""
         refuse_swapped(self.X, self.y)
-        refuse_texts(self.X, "X")
         if self.groups is not None:
             groups = groups_in(self.X, self.groups, "groups")
             object.__setattr__(self, "groups", groups)  # the class is frozen

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
-from tailboost.core.checks import MISSING_GROUP, is_missing, is_nested, number_in_table
+from tailboost.core.checks import MISSING_GROUP, is_missing
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import (
@@ -378,8 +378,7 @@ def _change(column: Column, is_unknown: Mask, fault: str) -> str:
         example = example.item()
     return (
         f"column {column.name!r}: {is_unknown.sum():,} of {column.count():,} values {fault}, "
-        f"such as {cut_to(repr(example), 42)} in row {number_in_table(row, len(column))} "
-        "(counted from 0)"
+        f"such as {cut_to(repr(example), 42)}"
     )
 
 
@@ -418,10 +417,8 @@ def warn_of_empty_columns(table: Table) -> None:
 
 def _refuse_infinite(numbers: Floats, name: str) -> None:
     """Raise ValueError if a column has infinite values; ``name`` is the column."""
-    infinite = np.flatnonzero(np.isinf(numbers))
-    if infinite.size:
-        number = number_in_table(int(infinite[0]), len(numbers))
-        raise ValueError(f"column {name!r} has infinite values (row {number}, counted from 0)")
+    if np.isinf(numbers).any():
+        raise ValueError(f"column {name!r} has infinite values")
 
 
 def _read_texts(column: Column, fitted: ColumnSchema) -> tuple[Any, str]:
@@ -675,7 +672,9 @@ def distinct(column: Column, what: str) -> tuple[Ints, Any]:
     except TypeError:  # a list cannot be hashed
         refuse_kinds(column, what)
         raise
-    if any(map(is_nested, values)):  # a tuple can, but is no value of a table
+    if any(
+        isinstance(value, tuple) for value in values
+    ):  # can be hashed, and is no value of a table
         refuse_kinds(column, what)
     return np.asarray(code), values
 

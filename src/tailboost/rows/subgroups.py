@@ -25,7 +25,6 @@ from tailboost.core.checks import (
     n_rows_of,
     positions,
     refuse_missing,
-    sklearn_utils,
 )
 from tailboost.core.spelling import as_typed, name_in_limit, warn_alike
 from tailboost.rows.schema import text
@@ -553,7 +552,9 @@ def coded_columns(
 
 def _as_given(values: Column, words: str) -> Labels:
     """Return a column of groups of any type."""
-    return sklearn_utils().column_or_1d(values)
+    from sklearn.utils import column_or_1d
+
+    return column_or_1d(values)
 
 
 def plain_list(values: Column) -> list[Any]:

@@ -15,13 +15,11 @@ from sklearn.frozen import FrozenEstimator
 from tailboost.core.array_types import Array, Floats, Ints, Model, Table
 from tailboost.core.checks import (
     as_table,
-    check_answers,
+    check_length,
     check_probabilities,
     has_named_columns,
     in_class_order,
     n_rows_of,
-    naming_columns,
-    numbering_later,
     take,
 )
 from tailboost.core.exceptions import warn_user
@@ -454,22 +452,16 @@ class Models:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
         # Models of one table share a reader.
         read_once = cache(lambda reader: reader.transform(X))
-        numbering_rows = numbering_later()
 
         @cache
         def probabilities(i: int) -> Floats:
-            with numbering_rows():
-                return self.probabilities(i, self.fitted[i], self.columns[i], X, read_once)
-
-        def read_scores(column: Scores) -> Floats:
-            with numbering_rows():
-                return column.values(X)[:, 0]
+            return self.probabilities(i, self.fitted[i], self.columns[i], X, read_once)
 
         column = self.score_column
         score = self.score
         scores = None
         if column is not None:
-            scores = cache(lambda: read_scores(column))
+            scores = cache(lambda: column.values(X)[:, 0])
         elif score is not None:  # not exp(log(p)), which a threshold may tell from p
             scores = cache(lambda: probabilities(0)[:, score.positive_])
         return LogProbabilities(
@@ -520,9 +512,8 @@ class Models:
                 prepared = read(model.table_)
             P[:, columns] = model.predict_proba_table(prepared)
         else:
-            with naming_columns(model, X):
-                predicted = model.predict_proba(X)
-            check_answers(predicted, f"predict_proba of {self.names[i]!r}", X)
+            predicted = model.predict_proba(X)
+            check_length(predicted, f"predict_proba of {self.names[i]!r}", n_rows)
             P[:, columns] = predicted
         return checked(P, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
 

@@ -185,8 +185,7 @@ class ThresholdRule(StoredRule):
         missing = self.missing
         if missing is None and may_lack:
             missing = np.nan
-        remedy = f"the rule was selected on {self._kind.plural}"
-        return self._kind.checked(np.ravel(score), str(self.column), missing, remedy)
+        return self._kind.checked(np.ravel(score), str(self.column), missing)
 
     @property
     def _call(self) -> str:

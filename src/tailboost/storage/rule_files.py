@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailboost.core.array_types import FilePath
-from tailboost.core.checks import EditedRule, check_format, reading
+from tailboost.core.checks import check_format, reading
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -123,8 +123,6 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     ------
     KeyError, TypeError, ValueError
         If the content is of another version, or damaged.
-    EditedRule
-        If its certificate is about another rule.
     """
     if "bands" in content or "parts" in content:
         raise ValueError(
@@ -149,7 +147,10 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     groups_named = {}
     if certificate is not None:
         if certificate["rule"] != digest_of_rule(rule, [tuple(scores)]):
-            raise EditedRule
+            raise ValueError(
+                "its certificate is about another rule: the rule was edited after the calibration. "
+                'Restore the file, or set "certificate" to null in it'
+            )
         groups_named = {column: list(groups) for column, groups in content["groups_named"]}
     return replace(rule, file=RuleFile(rule, content), groups_named=groups_named)
 
