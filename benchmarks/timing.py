@@ -324,7 +324,9 @@ def one_step(step: str, form: str, n: int) -> Row:
         "tune": lambda: tune(n),
         "certify": lambda: tb.certify(clf, *fresh, **named),
         "calibrate": lambda: tb.calibrate(clf, *fresh, limits=limits, **named),
-        "monitor": lambda: tb.Monitor.against(clf, limits=limits).add(clf, *fresh, **named),
+        "monitor": lambda: tb.Monitor(clf, tb.certify(clf, *fresh, **named)).add(
+            X[2 * n : 3 * n], y[2 * n : 3 * n], groups={"group": groups[2 * n : 3 * n]}
+        ),
         "predict": lambda: clf.predict(fresh[0]),
     }
     before = peak_mib()

@@ -504,10 +504,6 @@ CURES = {
         lambda: tb.certify(FRAME, Y, FITTED),
         r"Of a classifier the order is \(model, X, y\)",
     ),
-    "labels before rows": (
-        lambda: tb.Monitor.against(SCORES).add(Y == 0, FRAME),
-        "are X and y swapped",
-    ),
     "another document": (lambda: tb.Certificate.from_dict({"a": 1}), "this is no certificate"),
     "a rule on one score": (
         lambda: tb.Rule.from_dict(SCORES.rule_.to_dict()),

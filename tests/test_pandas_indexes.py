@@ -34,6 +34,7 @@ TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
 # Rows for the selection; the rows of the tests are fresh.
 EARLIER = pd.DataFrame({"p": (Z * 0.3 + RNG.random(N) * 0.7).round(6), "b": RNG.normal(size=N)}, index=INDEX)
 CLF = tb.tune(SCORE, EARLIER, PARTS["y"], limits=LIMITS)
+PROOF = tb.certify(CLF, EARLIER.assign(p=EARLIER["p"] + 0.001), PARTS["y"], limits=LIMITS)
 BY_GROUP = tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, by_group=True, groups=PARTS["groups"])
 BOOST = tb.AdaLPBoostClassifier(TREE, n_estimators=2, cv="train", random_state=0).fit(FRAME, PARTS["y"])
 
@@ -54,7 +55,7 @@ def boosted(X, y, **parts):
 
 
 def monitored(X, y, **parts):
-    return tb.Monitor.against(CLF, limits=LIMITS).add(CLF, X, y, **parts)
+    return tb.Monitor(CLF, PROOF).add(X, y, **parts)
 
 
 def given(X, y, **parts):

@@ -60,14 +60,11 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.certificates import certify as certify
     from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
-    from tailboost.guarantees.monitor import MonitoredBatch as MonitoredBatch
     from tailboost.guarantees.planning import RowsForLimit as RowsForLimit
     from tailboost.guarantees.planning import RowsNeeded as RowsNeeded
     from tailboost.guarantees.planning import rows_needed as rows_needed
     from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
     from tailboost.guarantees.rate_bounds import Shortfall as Shortfall
-    from tailboost.guarantees.recheck import Recheck as Recheck
-    from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
     from tailboost.learners.scores import Scores as Scores
     from tailboost.selection.curve import Curve as Curve
     from tailboost.selection.problem import CVaR as CVaR
@@ -103,10 +100,9 @@ _MODULES = {
     "selection.curve": "Curve",
     "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",
-    "guarantees.monitor": "Monitor MonitoredBatch",
+    "guarantees.monitor": "Monitor",
     "guarantees.planning": "RowsForLimit RowsNeeded rows_needed",
     "guarantees.rate_bounds": "CertifiedBound Shortfall",
-    "guarantees.recheck": "Recheck RecheckedBound",
     "learners.scores": "Scores",
     "selection.problem": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",

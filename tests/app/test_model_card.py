@@ -266,24 +266,6 @@ def test_a_card_of_seven_limits_with_deferral_has_at_most_800_words_and_says_no_
     assert (price.title, price.heads, price.rows) == ("Price of the limits", [], [])  # all are in that table
 
 
-def test_further_rows_against_a_limit_are_told_beside_it_and_prices_without_a_limit_below():
-    rng = np.random.default_rng(1)
-    scores = pd.DataFrame({"p": rng.random(3000)})
-    y = np.where(rng.random(3000) < scores["p"], "yes", "no")
-    sites = pd.DataFrame({"site": rng.choice(["a", "b"], 3000)})
-    limits = ["gap(selected(yes, by=site)) <= 40%", "miss(yes) <= 40%"]
-    rule = tb.calibrate(tb.Scores("p", "yes"), scores, y, groups=sites, limits=limits, equal_rows="natural")
-    n = 500
-    missed = pd.DataFrame({"p": np.linspace(0.0, 0.01, n)})  # of label yes: each is missed
-    card = tb.ModelCard.of(rule, missed, np.full(n, "yes"), groups=sites[:n], rows_are="new.csv")
-    cells = {row[0]: dict(zip(card.sections[0].heads, row, strict=True)) for row in card.sections[0].rows}
-    assert cells["miss rate of 'yes' ≤ 40 %"]["on new.csv"] == f"100 % of {n}: contradicts"
-    # The rates that the gap compares have no limit, and stand with the price.
-    assert [row[0] for row in card.sections[1].rows] == [
-        f"selection rate of 'yes' of {site}" for site in "ab"
-    ]
-
-
 def test_a_card_says_what_the_rates_are_and_how_many_are_beyond_their_bound():
     """Rows of another kind, too few for a contradiction: the headline has their number."""
     rng = np.random.default_rng(0)
@@ -296,32 +278,6 @@ def test_a_card_says_what_the_rates_are_and_how_many_are_beyond_their_bound():
     tb.ModelCard.of(rule, missed, few)
     like = tb.ModelCard.of(rule, *[part[:12] for part in (missed[6:], few[6:])])
     assert "beyond" not in like.summary
-
-
-def test_an_alarm_is_in_the_headline(mix):
-    monitor = tb.Monitor.of(tb.certify(mix, X[600:1000], LABELS[600:1000]))
-    swapped = np.array(["<i>", "a|b"])[Y[1000:1300]]
-    monitor = monitor.add(mix, X[1000:1300], swapped)
-    card = tb.ModelCard.of(mix, X[1300:], LABELS[1300:], monitor=monitor)
-    (section,) = (section for section in card.sections if section.title == "Monitor")
-    cells = {row[0].strip(): dict(zip(section.heads, row, strict=True)) for row in section.rows}
-    wrong = mix.predict(X[1000:1300]) != swapped
-    for name, among in {
-        "all rows": wrong | ~wrong,
-        **{f"class {y}": swapped == y for y in mix.classes_},
-    }.items():
-        rate, n = cells[name]["all batches"].split(" of ")
-        assert float(rate) == pytest.approx(wrong[among].mean(), abs=0.006)
-        assert (int(n), cells[name]["last batch"]) == (among.sum(), rate)
-        is_contradicted = not cells[name]["result"].startswith("not")
-        since = f"contradicted since {monitor.batches[0].name}"
-        assert cells[name]["result"] == (since if is_contradicted else "not contradicted")
-    assert [row[0] for row in section.rows if since in row]
-    assert monitor.verdict not in section.lines  # which the headline has
-    quiet = tb.Monitor.of(tb.certify(mix, X[600:1000], LABELS[600:1000])).add(
-        mix, X[1000:1300], LABELS[1000:1300]
-    )
-    assert "larm" not in tb.ModelCard.of(mix, X[1300:], LABELS[1300:], monitor=quiet).summary
 
 
 def test_a_card_of_selecting_rows_warns():

@@ -76,7 +76,7 @@ def test_commands_on_scores_answer_as_python(folder, tables):
     assert answers["region"].tolist() == tables["c"]["region"].tolist()
 
     shell("monitor rule.json c.csv")
-    monitor = tb.Monitor.against(rule).add(**parts(tables["c"]), name="c")
+    monitor = tb.Monitor(rule).add(**parts(tables["c"]), name="c")
     state = json.loads((folder / "rule.monitor.json").read_text())
     assert state["batches"] == json.loads(json.dumps(monitor.to_dict()))["batches"]
 
@@ -182,7 +182,7 @@ def test_an_alarm_ends_with_code_3(folder, tables):
         ("predict a.csv a.csv", "a.csv"),
         ("predict tuned.json a.csv --out a.csv", "a.csv"),
         ("rule a.csv", "a.csv"),
-        ("monitor tuned.json b.csv --id region", "id"),
+        ("monitor tuned.json b.csv", "certificate"),
         ("card tuned.json b.csv --out card.md", "card.md"),
         ("tradeoff tuned.json", "tuned.json"),
         ("rows-needed --limit 'miss(1) <= 5%' --rate much", "much"),

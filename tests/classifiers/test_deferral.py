@@ -132,7 +132,7 @@ def test_predict_warns_of_labels_of_deferred_rows_in_every_form(tmp_path):
         rule.predict(scores[none_deferred])
         # Other parts of the library count these rows as deferred.
         tb.certify(selected, scores[800:], ill[800:], rates=limits[:1])
-        tb.Monitor.against(rule).add(scores[800:], ill[800:])
+        tb.Monitor(rule).add(scores[800:], ill[800:])
         rule.tradeoff().measured({"rule": rule}, scores[800:], ill[800:])
 
 

@@ -50,36 +50,11 @@ def answers(mix):
     return mix.predict(X[B]).tolist(), mix.defers(X[B]).tolist(), table(mix)
 
 
-def watched(groups=GROUPS, costs=COSTS):
-    watch = tb.Monitor.against(TUNED, limits=[rates.cost() <= 4.0, rates.error(by="sex") <= 0.6])
-    watch = watch.add(TUNED, X[B], Y[B], groups=groups[B], costs=costs[B], cost_range=(0, 5))
-    return watch.to_dict()
-
-
 def certified(groups=GROUPS, costs=COSTS):
     asked = [rates.cost() <= 4.0, rates.error(by="sex") <= 0.6]
     return tb.certify(
         TUNED, X[B], Y[B], groups=groups[B], costs=costs[B], cost_range=(0, 5), rates=asked
     ).to_dict()
-
-
-def rechecked(groups=GROUPS, costs=COSTS):
-    asked = [rates.cost() <= 4.0, rates.error(by="sex") <= 0.6]
-    found = tb.certify(
-        TUNED,
-        X[400:500],
-        Y[400:500],
-        groups=GROUPS[400:500],
-        costs=COSTS[400:500],
-        cost_range=(0, 5),
-        rates=asked,
-    )
-    later = slice(500, None)
-    return str(
-        found.recheck(
-            X[later], Y[later], model=TUNED, groups=groups[later], costs=costs[later], cost_range=(0, 5)
-        )
-    )
 
 
 def measured(shares=P, groups=GROUPS, costs=COSTS):
@@ -149,8 +124,6 @@ ENTRIES = {
         ),
         {"groups": GROUPS},
     ),
-    "recheck": (lambda **t: rechecked(**t), {"groups": GROUPS, "costs": COSTS}),
-    "Monitor.add": (lambda **t: watched(**t), {"groups": GROUPS, "costs": COSTS}),
     "measure": (lambda **t: measured(**t), {"shares": P, "groups": GROUPS, "costs": COSTS}),
     "cvar": (lambda P: metrics.cvar_zero_one_loss(Y, P, 0.3), {"P": P}),
     "cvar_curve": (lambda P: metrics.cvar_curve(Y, P, [0.1, 0.5]).tolist(), {"P": P}),

@@ -29,7 +29,6 @@ def test_a_query_of_polars_is_refused(monkeypatch):
         lambda: clf.predict(query),
         lambda: tb.certify(clf, query, y),
         lambda: tb.certify(clf, fresh, y, groups=query),
-        lambda: tb.Monitor.against(clf, limits=limits).add(clf, query, y, name="May"),
         lambda: tb.RobustMixtureClassifier().fit(query, y),
         lambda: tb.AdaLPBoostClassifier().fit(query, y),
     ):

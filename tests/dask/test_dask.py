@@ -57,8 +57,8 @@ def test_every_call_gives_the_answers_of_arrays(client):
         tuned = tb.tune(scores, X, y, groups=groups, limits=LIMITS)
         rule = tb.calibrate(scores, X, y, groups=groups, limits=LIMITS)
         certificate = tb.certify(tuned, fresh[0], fresh[1], groups=fresh[2], rates=LIMITS)
-        monitor = tb.Monitor(rule.certificate_)
-        monitor.add(rule, later[0], later[1], groups=later[2])
+        monitor = tb.Monitor(rule)
+        monitor.add(later[0], later[1], groups=later[2])
         rules[place] = [str(tuned.rule_), str(rule.rule_), str(certificate), str(monitor)]
     assert rules["cluster"] == rules["memory"]
 

@@ -251,10 +251,6 @@ def test_one_answering_member_has_one_rule(mixture):
     every = {"class": [0, 1, 2]}
     answers = tb.certify(alone.predict(X[FRESH]), None, Y[FRESH], subgroups=every)
     assert cert.bounds == answers.bounds
-    # A calibration of the randomised rule can still be rechecked.
-    point = tb.calibrate(alone, X[FRESH], Y[FRESH], 0.9, rule="randomised")
-    assert not point.certificate_.recheck(X[LATER], Y[LATER]).contradicted
-    assert not point.certificate_.recheck(None, Y[LATER], model=point.predict(X[LATER])).contradicted
 
 
 def test_order_of_the_rows_does_not_matter(mixture, certificate):
@@ -424,38 +420,8 @@ def test_a_long_certificate_shows_the_largest_bounds():
 # -- later rows --------------------------------------------------------------------------------------------
 
 
-def test_recheck(mixture, certificate):
-    found = certificate.recheck(X[LATER], Y[LATER], groups=GROUPS[LATER])
-    assert not found.contradicted
-    assert found.bounds[0].n == 400
-    assert "contradict none" in str(found)
-    wrong = (Y[LATER] + 1) % 3
-    first = certificate.recheck(X[2000:2200], wrong[:200], groups=GROUPS[2000:2200])
-    assert first.contradicted
-    assert "contradicted" in str(first)
-    json.dumps(first.to_dict())
-    assert "<table>" in first._repr_html_()  # Jupyter's name for it
-    then = certificate.recheck(X[2200:], Y[2200:], groups=GROUPS[2200:], previous=found_of(certificate))
-    assert [r.estimate for r in then.bounds] == pytest.approx([r.estimate for r in found.bounds])
-
-
 def found_of(certificate):
     return certificate.recheck(X[2000:2200], Y[2000:2200], groups=GROUPS[2000:2200])
-
-
-def test_recheck_refuses_rows_that_were_used(certificate):
-    with pytest.raises(tb.LeakageError, match="certificate"):
-        certificate.recheck(X[FRESH], Y[FRESH], groups=GROUPS[FRESH])
-    with pytest.raises(tb.LeakageError, match="batch"):
-        certificate.recheck(
-            X[2000:2200], Y[2000:2200], groups=GROUPS[2000:2200], previous=found_of(certificate)
-        )
-    with pytest.raises(ValueError, match="groups"):
-        certificate.recheck(X[LATER], Y[LATER])
-    table = tb.certify(np.array([0, 1]), None, np.array([0, 1]))
-    with pytest.raises(ValueError, match="needed"):
-        table.recheck(None, [0, 1])
-    assert table.recheck(None, [0, 1], model=[0, 0]).bounds[0].estimate == 0.5
 
 
 # -- calibrate ---------------------------------------------------------------------------------------------

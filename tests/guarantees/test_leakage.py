@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
 from tailboost import rates
@@ -182,26 +182,6 @@ def test_copies_that_somebody_made_hide_no_training_row(how):
     with pytest.warns(tb.ResubstitutionWarning):
         mix.reweight(X, y)
     assert tb.certify(mix, *noise(300, 2)).bound("mean").upper > 0.5
-
-
-def test_a_step_that_makes_rows_equal_hides_no_training_row():
-    X, y = noise(300, 0)
-    binned = make_pipeline(KBinsDiscretizer(4, encode="ordinal"), forest(X, y)).fit(X, y)
-    with pytest.raises(tb.LeakageError, match="100%"):
-        tb.certify(binned, X, y)
-    coarse = make_pipeline(KBinsDiscretizer(2, encode="ordinal"), forest(X, y)).fit(X, y)
-    new = noise(300, 1)
-    with pytest.raises(tb.LeakageError):
-        tb.certify(coarse, *new)
-    said = tb.certify(coarse, *new, equal_rows="natural")  # as stated by the caller
-    assert said.bound("mean").upper > 0.5
-    assert any(
-        note.startswith("100 % of these rows equal a training row of the model") for note in said.notes
-    )
-    assert any("According to the caller" in note for note in said.notes)
-    with pytest.raises(tb.LeakageError):
-        said.recheck(*noise(300, 2), equal_rows="copies")
-    assert not said.recheck(*noise(300, 2)).contradicted
 
 
 def test_the_share_known_is_in_every_certificate():

@@ -298,11 +298,6 @@ def certify(kind, rule, X, y):
     return tb.certify(rule, X, y, rates=LIMITS)
 
 
-def monitored(kind, rule, X, y):
-    """Add rows to the monitor of a rule."""
-    return tb.Monitor.against(rule, limits=LIMITS).add(rule, X, y)
-
-
 FIRST = {
     "selection": (by_selection, list(KINDS)),
     "reweight": (by_reweight, RESELECTED),
@@ -313,7 +308,6 @@ FIRST = {
 SECOND = {
     "certify": certify,
     "calibrate": calibrate,
-    "monitor": monitored,
 }
 
 
@@ -402,47 +396,6 @@ def test_a_rule_that_no_limits_allow_knows_its_rows():
 
 def given_within(P, y, limits):
     return tb.RobustMixtureClassifier.from_probabilities(P, y, limits=limits)
-
-
-@pytest.mark.parametrize("form", OF_PAIRS)
-def test_a_batch_is_taken_once_in_every_form(form):
-    P, y = probabilities(3)
-    rule = base("given probabilities")
-    monitor = tb.Monitor.against(rule, limits=LIMITS).add(rule, P, y)
-    with pytest.raises(tb.LeakageError):
-        monitor.add(rule, OF_PAIRS[form](P), rows_of(y, form))
-
-
-def test_a_monitor_reads_probabilities_by_the_names_of_their_columns():
-    P, y = probabilities(3)
-    rule = base("given probabilities")
-    frames = {name: pd.DataFrame({1: p, 0: 1 - p}) for name, p in P.items()}
-    late = np.where(np.arange(len(y)) % 3 > 0, y, np.nan)  # some labels come later, so rows are taken
-    bounds = [tb.Monitor.against(rule, limits=LIMITS).add(rule, X, late) for X in (P, frames)]
-    estimates = [monitor.summary()["bounds"][0]["estimate"] for monitor in bounds]
-    assert estimates[0] == estimates[1]
-
-
-@pytest.mark.parametrize("kind", ["one score", "given probabilities", "fitted model"])
-def test_rows_of_a_certificate_are_no_later_rows(kind):
-    rows, rule = KINDS[kind][0], base(kind)
-    of_certificate, first, second = rows(3), rows(4), rows(5)
-    form = "models in another order" if kind == "given probabilities" else "another order of rows"
-
-    def later(X, y):
-        X, y = KINDS[kind][2][form](X), rows_of(y, form)
-        return rule, {"X": X, "y": y}
-
-    certificate = certify(kind, rule, *of_certificate)
-    for X, y in (of_certificate, first):
-        model, given = later(X, y)
-        before = certificate.recheck(model=model, **later(*first)[1])
-        with pytest.raises(tb.LeakageError):
-            certificate.recheck(model=model, previous=before, **given)
-    model, given = later(*of_certificate)
-    with pytest.raises(tb.LeakageError):
-        tb.Monitor.of(certificate).add(model, **given)
-    certificate.recheck(model=model, previous=before, **later(*second)[1])
 
 
 @pytest.mark.parametrize("wrap", [lambda rule: rule, FrozenEstimator], ids=["rule", "frozen"])

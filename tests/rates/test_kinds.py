@@ -351,22 +351,6 @@ def test_the_selected_threshold_is_the_best_of_all(kind):
     assert compared
 
 
-@pytest.mark.parametrize("kind", ROW)
-@pytest.mark.parametrize("by", [None, "g", "cell"])
-def test_rechecked_estimates_are_what_rows_add(kind, by):
-    rows, later = ([(*row[:4], 1) for row in drawn(n, seed, defers=True)] for n, seed in ((40, 9), (30, 10)))
-    given = []
-    for batch in (rows, later):
-        y, a, groups, _ = columns(batch)
-        given.append((np.maximum(a, 0), y, {"groups": groups, "deferred": a == DEFERRED}))
-    (answers, y, more), (new, labels, of_new) = given
-    certificate = tb.certify(answers, None, y, rates=[rate_of(kind, by)], **more)
-    rechecked = certificate.recheck(None, labels, model=new, **of_new)
-    for bound in rechecked.bounds:
-        of_rows = value(kind, by, bound.bound.subgroup, later)
-        assert bound.estimate == (None if np.isnan(of_rows) else pytest.approx(of_rows))
-
-
 class Unasked:
     """A model without predictions: any call is an error."""
 
@@ -389,7 +373,6 @@ CONSUMERS = {
     "boosting": lambda rate: BOOSTED().reweight(limits=[rate <= 0.5]),
     "calibrate": lambda rate: tb.calibrate(Unasked(), TABLE, LABELS, limits=[rate <= 0.5]),
     "calibrate scores": lambda rate: tb.calibrate(tb.Scores(0, 1), TABLE, LABELS, limits=[rate <= 0.5]),
-    "monitor": lambda rate: tb.Monitor.against(Unasked(), limits=[rate <= 0.5]),
     "rows_needed": lambda rate: tb.rows_needed(rate <= 0.5, 0.1, shares=0.5),
 }
 
@@ -488,13 +471,6 @@ def test_a_rate_across_subgroups_is_what_rows_add_in_every_place():
         tb.Scores(0, 1), X, y, groups=groups, objective="error", by_group=True, limits=[rate >= {"f": 0.6}]
     )
     assert represented(rule.predict(X, groups=groups), g, "f") >= 0.6 > expected["f"]
-    again = certificate.recheck(None, y[:100], model=a[:100], groups={"g": g[:100]})
-    assert again.bounds[0].estimate == pytest.approx(represented(a[:100], g[:100], "f"))
-    monitor = tb.Monitor.against(rule, limits=[rate <= 0.7])
-    assert [bound.others for bound in monitor.certificate.bounds] == [
-        False,
-        False,
-    ]  # no bound on rows of other groups alone
 
 
 CAPTURED = Kind("captured share of {label}", lambda c: (c.of_class & c.answer, c.of_class), across=True)
@@ -534,8 +510,6 @@ def test_rows_may_count_in_part_also_in_a_fixed_denominator(monkeypatch):
     for bound in certificate.bounds:
         assert bound.estimate == pytest.approx(expected[bound.subgroup])
         assert bound.lower <= bound.estimate <= bound.upper <= 1.0
-    again = certificate.recheck(None, y[:30], model=a[:30], groups={k: v[:30] for k, v in groups.items()})
-    assert again.bounds[1].estimate == pytest.approx(value("half", "class", 1, rows[:30]))
 
 
 @pytest.mark.slow

@@ -35,7 +35,6 @@ CALLS = {
     "calibrate": lambda g: tb.calibrate(SCORES, TABLE, Y, groups=g, limits=LIMIT),
     "measure": lambda g: rates.measure(rates.error(by="class"), Y, Y, groups=g),
     "group_errors": lambda g: metrics.group_errors(Y, Y, g),
-    "monitor": lambda g: tb.Monitor.against(FITTED, limits=LIMIT).add(FITTED, TABLE, Y, groups=g),
 }
 
 
@@ -75,8 +74,6 @@ def test_the_only_column_has_any_form(fitted):
         answers.add(tuple(classifier.predict(X, **given)))
         bounds.add(tuple(bound.upper for bound in tb.certify(classifier, X, y, **given).bounds))
         bounds.add(tuple(b.upper for b in tb.certify(classifier, X, y, limits=limits, **given).bounds))
-        monitor = tb.Monitor.against(classifier).add(X, y, **given)
-        assert monitor.recheck.unnamed == {}
     assert len(answers) == len(bounds) == 1
     with pytest.raises(ValueError, match="columns"):
         classifier.predict(X, groups={"age": GROUP[of_rows], "sex": GROUP[of_rows]})

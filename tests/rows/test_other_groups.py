@@ -135,7 +135,7 @@ def test_rows_without_a_group_are_refused_with_the_groups_of_the_certificate(for
     rule = tb.calibrate(tb.Scores("p", "spam"), X[:1000], y[:1000], groups=sites[:1000], limits=LIMITS)
     new_sites = sites[1000:].where(sites[1000:] != "unknown")
     given = {"frame": new_sites, "list": {"site": new_sites["site"].tolist()}, "array": new_sites.to_numpy()}
-    monitor = tb.Monitor.against(rule)
+    monitor = tb.Monitor(rule)
 
     def refuse():
         with pytest.raises(ValueError, match="certificate"):

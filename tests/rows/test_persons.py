@@ -85,7 +85,7 @@ def test_nothing_is_spent_on_persons_without_clusters(visits):
         lambda **more: tb.calibrate(selected, X, y, **more),
         lambda **more: tb.calibrate(score, X, y, limits=LIMIT, **more),
         lambda **more: tb.certify(selected, X, y, **more),
-        lambda **more: tb.Monitor.against(selected).add(selected, X, y, name="May", **more),
+        lambda **more: tb.Monitor(selected).add(X, y, name="May", **more),
     ]
     for make in calls:
         with pytest.raises(ValueError, match=r"clusters=X(_cal)?\['patient_id'\]"):
@@ -165,21 +165,6 @@ def fitted_with_persons(visits, tmp_path_factory):
     }.items():
         assert call(*fit, *options, "--model", folder / f"{name}.model").exit_code == 0
     return folder
-
-
-def test_persons_that_a_fit_took_for_a_feature_are_refused(fitted_with_persons):
-    later, out = fitted_with_persons / "later.csv", fitted_with_persons / "new.model"
-    model = fitted_with_persons / "plain.model"
-    before = model.read_bytes()
-    commands = (("certify",), ("card",), ("monitor", "--max-error", ".6"), ("calibrate", "--model", out))
-    for command, *options in commands:
-        refused = call(command, model, later, *options)
-        text = " ".join(refused.stderr.split())
-        assert (refused.exit_code, "column 'patient_nbr' has" in text) == (2, True), command
-    assert model.read_bytes() == before
-    assert "take --cluster patient_nbr" in call("evaluate", model, later).stderr
-    for cluster in ("patient_nbr", "row"):
-        assert call("certify", model, later, "--cluster", cluster).exit_code == 0, cluster
 
 
 def test_a_feature_that_an_option_keeps_is_no_id_of_new_rows(fitted_with_persons, tmp_path):

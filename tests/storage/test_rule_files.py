@@ -133,8 +133,8 @@ def test_certificates_and_monitors_take_the_groups_from_the_table_as_the_rule_do
     with_empty_cells = table.assign(g=table.g.mask(names == "missing", None))[new]
     for groups in (None, with_empty_cells[["g"]], with_empty_cells.g.to_numpy(), ["g"]):
         assert tb.certify(rule, with_empty_cells, y[new], groups=groups).bounds == expected
-        look = tb.Monitor.against(rule).add(with_empty_cells, y[new], groups=groups)
-        same = tb.Monitor.against(rule).add(table[["s"]][new], y[new], groups=names[new])
+        look = tb.Monitor(rule).add(with_empty_cells, y[new], groups=groups)
+        same = tb.Monitor(rule).add(table[["s"]][new], y[new], groups=names[new])
         assert look.recheck.to_dict() == same.recheck.to_dict()
     selected = {"rates": ["selected(ill, by=g)"]}
     without_labels = tb.certify(rule, table[["s"]][new], None, groups=names[new], **selected)
@@ -243,12 +243,12 @@ def test_a_monitor_leaves_out_rows_without_a_score(by_group):
     new, y_new, site = table[~old].copy(), y[~old], groups[~old]
     new.iloc[::9, 0] = np.nan
     scored = new["p"].notna().to_numpy()
-    alone = tb.Monitor.against(rule).add(new[scored], y_new[scored], groups=site[scored])
+    alone = tb.Monitor(rule).add(new[scored], y_new[scored], groups=site[scored])
     with pytest.warns(UserWarning, match="because"):
-        together = tb.Monitor.against(rule).add(new, y_new, groups=site)
+        together = tb.Monitor(rule).add(new, y_new, groups=site)
     assert together.to_dict() == alone.to_dict()
     with pytest.raises(ValueError, match="score"):
-        tb.Monitor.against(rule).add(new[~scored][:3], y_new[:3], groups=site[~scored][:3])
+        tb.Monitor(rule).add(new[~scored][:3], y_new[:3], groups=site[~scored][:3])
 
 
 def test_a_rule_on_probabilities_takes_the_default():

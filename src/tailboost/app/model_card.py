@@ -20,18 +20,17 @@ from tailboost.core.exceptions import LeakageError, warn_user
 from tailboost.core.files import write_output
 from tailboost.core.limit_lines import DEFERRED_OF_ALL, LimitLine, filled_columns
 from tailboost.core.rate_words import bound_words, value_words
-from tailboost.core.spelling import a_type_of, how_many, number_form, with_known_arguments
+from tailboost.core.spelling import a_type_of, how_many, with_known_arguments
 from tailboost.core.versions import versions as installed_versions
-from tailboost.guarantees.certificates import Certificate, bounds_table, certify, today
-from tailboost.guarantees.monitor import Monitor
-from tailboost.guarantees.rate_bounds import CertifiedBound
-from tailboost.guarantees.recheck import (
-    CERTIFIED_WORDS,
+from tailboost.guarantees.certificates import (
     Cells,
-    Recheck,
-    RecheckedBound,
-    percent,
+    Certificate,
+    bounds_table,
+    certify,
+    today,
 )
+from tailboost.guarantees.monitor import Monitor
+from tailboost.guarantees.rate_bounds import CERTIFIED_WORDS, CertifiedBound, percent
 from tailboost.guarantees.stated import as_model
 from tailboost.rates import COMPARISONS, Limit
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -255,7 +254,7 @@ class _Measured:
     errors_certificate: Certificate | None = None  # from these rows, also without limits
     leakage: str = ""  # message: why the rows certify nothing
     rates_certificate: Certificate | None = None  # of the limits of the fit, from these rows
-    recheck: Recheck | None = None  # of the calibrated certificate on the rows of the card
+    recheck: Monitor | None = None  # of the calibrated certificate on the rows of the card
     rates_failure: str = ""  # message: why the rows certify no limits
 
     @classmethod
@@ -293,10 +292,9 @@ class _Measured:
             return replace(measured, rates_failure=without_groups)
         try:
             if calibrated is not None:
-                recheck = calibrated.recheck(X, y, model=model, **row_arguments)
-                if recheck.unnamed:
-                    warn_user(recheck.groups_without_bound)
-                return replace(measured, recheck=recheck)
+                names = ("groups", "clusters")
+                given = {name: row_arguments.get(name) for name in names}
+                return replace(measured, recheck=Monitor(model, calibrated).add(X, y, **given))
             if getattr(final, "limits", None):
                 return replace(measured, rates_certificate=certify(model, X, y, **options))
         except ValueError as failure:
@@ -368,19 +366,10 @@ def _summary(measured: _Measured, monitor: Monitor | None) -> str:
         if measured.training_rows_are_unknown:
             rows_name += ", not compared with the training rows"
         outcome = "do not contradict the certificate"
-        if recheck.contradicted:
-            outcome = f"contradict the certificate: {', '.join(recheck.broken)}"
-        elif recheck.not_compared:
-            outcome += f" ({recheck.not_compared})"
+        if recheck.alarms:
+            titles = ", ".join(bound.title for bound in recheck.alarms)
+            outcome = f"contradict the certificate: {titles}"
         sentences.append(f"Further rows ({rows_name}) {outcome}.")
-        n_beyond = sum(not tested.is_within for tested in recheck.bounds)
-        if n_beyond > len(recheck.broken):
-            sentences.append(
-                f"In these rows {n_beyond} of {how_many(len(recheck.bounds), 'rate')} "
-                f"{number_form(n_beyond, 'is', 'are')} beyond the bound."
-            )
-        if recheck.unnamed:
-            sentences.append(recheck.groups_without_bound)
     if monitor is not None and monitor.alarms:
         sentences.append(monitor.verdict)
     return " ".join(sentences)
@@ -427,7 +416,7 @@ def _stated_limits(measured: _Measured, limits: Sequence[Limit]) -> Section:
     recheck = measured.recheck
     if recheck is not None:
         false_alarm = percent(
-            round(1.0 - recheck.confidence, 12)
+            round(1.0 - recheck.certificate.confidence, 12)
         )  # 1 − .95 is .050000000000000044
         notes.append(
             f"If all certified bounds are true, a contradiction by {measured.rows_name} has a "
@@ -447,7 +436,9 @@ def _limits_table(measured: _Measured, certificate: Certificate) -> Cells:
     of_reference = certificate.price[0].of if certificate.price else ""
     tested_bounds = {}
     if measured.recheck is not None:
-        tested_bounds = {tested.bound: tested for tested in measured.recheck.bounds}
+        rates = measured.recheck.batches[-1].errors
+        for bound, (n, rate) in zip(measured.recheck.tested, rates, strict=True):
+            tested_bounds[bound] = replace(bound, n=n, estimate=rate)
 
     def cells_of(bound: CertifiedBound) -> dict[str, str]:
         price = certificate.price_of(bound)
@@ -467,7 +458,7 @@ def _limits_table(measured: _Measured, certificate: Certificate) -> Cells:
     return bounds_table(bounds, cells_of)
 
 
-def _rate_of_rows(counted: CertifiedBound | RecheckedBound, bound: CertifiedBound) -> str:
+def _rate_of_rows(counted: CertifiedBound, bound: CertifiedBound) -> str:
     """Return an estimate and the number of its rows; a comparison of subgroups has no rows of its own."""
     if not counted.n or bound.subgroup in COMPARISONS:
         return counted.estimate_text
@@ -479,16 +470,17 @@ def _marked(n_rows: int) -> str:
     return f"{n_rows:,} (few)" if 0 < n_rows < FEW_ROWS else f"{n_rows:,}"
 
 
-def _further_rate(tested: RecheckedBound) -> str:
+def _further_rate(tested: CertifiedBound) -> str:
     """Return the rate of further rows, and whether it is beyond the certified bound."""
-    if not tested.n:
+    if tested.estimate is None:
         return "not compared: no row"
-    rate = _rate_of_rows(tested, tested.bound)
-    if tested.contradicted:
-        return f"{rate}: contradicts"
-    if tested.is_within:
-        return rate
-    return f"{rate}: {tested.side}, no contradiction"
+    rate = _rate_of_rows(tested, tested)
+    lower, upper = tested.sides
+    if lower is not None and tested.estimate < lower:
+        return f"{rate}: below"
+    if upper is not None and tested.estimate > upper:
+        return f"{rate}: above"
+    return rate
 
 
 def _origin(view: Any, versions: Mapping[str, str], digests: Mapping[str, str]) -> str:
@@ -551,7 +543,7 @@ def _evidence(monitor: Monitor | None) -> Section:
         "If all bounds are true and the rows are independent draws, the probability of any "
         f"alarm, over all batches, is at most {allowed_error}."
     )
-    return Section(title, [*verdict, meaning, *monitor.caveats()], *monitor.by_limit())
+    return Section(title, [*verdict, meaning], *monitor.cells())
 
 
 def _worst_class(certificate: Certificate | None, rows_name: str) -> str:

@@ -72,9 +72,9 @@ from tailboost.guarantees.calibration import (
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
+from tailboost.guarantees.monitor import GROUPS_NOTED
 from tailboost.guarantees.procedure import Reference
 from tailboost.guarantees.ranks_beside_deferral import restricted_answer
-from tailboost.guarantees.recheck import GROUPS_NOTED
 from tailboost.guarantees.shares import counted_answer
 from tailboost.learners.scores import (
     GivenModel,

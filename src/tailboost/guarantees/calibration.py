@@ -60,6 +60,7 @@ from tailboost.guarantees.fresh_rows import (
     answering,
     fresh_rows,
     groups_of_fit,
+    rows_by_subgroup,
     unlisted,
     with_any_answers,
 )
@@ -87,11 +88,11 @@ from tailboost.guarantees.rate_bounds import (
     better_answer,
     keeps_by_construction,
     limit_bounds,
+    percent,
     rule_remarks,
     with_deferral,
     with_kept,
 )
-from tailboost.guarantees.recheck import percent, rows_by_subgroup
 from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.shares import counted_answer
 from tailboost.guarantees.stated import stated_by

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
-from functools import cache
 from html import escape
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -36,7 +35,7 @@ from tailboost.core.limit_lines import (
 )
 from tailboost.core.long_work import telling
 from tailboost.core.rate_words import estimate_words, interval_words
-from tailboost.core.spelling import as_typed, how_many, joined, with_known_arguments
+from tailboost.core.spelling import as_typed, joined, with_known_arguments
 from tailboost.guarantees.forced import Forced
 from tailboost.guarantees.fresh_rows import (
     ERRORS,
@@ -46,22 +45,16 @@ from tailboost.guarantees.fresh_rows import (
     unlisted,
 )
 from tailboost.guarantees.rate_bounds import (
+    CERTIFIED_WORDS,
     CertifiedBound,
     Kind,
     RateFamily,
+    percent,
     rate_bounds,
     rule_remarks,
     share_deferred_text,
     shared_bounds,
     with_deferral,
-)
-from tailboost.guarantees.recheck import (
-    CERTIFIED_WORDS,
-    WORD_COLUMNS,
-    Cells,
-    Recheck,
-    percent,
-    rows_unnamed,
 )
 from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import (
@@ -69,7 +62,6 @@ from tailboost.rates import (
     Expression,
     Limit,
     Rate,
-    Sample,
     Strata,
     answered_error,
     checked_limits,
@@ -82,16 +74,18 @@ from tailboost.rows.fingerprints import (
     Fingerprint,
     UsedRows,
     checked_equal_rows,
-    equal_by_nature,
     too_many,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged, last_step, refuse_other_rule
+from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt
-from tailboost.rows.other_groups import refuse_missing_groups
 from tailboost.rows.subgroups import DEFERRAL_COUNTED, unit_name, whole_percents, with_cure
 from tailboost.selection.one_answer import group_words
 
+Cells = tuple[list[str], list[list[str]]]
+"""The headings and the rows of a table."""
+# Columns of words in tables of bounds.
+WORD_COLUMNS = ("result", "error of", "rule", "rate", "subgroup", "limit", "method", "reason")
 # A table with more rows than LONGEST_TABLE prints the BOUNDS_SHOWN largest bounds of each kind.
 LONGEST_TABLE = 60
 BOUNDS_SHOWN = 12
@@ -287,9 +281,6 @@ class Certificate:
     equal_rows: EqualRows = "copies"
     date: str | None = field(default=None, repr=False, compare=False)
     n_clusters: int | None = field(default=None, repr=False)
-    # What these rows say of the earlier certificate of a calibrated rule, and whether that one stands.
-    earlier: str = field(default="", repr=False, compare=False)
-    earlier_stands: bool = field(default=False, repr=False, compare=False)
     # The rows, for comparison if equal rows are different rows; otherwise None.
     used: UsedRows | None = field(default=None, repr=False, compare=False)
 
@@ -350,20 +341,17 @@ class Certificate:
     def groups_named(self) -> dict[Any, list[Any]]:
         """The groups that limits by group cover, by column; None is the name of a column without one.
 
-        A limit without rows covers its group if it is kept by construction. Empty without limits by
-        group, and if a limit is about all other groups too.
+        A limit without rows covers its group if it is kept by construction. Empty without limits by group.
         """
         bounds = [
             bound for bound in self._limited if bound.is_counted and bound.counted.needs_groups
         ]
-        if any(bound.others for bound in bounds):
-            return {}
         titles = judged(self.model).group_titles
         named: dict[Any, list[Any]] = {}
         for bound in bounds:
             if not bound.n and not bound.certified:
                 continue
-            for subgroup in bound.claim.subgroups:
+            for subgroup in bound.subgroups or (bound.subgroup,):
                 for column, group in groups_in(subgroup, bound.counted.by, titles):
                     groups_of_column = named.setdefault(column, [])
                     if group not in groups_of_column:
@@ -371,136 +359,48 @@ class Certificate:
         return named
 
     def recheck(
-        self,
-        X: Table,
-        y: Column,
-        *,
-        groups: Groups = None,
-        model: Model = None,
-        previous: Recheck | None = None,
-        costs: Any = None,
-        cost_range: tuple[float, float] | None = None,
-        equal_rows: EqualRows | None = None,
-        clusters: Column = None,
-        deferred: Column = None,
-    ) -> Recheck:
-        """Test each bound on new rows; the test may be repeated after every batch.
-
-        Bets against each bound gain wealth if rows break it (an e-process, valid at any time). If all m
-        bounds are true, the probability that any wealth ever exceeds m/(1 − confidence) is at most
-        1 − confidence. Bounds on a CVaR, a shift and the worst subgroup are not tested. A gap or ratio is
-        tested by differences between rows of its subgroups, in random order from a generator with a fixed
-        seed. The order of the rows in ``X`` has no effect.
+        self, X: Table, y: Column, *, groups: Groups = None, clusters: Column = None
+    ) -> Any:
+        """Test each bound on one batch of new rows; see `tailboost.Monitor`, which takes further batches.
 
         Parameters
         ----------
-        X, y : array-like
-            New rows and their labels, as in `certify`.
-        groups : optional
-            Their groups, if the certificate has bounds on groups.
-        model : optional
-            The classifier, or its answers to the new rows, if the certificate holds no classifier.
-        previous : Recheck, optional
-            The result of earlier batches, to continue from.
-        costs, cost_range, equal_rows, clusters, deferred : optional
-            As in `certify`; ``equal_rows`` by default as in the certificate. Rows equal to other earlier
-            rows than training rows are refused beyond chance. The range of costs must stay the same. A
-            cluster may be in one batch only, and in
-            one of the subgroups of a gap or ratio.
+        X, y, groups, clusters : array-like
+            New rows, as in `tailboost.Monitor.add`.
+
+        Returns
+        -------
+        Monitor
+            With one batch.
 
         Raises
         ------
         LeakageError
-            If rows were used before: by the fit, the certificate or an earlier batch.
+            If rows were used before: by the fit or the certificate.
         ValueError
-            If an argument is not as in `certify`, or the certificate is about another rule.
+            If the certificate was made from an array of answers.
         """
-        judge = self.model
-        if model is not None:
-            judge = as_model(model)
-        if judge is None:
+        from tailboost.guarantees.monitor import Monitor
+
+        if self.model is None:
             raise ValueError(
-                "model is needed: this certificate was made from an array of answers"
+                "this certificate keeps no rule; use Monitor(rule, certificate).add(X, y)"
             )
-        refuse_other_rule(self, judge, "the certificate")
-        if previous is None:
-            previous = Recheck.begun(self.tested, self.confidence)
-        if len(previous.evidence) != len(self.tested):
-            raise ValueError("previous belongs to another certificate")
-        refuse_missing_groups(self.groups_named, groups)
-        options = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
-        equal_rows = equal_rows or self.equal_rows
-        given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows, **options)
-        rules: set[Rule] = {bound.rule for bound in self.tested} or {"predict"}
-        rows_by_rule = {rule: self._answered_rows(judge, given, rule) for rule in rules}
-        fresh = rows_by_rule[min(rules)]  # the rows are the same for each rule
-        n_equal_and_compared = self._refuse_known_rows(fresh, previous)
+        return Monitor(self.model, self).add(X, y, groups=groups, clusters=clusters)
 
-        @cache  # bounds on the subgroups of one rate share its samples
-        def samples_of(rate: Rate, rule: Rule) -> list[Sample]:
-            return rows_by_rule[rule].samples(rate)
-
-        samples = [
-            fresh.compared(bound.claim, samples_of(bound.counted, bound.rule))
-            for bound in self.tested
-        ]
-        fingerprints = () if fresh.fingerprints is None else (fresh.fingerprints,)
-        unnamed = rows_unnamed(self.tested, fresh.answered)
-        result = previous.add(samples, fingerprints, n_equal_and_compared, unnamed)
-        if fresh.rows is not None:
-            return replace(result, used=(*previous.used, fresh.used))
-        return result
-
-    def _refuse_known_rows(self, fresh: FreshRows, earlier: Recheck) -> tuple[int, int]:
-        """Raise if new rows are rows of the certificate or of earlier batches, beyond chance.
-
-        Return the number of rows equal to such a row, and the number of rows compared. ``earlier`` is the
-        state after the earlier batches.
-        """
-        if fresh.rows is not None:
-            sources = [(f"batch {k}", rows) for k, rows in enumerate(earlier.used, start=1)]
-            if self.used is not None:
-                sources.insert(0, ("the certificate", self.used))
-            for source, rows in sources:
-                n_shared = fresh.used.shared_with(rows)
-                if fresh.equal_rows == "copies" and not too_many(n_shared, len(fresh)):
-                    continue  # one row in twenty may be one
-                if n_shared:
-                    raise LeakageError(
-                        f"X: {n_shared:,} of these {len(fresh):,} rows are rows of {source}, with "
-                        "which they agree more than chance explains. Give new rows"
-                    )
-        fingerprints = earlier.rows
-        if self.rows is not None:
-            fingerprints = (self.rows, *fingerprints)
-        counts = fresh.known_among(fingerprints)
-        n_equal, n_compared = counts[-1]
-        n_equal_before, n_compared_before = earlier.repeated
-        # A few copies in each batch add up, so all batches together are tested too.
-        of_all_batches = n_equal_before + n_equal, n_compared_before + n_compared
-        by_subject = [*((pair, "this batch") for pair in counts)]
-        by_subject.append((of_all_batches, "all batches together"))
-        for (equal, compared), subject in by_subject:
-            if too_many(equal, compared):
-                raise LeakageError(
-                    f"X: {equal:,} of {how_many(compared, 'compared row')} of {subject}, more than "
-                    f"one in twenty, equal a row of the certificate or of another batch. If fresh "
-                    f"rows equal others by nature, set {equal_by_nature()}"
-                )
-        return n_equal, n_compared
-
-    def _answered_rows(self, judge: Model, given: Given, rule: Rule) -> FreshRows:
-        """Return new rows with the answers of ``rule``, for the bounds on this rule."""
-        bounds = [bound for bound in self.tested if bound.rule == rule]
-        has_errors = any(bound.rate is None for bound in bounds)
-        final = last_step(judge)
-        if has_errors and rule == "randomised" and not hasattr(final, "predict_randomized"):
-            raise ValueError("the certificate bounds a randomised rule, and model has none")
-        answering_rule: Rule | None = rule
-        if judged(final).takes_limits and not has_errors:
-            answering_rule = None  # the rule within the limits, with its draws and deferral
-        rates = [bound.counted for bound in bounds]
-        return fresh_rows(judge, given, rates, answering_rule, errors=has_errors, in_use=True)
+    def refuse_rows_of(self, fresh: FreshRows) -> None:
+        """Raise LeakageError if new rows are rows of the certificate, beyond chance."""
+        n_equal = 0
+        if self.used is not None and fresh.rows is not None:
+            n_equal = fresh.used.shared_with(self.used)
+        elif (
+            self.rows is not None and fresh.hashes is not None and fresh.equal_rows == "copies"
+        ):
+            n_equal, _ = self.rows.count(fresh.hashes)
+        if n_equal and (fresh.equal_rows == "natural" or too_many(n_equal, len(fresh))):
+            raise LeakageError(
+                f"X: {n_equal:,} of these {len(fresh):,} rows are rows of the certificate. Give new rows"
+            )
 
     @property
     def tested(self) -> list[CertifiedBound]:
@@ -668,10 +568,7 @@ class Certificate:
     @property
     def _heads(self) -> list[str]:
         """The lines above the table."""
-        heads = [self.title, *self.one_answer]
-        if self.earlier:
-            return [f"{self.earlier} By these rows alone:", *heads]
-        return heads
+        return [self.title, *self.one_answer]
 
     def table(self) -> str:
         """Return the table of bounds as text."""
@@ -1032,34 +929,10 @@ def certify(
         certificate = replace(certificate, used=fresh.used)
 
     if hasattr(model, "predict"):
-        return _beside_earlier(replace(certificate, model=model), given)
+        return replace(certificate, model=model)
     if deferred is not None:
         return certificate
     return replace(certificate, notes=(*certificate.notes, ANSWERED))
-
-
-def _beside_earlier(certificate: Certificate, given: Given) -> Certificate:
-    """Return a certificate that says whether its rows contradict the earlier one of a calibrated rule."""
-    earlier = judged(last_step(certificate.model)).certificate
-    if earlier is None or given.y is None:
-        return certificate
-    try:
-        recheck = earlier.recheck(
-            given.X,
-            given.y,
-            groups=given.groups,
-            model=certificate.model,
-            costs=given.costs,
-            cost_range=given.cost_range,
-            equal_rows=given.equal_rows,
-            clusters=given.clusters,
-        )
-    except ValueError as failure:
-        untested = f"No test of these rows against the earlier certificate: {failure}."
-        return replace(certificate, earlier=untested)
-    return replace(
-        certificate, earlier=recheck.verdict, earlier_stands=not recheck.contradicted
-    )
 
 
 def _rows_with_weight(model: Any, given: Given, sample_weight: Column) -> tuple[Any, Given]:

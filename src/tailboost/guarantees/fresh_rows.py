@@ -37,7 +37,6 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.spelling import as_typed
-from tailboost.guarantees.recheck import Claim
 from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Limit, Rate, Sample, Strata, error
 from tailboost.rates.strata import names_in
@@ -49,7 +48,6 @@ from tailboost.rows.fingerprints import (
     checked_equal_rows,
     fingerprint_of,
     hash_rows,
-    nth_of_kind,
     numbered_by_rows,
     random_numbers,
     refuse_copied,
@@ -338,66 +336,6 @@ class FreshRows:
         samples_by_case = np.bincount(np.concatenate(cases_by_sample), minlength=1)
         return bool(samples_by_case.max() <= 1)
 
-    def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
-        """Return the rows of each subgroup of a claim, in random order; None if the claim has no rows.
-
-        Parameters
-        ----------
-        claim : Claim
-            The claim to test. For a claim about other groups, the first sample of the result holds the rows
-            of all groups without a name in the claim.
-        samples : sequence of Sample
-            The rows of all subgroups of the rate.
-
-        Raises
-        ------
-        ValueError
-            If a cluster is in several subgroups of a comparison.
-        """
-        names = claim.subgroups
-        other_groups = []
-        if claim.others:
-            samples = self._in_one_subgroup(samples)
-            other_groups = [sample for sample in samples if sample.name not in claim.subgroups]
-            if not other_groups:
-                return None
-            if claim.form == "mean":  # the rate of the other groups alone
-                names = ()
-        by_name = {sample.name: sample for sample in samples}
-        if not claim.others and by_name.keys().isdisjoint(names):
-            return None
-        named = [by_name.get(name, samples[0].without_rows(name)) for name in names]
-        if self.clusters is not None and not self.are_apart([*other_groups, *named]):
-            raise ValueError(
-                "clusters: some clusters have rows in several of the subgroups that a gap or "
-                "ratio compares, or in several groups that no bound names, so that the rows of "
-                "these subgroups are not independent. Give one row of each cluster"
-            )
-        compared = named
-        if other_groups:
-            compared = [other_groups[0].with_rows_of(other_groups), *named]
-        return [sample.ordered(self.draws) for sample in compared]
-
-    def _in_one_subgroup(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """Return the samples with each row in one of its subgroups, drawn at random.
-
-        A row is in several subgroups if groups have several columns.
-        """
-        rows = np.concatenate([sample.rows for sample in samples])
-        distinct, row_number, counts = np.unique(rows, return_inverse=True, return_counts=True)
-        if len(distinct) == len(rows):
-            return samples
-        n_subgroups = counts[row_number]  # of each row
-        # Later digits of the draws: the first digits decide about votes and the order.
-        draws = self.draws[rows] * 2.0**20 % 1.0
-        drawn_subgroup = (draws * n_subgroups).astype(np.intp)
-        stays = nth_of_kind(row_number, counts) == drawn_subgroup
-        ends = np.cumsum([len(sample.rows) for sample in samples])
-        stays_by_sample = np.split(stays, ends[:-1])
-        return [
-            sample.taken(mask) for sample, mask in zip(samples, stays_by_sample, strict=True)
-        ]
-
     def knows(self, by: Any) -> bool:
         """Return whether the subgroups of the population are listed completely, for the ``by`` of a rate.
 
@@ -543,6 +481,15 @@ def one_of_each(clusters: Ints, draws: Floats) -> Ints:
     by_cluster_and_draw = np.lexsort((draws, clusters))
     is_first_of_cluster = np.r_[True, np.diff(clusters[by_cluster_and_draw]) > 0]
     return np.sort(by_cluster_and_draw[is_first_of_cluster])
+
+
+def rows_by_subgroup(answered: Answered, by: Any) -> dict[Any, int]:
+    """Return the number of rows of each subgroup, for the ``by`` of a rate."""
+    strata = answered.strata
+    rows_by_stratum = np.bincount(answered.stratum, minlength=len(strata.y))
+    names, strata_of_subgroups = strata.subgroups(by)
+    numbers = (strata_of_subgroups @ rows_by_stratum).tolist()
+    return dict(zip(names, numbers, strict=True))
 
 
 # -- answers -----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Model
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
-from tailboost.guarantees.recheck import percent
+from tailboost.guarantees.rate_bounds import percent
 from tailboost.rates import Limit, Objective, Rate, Strata
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.judged import judged

@@ -47,8 +47,7 @@ from tailboost.guarantees.procedure import (
     two_rules,
 )
 from tailboost.guarantees.ranks_and_test import RanksAndTest
-from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
-from tailboost.guarantees.recheck import percent
+from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, percent
 from tailboost.guarantees.shares import (
     ONE_ANSWER,
     Share,

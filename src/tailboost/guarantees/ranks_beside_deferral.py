@@ -65,7 +65,7 @@ from tailboost.guarantees.procedure import (
     losses_of,
     scored_fresh,
 )
-from tailboost.guarantees.recheck import percent
+from tailboost.guarantees.rate_bounds import percent
 from tailboost.guarantees.score_path import families_of
 from tailboost.guarantees.shares import ONE_ANSWER
 from tailboost.rates import Limit, Rate, Strata

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from decimal import Decimal
 from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, Self
@@ -14,12 +15,17 @@ from scipy.special import ndtri
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number, for_each
-from tailboost.core.limit_lines import LimitLine
+from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words, stated_words
 from tailboost.core.spelling import did_you_mean, how_many
-from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, groups_of_fit
+from tailboost.guarantees.fresh_rows import (
+    ERRORS,
+    FreshRows,
+    Rule,
+    groups_of_fit,
+    rows_by_subgroup,
+)
 from tailboost.guarantees.limited_rates import all_pairs_pass
-from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, rows_by_subgroup
 from tailboost.rates import (
     ABOVE,
     BELOW,
@@ -59,7 +65,7 @@ Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst
 #: The lack of a missed target: rows of `calibrate`, rows of the selection, or no rows at all.
 Missing = Literal["calibration rows", "selection rows", "nothing that rows can give"]
 
-OTHERS = "other groups"
+CERTIFIED_WORDS = {True: CERTIFIED, False: NOT_CERTIFIED, None: ""}
 EXACT = "Clopper–Pearson"
 BETTING = "betting"
 NO_ROWS = "no rows"
@@ -95,6 +101,11 @@ def enough_rows(sufficient: int, n: int) -> str:
         f"about {sufficient:,} rows like the {n:,} here, in {times} times as many fresh rows, "
         f"certify it with a probability of {POWER:g}"
     )
+
+
+def percent(confidence: float) -> str:
+    """Return a confidence in percent, as it was given: after rounding it may promise more."""
+    return f"{(100 * Decimal(repr(float(confidence)))).normalize():f} %"
 
 
 @dataclass(frozen=True)
@@ -134,10 +145,7 @@ class CertifiedBound:
     rate : Rate or None
         The requested rate; None for errors.
     subgroups : tuple
-        The subgroups in a gap or ratio. If ``others`` is true: the named groups.
-    others : bool
-        Whether the bound covers all groups without a name in ``subgroups`` together, such as later
-        groups. For a gap or ratio: whether these are compared with the named groups.
+        The subgroups in a gap or ratio.
     sufficient_rows : int or None
         For a target without a certificate: approximate number of rows, counted as ``n``, that would certify
         the target with a probability of .8 if the estimate were the true value. None if the estimate does
@@ -161,7 +169,6 @@ class CertifiedBound:
     sense: str = "≤"
     rate: Rate | None = None
     subgroups: tuple[Any, ...] = ()
-    others: bool = False
     sufficient_rows: int | None = None
     in_percent: bool = False
     deferred: float | None = None
@@ -229,12 +236,8 @@ class CertifiedBound:
     def name(self) -> str:
         """Name of the subgroup, as printed.
 
-        Of a bound on all other groups, on the worst subgroup, or on a tail, it names the bounded quantity.
+        Of a bound on the worst subgroup, or on a tail, it names the bounded quantity.
         """
-        if self.others and self.subgroup is None:
-            return OTHERS
-        if self.others:
-            return f"{self.subgroup} with {OTHERS}"
         if self.subgroup is None:
             return "all rows"
         if self.rate is not None:
@@ -270,12 +273,9 @@ class CertifiedBound:
         return lower, upper
 
     @property
-    def claim(self) -> Claim:
-        """The claim to test on new rows."""
-        form: Any = self.subgroup if self.subgroups and self.subgroup is not None else "mean"
-        lower, upper = self.sides
-        subgroups = self.subgroups or (self.subgroup,)
-        return Claim(form, subgroups, lower=lower, upper=upper, others=self.others)
+    def compares(self) -> bool:
+        """Whether the bound is on the gap or the ratio of the rates of subgroups."""
+        return bool(self.subgroups)
 
     @property
     def quantity(self) -> str:
@@ -843,8 +843,7 @@ def keeps_by_construction(
     rate = bound.rate
     if rate is None or bound.target is None or bound.rule != "predict":
         return False
-    compares_or_joins = bound.subgroups or bound.others
-    if compares_or_joins or rate.is_across or rate.kind == "cost":
+    if bound.compares or rate.is_across or rate.kind == "cost":
         return False
     counted, among = rate.tables(strata)
     possible = [number for number in answers if number < counted.shape[1]]

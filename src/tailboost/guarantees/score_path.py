@@ -12,12 +12,11 @@ from scipy.special import ndtr
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.certifiable import LEAST_CHANCE
-from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.fresh_rows import FreshRows, rows_by_subgroup
 from tailboost.guarantees.joint_power import Bands, JointPowerPath, ScoreCells
 from tailboost.guarantees.limited_rates import LimitedFamily
 from tailboost.guarantees.procedure import Certified, Procedure, Refused, drawn_rows, losses_of
 from tailboost.guarantees.rate_bounds import RateFamily, kept_by_construction
-from tailboost.guarantees.recheck import rows_by_subgroup
 from tailboost.rates import Limit, Strata
 from tailboost.selection.data import ThresholdFamily
 

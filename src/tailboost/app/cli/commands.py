@@ -382,7 +382,7 @@ def monitor(
             document = json.loads(state.read_text("utf-8"))
             before = tb.Monitor.from_dict(document, stored.classifier)
         else:
-            before = tb.Monitor.against(stored.classifier)
+            before = tb.Monitor(stored.classifier)
         after = before.add(
             rows.features,
             rows.labels if rows.has(roles.target) else None,

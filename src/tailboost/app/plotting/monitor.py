@@ -132,7 +132,7 @@ class MonitorDisplay(Display):
         name : str, default=None
             The title; None takes the result.
         """
-        bounds = monitor.certificate.tested
+        bounds = monitor.tested
         batches = [batch for batch in monitor.batches if batch.labelled]
         alarms: list[int | None] = []
         for j in range(len(bounds)):
@@ -144,8 +144,8 @@ class MonitorDisplay(Display):
             [batch.name for batch in batches],
             [bound.title for bound in bounds],
             [[error for _, error in batch.errors] for batch in batches],
-            [bound.claim.lower for bound in bounds],
-            [bound.claim.upper for bound in bounds],
+            [bound.sides[0] for bound in bounds],
+            [bound.sides[1] for bound in bounds],
             alarms,
             evidence=monitor.largest_evidence,
             name=monitor.verdict if name is None else name,
