@@ -20,7 +20,6 @@ X, X_test, y, y_test, groups, groups_test = train_test_split(
 )
 group_dro = tb.GroupDROBoostClassifier(random_state=0).fit(X, y, groups=groups)
 forest = RandomForestClassifier(random_state=0).fit(X, y)
-print(group_dro.summary_.summary)
 
 # %%
 # Errors of both by group, on test rows.

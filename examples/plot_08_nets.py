@@ -8,19 +8,20 @@ tail of the mixture is compared with the tail of the first net.
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import tailboost as tb
-from tailboost.torch import TorchClassifier, nets
+from tailboost.torch import TorchClassifier
 
 digits = load_digits()
 X, X_test, y, y_test = train_test_split(
-    digits.images.astype("float32"), digits.target, test_size=0.5, stratify=digits.target, random_state=0
+    digits.data.astype("float32"), digits.target, test_size=0.5, stratify=digits.target, random_state=0
 )
-net = TorchClassifier(nets.mlp_100_100, learning_rate=0.05, warmup_steps=300, steps=100)
+module = torch.nn.Sequential(torch.nn.Linear(64, 100), torch.nn.ReLU(), torch.nn.Linear(100, 10))
+net = TorchClassifier(module, learning_rate=0.05, warmup_steps=300, steps=100)
 clf = tb.AdaLPBoostClassifier(net, alpha=0.1, n_estimators=6, cv=0.3, random_state=0).fit(X, y)
-print(clf.summary_.summary)
 
 # %%
 # Weight of each candidate: the net of the first round, later nets, and the constants.

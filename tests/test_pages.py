@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import runpy
 import shlex
 import sys
 import types
@@ -19,11 +20,11 @@ from tailboost.app import cli
 DOCS = Path(__file__).parents[1] / "docs"
 TEXTS = {
     path.relative_to(DOCS).as_posix().removesuffix(".md"): path.read_text(encoding="utf-8")
-    for path in [*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")]
+    for path in DOCS.glob("*.md")
 }
 BLOCK = re.compile(r"^```(python|shell)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 RUN = sorted(name for name, text in TEXTS.items() if BLOCK.search(text))
-NEEDED = {"mlflow": "mlflow", "drift": "evidently", "published": "torch", "guide/nets": "torch"}
+NEEDED = {"published": "torch"}
 
 
 def shell(line):
@@ -53,3 +54,14 @@ def test_blocks_run_in_order(name, tmp_path, monkeypatch):
             examples = doctest.DocTestParser().get_examples(block)
             code = "".join(example.source for example in examples) or block
             exec(compile(code, f"{name}.md", "exec"), shared)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", sorted(DOCS.parent.glob("examples/plot_*.py")), ids=lambda path: path.stem)
+def test_the_gallery_runs(path, monkeypatch):
+    for module in ("torch", "fairlearn"):
+        if f" {module}" in path.read_text(encoding="utf-8"):
+            pytest.importorskip(module)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    runpy.run_path(str(path))
