@@ -77,7 +77,9 @@ def test_limits_alone_make_the_mean_error_small():
 
 
 def test_groups_are_inferred_from_features_where_they_are_not_told():
-    mix = RobustMixtureClassifier([("lr", LogisticRegression())], limits=[PARITY], random_state=0)
+    mix = RobustMixtureClassifier(
+        [("lr", LogisticRegression())], limits=[PARITY], infer_groups=True, random_state=0
+    )
     mix.fit(X, Y, groups=GROUPS)
     assert mix.limits_met_
     answers = mix.predict(X)
@@ -453,7 +455,7 @@ def test_small_budgets_are_used_where_cells_are_many():
 
 def test_another_choice_learns_nothing_of_groups_anew(monkeypatch):
     mix = RobustMixtureClassifier.from_probabilities(
-        P, Y, groups={"sex": SEX}, limits=[rates.error(by="cell") <= 1.0]
+        P, Y, groups={"sex": SEX}, limits=[rates.error(by="cell") <= 1.0], infer_groups=True
     )
     monkeypatch.setattr("tailboost.selection.probabilities.GroupModel.fit", None)
     again = mix.reweight(objective="worst_cell", limits=[])

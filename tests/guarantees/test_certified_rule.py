@@ -22,7 +22,7 @@ LIMITS = {
     "review": ["miss(1, by=sex) <= .35", "deferred <= .3"],
 }
 FORMS = ("model", "two models", "score", "tree")
-HOWS = ({}, {"infer_groups": True}, {"infer_groups": False}, {"by_group": True})
+HOWS = ({}, {"infer_groups": True}, {"by_group": True})
 
 
 def population(n, seed):

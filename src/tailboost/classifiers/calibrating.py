@@ -161,7 +161,7 @@ def calibrate(
     selection_share: float | None = None,
     objective: Stated = None,
     by_group: bool | str | None = None,
-    infer_groups: bool | str | None = None,
+    infer_groups: bool | None = None,
     training_rows: Table = None,
     verbose: int = 0,
     **params: Any,

@@ -28,9 +28,9 @@ from tailboost.classifiers.robust_selection import (
     check_groups,
     checked_rows,
     column_read,
+    engine_by,
+    engine_on,
     group_numbers,
-    kinds_by,
-    kinds_on,
     opened,
     problem_of,
     restated_copy,
@@ -298,10 +298,10 @@ class JudgedModels(JudgedSelection):
         """
         reader = copy.copy(self.classifier)
         reader.by_group = by_group
-        kinds = robust_selection.kinds_of(
+        engine = robust_selection.engine_of(
             reader, problem, self.classifier.selection_.engine.outputs
         )
-        set_rule(reader, Selection.from_kinds(kinds, problem))
+        set_rule(reader, Selection.of(engine, problem))
         return reader
 
     def knowing(self, opened: LogProbabilities, groups: Groups) -> LogProbabilities:
@@ -329,13 +329,13 @@ class JudgedModels(JudgedSelection):
         """Select anew for a call of `reweight`: the classifier is the copy that will answer."""
         mix = self.classifier
         problem = robust_selection.restated_problem(mix, restated)
-        kinds = mix.selection_.kinds
+        engine = mix.selection_.engine
         if arguments.X is not None:
-            kinds = kinds_on(mix, arguments, problem)
+            engine = engine_on(mix, arguments, problem)
         elif arguments.groups is not None:
-            kinds = kinds_by(mix, arguments.groups, problem)
-        check_groups(mix, problem, kinds.widest.outputs.rows.groups)
-        set_rule(mix, Selection.from_kinds(kinds, problem))
+            engine = engine_by(mix, arguments.groups, problem)
+        check_groups(mix, problem, engine.outputs.rows.groups)
+        set_rule(mix, Selection.of(engine, problem))
         mix.selection_.warn(forewarned=False)
 
     def rate_curve(self, trade: Trade, n_points: int) -> Curve:

@@ -25,7 +25,7 @@ from tailboost.classifiers.input import (
 from tailboost.classifiers.robust_selection import (
     check_groups,
     column_read,
-    kinds_of,
+    engine_of,
     problem_of,
     set_rule,
 )
@@ -61,7 +61,7 @@ from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import holds_unknown, records_of_fit
 from tailboost.rows.rows import N_FOLDS, Rows, TrainingSet
 from tailboost.rows.subgroups import refuse_many_numbers
-from tailboost.selection.kinds import Kinds
+from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.outputs import ModelOutputs, Models, averaging
 from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.program import Program
@@ -99,21 +99,23 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     if not _all_frozen(estimators):
         selecting = doing("selecting a rule")
     with selecting:
-        kinds = kinds_of(mix, problem, averaging(outputs), X_selecting, costs_selecting)
-        first_selection(mix, kinds, problem, records)
+        engine = engine_of(mix, problem, averaging(outputs), X_selecting, costs_selecting)
+        first_selection(mix, engine, problem, records)
 
 
-def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records) -> None:
+def first_selection(
+    mix: Model, engine: ProbabilityEngine, problem: Problem, records: Records
+) -> None:
     """Select on the rows of the records: only this step makes a fitted classifier.
 
-    An error for contradicting limits keeps the kinds of rules, and so the fitted models.
+    An error for contradicting limits keeps the engine, and so the fitted models.
 
     Parameters
     ----------
     mix : RobustMixtureClassifier
         The classifier that is fitted, with its models.
-    kinds : Kinds
-        The kinds of rules on the selection data.
+    engine : ProbabilityEngine
+        The candidates on the selection data.
     problem : Problem
         The objective within limits.
     records : Records
@@ -121,9 +123,9 @@ def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records
     """
     mix.records_ = records
     try:
-        set_rule(mix, Selection.from_kinds(kinds, problem))
+        set_rule(mix, Selection.of(engine, problem))
     except InfeasibleLimitsError as error:
-        mix.selection_ = cast("Selection", Unselected(kinds, problem))
+        mix.selection_ = cast("Selection", Unselected(engine, problem))
         error.unselected = mix
         error.add_note(
             "The models are kept in the attribute unselected of this error: its "

@@ -203,8 +203,6 @@ def stated_lines(rule: Any) -> list[tuple[str, str]]:
         error_lines = [("error", summary.error_words or summary.headline)]
         if limits:
             error_lines.append(("", summary.chances))
-        advice = filter(None, [summary.costly_few, summary.saved_by_reading])
-        error_lines += [("", sentence) for sentence in advice]
     width = max((len(words) for words, _ in limits), default=0)
     limit_lines = [("limit", f"{words:{width}}  {verdict}") for words, verdict in limits]
     return [*_first_lines(limit_lines, MOST_LIMITS, "rule.rates_"), *error_lines]

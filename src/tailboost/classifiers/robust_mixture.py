@@ -37,7 +37,7 @@ from tailboost.classifiers.reported import (
 from tailboost.classifiers.reselected import ReselectedClassifier
 from tailboost.classifiers.robust_selection import (
     column_read,
-    kinds_of,
+    engine_of,
     models_and_table,
     name_groups,
     opened,
@@ -106,9 +106,8 @@ class RobustMixtureClassifier(
     `predict` applies the selected rule and is deterministic. `predict_proba` returns the averaged
     probabilities.
 
-    By default the rule is group-blind: `predict` takes no group. If rates are about groups, one threshold on
-    the score (or weights of the classes) answers, unless a rule that weighs an estimate of the group is
-    better on rows held out, see ``infer_groups``.
+    By default the rule is group-blind: `predict` takes no group, and one threshold on the score (or weights
+    of the classes) answers.
 
     Parameters
     ----------
@@ -169,13 +168,11 @@ class RobustMixtureClassifier(
         Whether the rule may read the group: each group then has thresholds of its own, and `predict` takes
         ``groups``. Of several columns of groups give the name of the one to read; the others are for limits.
         If a decision must not depend on the group, for example by law, leave it False.
-    infer_groups : bool or "auto", default="auto"
-        Whether a group-blind rule may weigh p(group | x, class), estimated from the other features; without
+    infer_groups : bool, default=False
+        Whether a group-blind rule weighs p(group | x, class), estimated from the other features; without
         features, and for images and tables of over 1,000 columns, from the models' probabilities. Such a rule
-        has no SQL. With "auto" both kinds of rules are selected on one half of the rows and compared on the
-        other, in turn. The estimate is used if it lowers the sum of the objective and of the largest excess
-        of a limit by more than one standard error, or if no other rule is within the limits.
-        `Scores` have no other features, so no group is estimated.
+        has no SQL. An objective such as "worst_group" estimates the group in any case, unless the rule reads
+        it. `Scores` have no other features, so no group is estimated.
     class_weight : dict or "balanced", optional
         Weights of the classes in the fits of the models, as in scikit-learn, times ``sample_weight``. Limits,
         objective and tables count rows by ``sample_weight`` alone.
@@ -285,7 +282,7 @@ class RobustMixtureClassifier(
         "confidence": [Interval(Real, 0, 1, closed="left"), None],
         "randomized": ["boolean", OneOf("auto")],
         "by_group": ["boolean", str],
-        "infer_groups": ["boolean", OneOf("auto")],
+        "infer_groups": ["boolean"],
         "class_weight": [dict, OneOf("balanced"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -302,7 +299,7 @@ class RobustMixtureClassifier(
     cv: Any = "auto"
     randomized: bool | str = "auto"
     by_group: bool | str = False
-    infer_groups: bool | str = "auto"
+    infer_groups: bool = False
     class_weight: Any = None
     n_jobs: int | None = None
     random_state: Seed = None
@@ -504,8 +501,8 @@ class RobustMixtureClassifier(
         table = stacked(probabilities, models.names, mix.classes_)
         hashes = models.row_hashes(table, probabilities)
         records = Records.of_given().reading(hashes, labels, features=False)
-        kinds = kinds_of(mix, problem, outputs, costs=costs)
-        first_selection(mix, kinds, problem, records)
+        engine = engine_of(mix, problem, outputs, costs=costs)
+        first_selection(mix, engine, problem, records)
         mix.selection_.warn(forewarned=False)
         return mix
 
@@ -785,12 +782,6 @@ class RobustMixtureClassifier(
         check_is_fitted(self)
         name = self.candidates_[0]
         summary = self.selection_.rule.summary(self.classes_.tolist(), name)
-        if self.certificate_ is None:
-            summary = replace(
-                summary,
-                costly_few=self.selection_.costly_few,
-                saved_by_reading=self.selection_.saved_by_reading,
-            )
         return replace(summary, groups=group_uses(self), certificate=self.certificate_)
 
     # -- scikit-learn --------------------------------------------------------------------------------
@@ -832,7 +823,7 @@ def tune(
     error_budget: float | None = None,
     confidence: float | None = None,
     by_group: bool | str = False,
-    infer_groups: bool | str = "auto",
+    infer_groups: bool = False,
     sample_weight: Column = None,
     training_rows: Table = None,
     **params: Any,

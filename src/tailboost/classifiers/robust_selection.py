@@ -40,7 +40,7 @@ from tailboost.rates.strata import names_in
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import GroupNames, rows_among
-from tailboost.selection.kinds import Kinds
+from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of, stated
 from tailboost.selection.rule_forms import answers_with_default, in_known_groups
@@ -113,7 +113,7 @@ def restated_copy(
 
 def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
     """Raise ValueError if groups are missing for a problem or classifier, or given without a use."""
-    if classifier.by_group and classifier.infer_groups is True:
+    if classifier.by_group and classifier.infer_groups:
         raise ValueError(
             "infer_groups=True: with by_group=True the rule reads the group, and needs no "
             "estimate of it; leave one of them out"
@@ -205,14 +205,14 @@ def outputs_on(mix: Any, models: Models, arguments: Given, to: str) -> ModelOutp
     return ModelOutputs.with_hashes(models, [table[i] for i in range(len(models.names))], rows)
 
 
-def kinds_of(
+def engine_of(
     mix: Model,
     problem: Problem,
     outputs: ModelOutputs,
     X: Table = None,
     costs: Table = None,
-) -> Kinds:
-    """Return the kinds of rules for the selection: thresholds, or with an estimate of the group.
+) -> ProbabilityEngine:
+    """Return the candidates for the selection.
 
     Parameters
     ----------
@@ -227,28 +227,26 @@ def kinds_of(
     costs : ndarray of shape (n, K), optional
         Cost of each answer in each row.
     """
-    infer_groups = mix.infer_groups
-    if only_scores(outputs.models.fitted) and not outputs.models.are_given:
-        if infer_groups is True:
-            raise ValueError(
-                "infer_groups=True: scores have no other columns from which a group could be "
-                "estimated; give the model and its features, or leave infer_groups out"
-            )
-        infer_groups = False
-    return Kinds.from_outputs(
+    reads_scores = only_scores(outputs.models.fitted) and not outputs.models.are_given
+    if mix.infer_groups and reads_scores:
+        raise ValueError(
+            "infer_groups=True: scores have no other columns from which a group could be "
+            "estimated; give the model and its features, or leave infer_groups out"
+        )
+    return ProbabilityEngine.from_outputs(
         problem,
         outputs,
         X,
         mix.classes_,
         getattr(mix, "_group_names", None),
         rule_column=column_read(mix),
-        infer_groups=infer_groups,
+        infer_groups=mix.infer_groups,
         costs=costs,
     )
 
 
-def kinds_on(mix: Any, arguments: Given, problem: Problem) -> Kinds:
-    """Return the kinds of rules on the rows of a call of `reweight`; the copy ``mix`` gets their groups."""
+def engine_on(mix: Any, arguments: Given, problem: Problem) -> ProbabilityEngine:
+    """Return the candidates on the rows of a call of `reweight`; the copy ``mix`` gets their groups."""
     if arguments.groups is not None:
         name_groups(mix, arguments.groups)
     outputs = outputs_on(mix, mix.selection_.engine.outputs.models, arguments, "reweight")
@@ -264,11 +262,11 @@ def kinds_on(mix: Any, arguments: Given, problem: Problem) -> Kinds:
             features = take(features, rows.used)
     if problem.needs_costs and costs is None:
         refuse("rate of costs", "kept rows")
-    return kinds_of(mix, problem, outputs, features, costs)
+    return engine_of(mix, problem, outputs, features, costs)
 
 
-def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
-    """Return the kinds of rules on the same selection data with other groups; the copy ``mix`` gets them."""
+def engine_by(mix: Any, groups: Groups, problem: Problem) -> ProbabilityEngine:
+    """Return the candidates on the same selection data with other groups; the copy ``mix`` gets them."""
     outputs = mix.selection_.engine.outputs
     rows = outputs.rows
     used = rows_among(groups, rows)
@@ -277,7 +275,7 @@ def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
     check_groups(mix, problem, numbers)
     if problem.needs_costs:
         refuse("rate of costs", "kept rows")
-    return kinds_of(mix, problem, replace(outputs, rows=replace(rows, groups=numbers)))
+    return engine_of(mix, problem, replace(outputs, rows=replace(rows, groups=numbers)))
 
 
 def set_rule(mix: Any, selection: Selection) -> None:

@@ -23,7 +23,6 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
     warn_user,
 )
-from tailboost.core.long_work import part
 from tailboost.core.rate_words import bound_words, estimate_words, value_words
 from tailboost.core.spelling import as_typed, did_you_mean, how_many, joined, limits_as_typed
 from tailboost.guarantees.certifiable import (
@@ -71,10 +70,8 @@ from tailboost.guarantees.procedure import (
     Reference,
     Refused,
     Reweighted,
-    divided,
     losses_on,
     simplest_certified,
-    two_rules,
     what_is_tested,
 )
 from tailboost.guarantees.ranks import Ranks
@@ -136,7 +133,6 @@ PROCEDURES: tuple[type[Procedure], ...] = (
     ScorePath,
     Path,
 )
-OF_BOTH_KINDS = two_rules("One threshold", "a rule with an inferred group")
 # Who gives the answers with which a rule is compared, and the fresh rows with them; None if there are none.
 ReferenceAnswers = tuple[str, FreshRows | None]
 # The most groups in a sentence.
@@ -223,6 +219,11 @@ def calibrate_selected(
     stated = stated_limits(max_error, limits, own=judged(model).stated_limits)
     earlier = attempts_of(previous)
 
+    if given.y is None:
+        raise ValueError(
+            "y is needed: calibrate compares the errors of rules; without labels, certify "
+            "bounds rates of answers alone"
+        )
     rates = [limit.rate for limit in stated]
     answering_rule = None if takes_limits else rule
     fresh = fresh_rows(model, given, rates, rule=answering_rule, opens=True)
@@ -330,22 +331,20 @@ class Calibration:
             If no rule is certified. An attempt without a test is withdrawn from the ledger.
         """
         fresh = self.fresh
-        procedures = procedures_for(self.selection, fresh, self.level)
-        too_few_rows = [rates_with_too_few_rows(procedure, fresh) for procedure in procedures]
-        if all(too_few_rows):
-            shortfalls, reason = self._too_few(procedures[0])
+        procedure = first_that_applies(self.selection, fresh, self.level)
+        if rates_with_too_few_rows(procedure, fresh):
+            shortfalls, reason = self._too_few(procedure)
             raise self._untested(f"{reason} {ONLY_COUNTED}", shortfalls)
-        if _all_out_of_reach(procedures, too_few_rows):
+        if procedure.out_of_reach:
             raise self._untested(f"{_out_of_reach_words(self)} {ONLY_COUNTED}", ())
-        outcome, best = best_certified(procedures, fresh)
+        outcome = procedure.run()
         if isinstance(outcome, Certified):
-            of_kind = replace(self, selection=procedures[best].selection)
-            return certified_classifier(outcome, of_kind)
+            return certified_classifier(outcome, self)
         strata = fresh.answered.strata
         read_labels = any(limit.rate.needs_labels(strata) for limit in self.limits)
         if not outcome.tested and not read_labels:
             raise self._untested(f"{outcome.why}. {AT_EQUAL_SCORES}", ())
-        raise refusal(outcome, self, procedures[best])
+        raise refusal(outcome, self, procedure)
 
     def _too_few(self, procedure: Procedure) -> tuple[list[Shortfall], str]:
         """Return the limited rates with too few rows for any test, and sentences on them with the cures."""
@@ -377,11 +376,10 @@ class Calibration:
     def drawn_chance(self, limits: list[Limit], level: float) -> float | None:
         """Return the chance that as many new rows certify other limits at a level; None if it is unknown."""
         try:
-            procedures = procedures_for(self.selection.placed_within(limits), self.fresh, level)
+            selection = self.selection.placed_within(limits)
         except ValueError:  # contradicting limits
             return None
-        chances = [procedure.chance for procedure in procedures]
-        return max((chance for chance in chances if chance is not None), default=None)
+        return first_that_applies(selection, self.fresh, level).chance
 
     def certified_within(self, limits: list[Limit], level: float) -> Certified | bool | None:
         """Return the result with which the rows certify other limits at a level.
@@ -395,10 +393,10 @@ class Calibration:
             selection = self.selection.within(limits)
         except ValueError:
             return False
-        procedures = procedures_for(selection, self.fresh, level)
-        if any(procedure.takes_long for procedure in procedures):
+        procedure = first_that_applies(selection, self.fresh, level)
+        if procedure.takes_long:
             return None
-        outcome, _ = best_certified(procedures, self.fresh)
+        outcome = procedure.run()
         return isinstance(outcome, Certified) and outcome
 
 
@@ -552,52 +550,6 @@ def selected_within(model: Any, limits: list[Limit]) -> Any:
     if list(model.selection_.problem.limits) == limits:
         return model.selection_
     return judged(model).selection_within(limits)
-
-
-def _all_out_of_reach(procedures: Sequence[Procedure], too_few_rows: Sequence[Any]) -> bool:
-    """Return whether each kind of rule has too few rows for some rate, or is predicted to fail."""
-    for number, (procedure, too_few) in enumerate(
-        zip(procedures, too_few_rows, strict=True), 1
-    ):
-        with part(number, len(procedures)):
-            if not too_few and not procedure.out_of_reach:
-                return False
-    return True
-
-
-def best_certified(
-    procedures: Sequence[Procedure], fresh: FreshRows
-) -> tuple[Certified | Refused, int]:
-    """Return the certified rule or a refusal, and the index of its procedure.
-
-    ``procedures`` has the procedure of each kind of rule. The kinds divide the level, so
-    their results hold together. The simplest of equally good certified rules is taken, because few
-    selecting rows could not choose the kind. ``benchmarks/kinds.py`` compares with each kind alone.
-    """
-    results = []
-    for number, procedure in enumerate(procedures, 1):
-        with part(number, len(procedures)):
-            results.append(procedure.run())
-    best = simplest_certified(results, fresh)
-    result = results[best]
-    if len(results) > 1 and isinstance(result, Certified):
-        result = replace(result, made=f"{result.made} {OF_BOTH_KINDS}")
-    return result, best
-
-
-def procedures_for(selection: Any, fresh: FreshRows, level: float) -> list[Procedure]:
-    """Return the result of `first_that_applies` for each kind of rules of a selection.
-
-    Two kinds divide the level, so both results hold together: thresholds, then an inferred group.
-    """
-    kinds = selection.of_each_kind()
-    levels = [level]
-    if len(kinds) > 1:
-        levels = divided(level)
-    return [
-        first_that_applies(kind, fresh, level_of_kind)
-        for kind, level_of_kind in zip(kinds, levels, strict=True)
-    ]
 
 
 def first_that_applies(selection: Any, fresh: FreshRows, level: float) -> Procedure:
@@ -1770,11 +1722,10 @@ def _why_no_help(new_rows: NewRowsEstimate, missed: Sequence[str], *, all_tried:
             f"With more than {MOST_ROWS_TRIED:,} rows no looser limits are tried here, because "
             f"this takes long. {LOOSER_THAN_THE_TABLE}"
         )
-    procedures = procedures_for(calibration.selection, calibration.fresh, calibration.level)
-    slow = [procedure.title for procedure in procedures if procedure.takes_long]
-    if slow:
+    procedure = first_that_applies(calibration.selection, calibration.fresh, calibration.level)
+    if procedure.takes_long:
         return (
-            f"No looser limits are tried here: the procedure, {slow[0]}, takes long for each. "
+            f"No looser limits are tried here: the procedure, {procedure.title}, takes long for each. "
             f"{LOOSER_THAN_THE_TABLE}"
         )
     return (

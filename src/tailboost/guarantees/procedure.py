@@ -18,7 +18,6 @@ from tailboost.rates import Limit, Objective, Rate, Strata
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.judged import judged
 from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
-from tailboost.selection.selected import PAYING_ERRORS
 
 # Part of the level of the simpler of two kinds of rules: one threshold, beside an inferred group or
 # thresholds by group that move together. Most certified rules are of the simpler kind, and pay for the
@@ -27,6 +26,11 @@ from tailboost.selection.selected import PAYING_ERRORS
 # draws of 3,000 rows) it is .011 ± .006 lower than that of one threshold with the whole level, and at most
 # .004 ± .004 higher on a table; with halves, two tables have .010 more.
 PART_OF_SIMPLER = 0.9
+
+
+# Standard errors by which a more complex rule must be better than a simpler one: the rule of one standard
+# error (Breiman et al., "Classification and Regression Trees", 1984, section 3.4.3).
+PAYING_ERRORS = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,10 +205,6 @@ class Reweighted:
     def placed_within(self, limits: Sequence[Limit]) -> Reweighted:
         """Return the selection within other limits: the rule has no thresholds to place."""
         return self.within(limits)
-
-    def of_each_kind(self) -> list[Reweighted]:
-        """Return the selection: boosting has one kind of rule."""
-        return [self]
 
     @property
     def problem(self) -> Any:

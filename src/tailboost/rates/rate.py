@@ -1181,17 +1181,6 @@ class Limit(Expression):
         """Whether a rule keeps the limit by the deferral of every row, which is no error."""
         return self.rate.kind == "deferred" and not self.from_above and not self.compares
 
-    def for_fewer(self) -> list[Limit]:
-        """Return what may be meant by a limit that asks for errors, or for deferral.
-
-        Of "miss >= .8" that is "miss <= .8", of the same rate, or "recall >= .8", with the same bound.
-        """
-        limits = [replace(self, form=OPPOSITE[self.form], strict=False)]
-        if self.rate.kind in COMPLEMENTS:
-            rate = replace(self.rate, kind=COMPLEMENTS[self.rate.kind])
-            limits.append(replace(self, rate=rate))
-        return limits
-
     def stated_on(self, rate: Rate, strata: Strata) -> Limit | None:
         """Return the same limit stated on another rate; None if the rate does not tell whether it is kept.
 

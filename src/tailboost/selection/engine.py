@@ -17,6 +17,7 @@ from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.learners.scores import only_scores
 from tailboost.rates import ROUNDING, InfeasibleLimitsError, Objective, Strata, error
+from tailboost.rows.given import refuse
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.candidates import (
@@ -87,7 +88,12 @@ class ProbabilityEngine(Uncached):
     names: GroupNames | None = None  # of all columns of groups; None without groups
     # Number of the group column of group-aware rules; None for group-blind rules.
     told: int | None = None
-    infer_groups: bool = True  # whether group-blind rules may estimate the group of a row
+    infer_groups: bool = (
+        False  # as stated: whether group-blind rules estimate the group of a row
+    )
+    has_inferred: bool = (
+        False  # whether estimates were fitted, which may be no better than frequencies
+    )
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"pools": {}}
@@ -122,7 +128,7 @@ class ProbabilityEngine(Uncached):
         names: GroupNames | None,
         *,
         rule_column: int | None,
-        infer_groups: bool = True,
+        infer_groups: bool = False,
         costs: Floats | None = None,
     ) -> Self:
         """Return the engine on selection data.
@@ -141,8 +147,9 @@ class ProbabilityEngine(Uncached):
             Names of the groups.
         rule_column : int or None
             Number of the group column of group-aware rules; None for group-blind rules.
-        infer_groups : bool, default=True
-            Whether group-blind rules may weigh an estimate of the group of each row.
+        infer_groups : bool, default=False
+            Whether group-blind rules weigh an estimate of the group of each row. They do for the largest rate
+            of a group or cell, too.
         costs : ndarray of shape (n, K), optional
             Cost of each answer in each row.
         """
@@ -155,12 +162,12 @@ class ProbabilityEngine(Uncached):
         table = replace(outputs.table, X=X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
 
-        infer_groups = infer_groups and rule_column is None
+        infers = infers_groups(problem, outputs, rule_column, stated=infer_groups)
         read_column = column_read_by_rules(strata, names, rule_column)
         p = StratumProbabilities(
             len(classes), strata.combinations, told=read_column, by_features=False
         )
-        probabilities = _fit(p, table, rows, strata, stratum, codes, infer_groups=infer_groups)
+        probabilities = _fit(p, table, rows, strata, stratum, codes, infer_groups=infers)
 
         if not problem.needs_costs:
             costs = None
@@ -177,6 +184,29 @@ class ProbabilityEngine(Uncached):
             names=names,
             told=rule_column,
             infer_groups=infer_groups,
+            has_inferred=infers,
+        )
+
+    def on(self, problem: Problem) -> ProbabilityEngine:
+        """Return the engine with the strata of another problem, on the same selection data.
+
+        Raises
+        ------
+        ValueError
+            If the kept selection data lack costs or groups of the problem.
+        """
+        if self.covers(problem):
+            return self
+        if problem.needs_costs:
+            refuse("rate of costs", "kept rows")
+        return ProbabilityEngine.from_outputs(
+            problem,
+            self.outputs,
+            None,
+            self.data.strata.classes,
+            self.names,
+            rule_column=self.told,
+            infer_groups=self.infer_groups,
         )
 
     def covers(self, problem: Problem) -> bool:
@@ -187,7 +217,9 @@ class ProbabilityEngine(Uncached):
             needed = {self.names.titles[j] for j in problem.columns(self.names.titles)}
             has_groups = needed <= set(strata.columns)
         has_costs = not problem.needs_costs or self.data.costs is not None
-        return has_groups and has_costs and problem.defers == strata.defers
+        infers = infers_groups(problem, self.outputs, self.told, stated=self.infer_groups)
+        has_estimate = self.has_inferred or not infers
+        return has_groups and has_costs and has_estimate and problem.defers == strata.defers
 
     # -- selection -------------------------------------------------------------------------------------
 
@@ -489,6 +521,19 @@ class ProbabilityEngine(Uncached):
             names=tuple(member.words(program.strata.classes) for member in members),
             thinned=True,
         )
+
+
+def infers_groups(
+    problem: Problem, outputs: ModelOutputs, rule_column: int | None, *, stated: bool
+) -> bool:
+    """Return whether rules weigh an estimate of the group: if stated, or for the largest rate of a group.
+
+    Rules that read the group need none, and columns of scores show none.
+    """
+    has_features = outputs.models.are_given or not only_scores(outputs.models.fitted)
+    objective = problem.counted
+    wanted = stated or (objective.worst and objective.rate.needs_groups)
+    return wanted and has_features and rule_column is None
 
 
 def _fit(

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from operator import itemgetter
 from typing import Any, Self
 
@@ -74,17 +73,10 @@ SUBGROUPS_SHOWN = 4
 # A rule is useless if a larger fraction of the rows gets one action. If a fraction r > .9 of the rows has
 # this label, the limit is (1 + r)/2.
 MOST_EQUAL = 0.95
-# Standard errors by which a more complex kind of rule must be better than a simpler one: the rule of one
-# standard error (Breiman et al., "Classification and Regression Trees", 1984, section 3.4.3).
-# The row with the largest gain counts. Without this row, as in `simplest_certified`, 12 of 218 choices of
-# `tune` changed, and error plus excess was .003 larger there (benchmarks/kinds.py, 500 and 2,000 rows).
-PAYING_ERRORS = 1.0
 # The most standard errors by which limits are tightened.
 MOST_ERRORS = 3.0
 # 95 % quantile of the standard normal distribution.
 ONE_SIDED = 1.6448536269514722
-# Rates within this difference of the largest one are the largest too.
-SAME_RATE = 1e-3
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
 # Reasons for an unknown probability of the limits on new rows. Measured with one score and confidence=.9: of
@@ -260,62 +252,6 @@ class Comparison:
     pool: Pool
     program: Program
     selection: Best
-
-    def pays_beside(self, simpler: Comparison) -> bool:
-        """Whether this selection is better than a selection of simpler rules by more than noise.
-
-        The sum of the objective and of the largest excess of a limit is compared, both in the scale of their
-        rates. The sum must be lower by more than `PAYING_ERRORS` standard errors of the difference.
-        """
-        value, excess = self.program.evaluate(self.selection.counts)
-        simpler_value, simpler_excess = simpler.program.evaluate(simpler.selection.counts)
-        lead = float(simpler_value + simpler_excess - value - excess)
-        scale = self.program.objective.rate.scale(self.program.strata)
-        noise = PAYING_ERRORS * simpler.error_of_difference(self) / scale
-        return lead > 0.0 and lead > noise
-
-    def error_of_difference(self, other: Comparison) -> float:
-        """Return the standard error of the difference of two objectives on the same rows.
-
-        This is the delta method for paired rows. A rule may have several largest rates. Each of them is
-        paired with each largest rate of the other rule, and the largest standard error counts.
-        """
-        errors = []
-        for influence, other_influence in product(self._influences(), other._influences()):
-            errors.append(float(np.linalg.norm(influence - other_influence)))
-        return max(errors)
-
-    def _influences(self) -> list[Floats]:
-        """Return the influence of each entry on each of the largest rates, shape (e,): its first-order share.
-
-        The influences on a rate sum to 0. They come from the slope of the rate in the confusion counts.
-        """
-        counts = self.selection.counts
-        terms = self.program.objective.rate.terms(self.program.strata)
-        values = terms.values(counts)
-        influences = []
-        for i in np.flatnonzero(values >= np.nanmax(values) - SAME_RATE):
-            slope = terms.top[i] - values[i] * terms.bottom[i]
-            slope = slope / float((terms.bottom[i] * counts).sum())
-            influences.append(self._influence(slope))
-        return influences
-
-    def _influence(self, slope: Floats) -> Floats:
-        """Return the influence of each entry, shape (e,), on a rate.
-
-        ``slope`` is the derivative of the rate by the confusion counts of the selection, shape (W, A).
-        """
-        data = self.pool.data
-        n_strata = len(data.strata.mass)
-        influence = np.zeros(len(data.stratum))
-        for number, weight in zip(self.selection.numbers, self.selection.weights, strict=True):
-            actions = data.actions(self.pool.candidates[number])
-            taken = actions
-            influence += weight * slope[data.stratum, taken]
-            if data.costs is not None:
-                paid = data.costs[np.arange(len(actions)), actions]
-                influence += weight * slope[n_strata + data.stratum, taken] * paid
-        return data.weights * influence
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same selection as one made within these limits."""

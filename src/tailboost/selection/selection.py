@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from operator import attrgetter
 from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from tailboost.core.array_types import Floats, Ints, Stated
-from tailboost.core.rate_words import estimate_words, gain_words, lead_words
-from tailboost.core.spelling import limits_as_typed
-from tailboost.learners.scores import only_scores
-from tailboost.rates import InfeasibleLimitsError, Limit
-from tailboost.rates.bounds import are_few_for
-from tailboost.rows.subgroups import unit_name
+from tailboost.rates import Limit
 from tailboost.selection.candidates import Scale, scores_in
 from tailboost.selection.curve import undominated_rules
 from tailboost.selection.data import (
@@ -28,16 +21,11 @@ from tailboost.selection.data import (
     possible_thresholds,
 )
 from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.kinds import Kinds
 from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import (
     Problem,
-    by_group_option,
-    group_of_limits,
-    is_overall_error,
-    without_group,
 )
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selected import Selected, SelectedRule
@@ -54,24 +42,21 @@ class Selection(Uncached):
 
     Attributes
     ----------
-    kinds : Kinds
-        All kinds of rules for a selection.
     engine : ProbabilityEngine
-        The candidates of the selected kind, on the selection data.
+        The candidates on the selection data.
     problem : Problem
         The objective within limits.
     rule : Selected
         The selected rule.
     """
 
-    kinds: Kinds
     engine: ProbabilityEngine
     problem: Problem
     rule: Selected
 
     @classmethod
-    def from_kinds(cls, kinds: Kinds, problem: Problem) -> Selection:
-        """Return the selection for a problem, of the simplest kind of rule as good as any other.
+    def of(cls, engine: ProbabilityEngine, problem: Problem) -> Selection:
+        """Return the selection for a problem.
 
         Raises
         ------
@@ -80,22 +65,16 @@ class Selection(Uncached):
         ValueError
             If a rate names an unknown label, group or column, or needs costs or groups that were not kept.
         """
-        kinds = kinds.on(problem)
-        engine, rule = kinds.simplest(problem)
-        return cls(kinds, engine, problem, engine.write_thresholds(rule))
+        engine = engine.on(problem)
+        return cls(engine, problem, engine.write_thresholds(engine.select(problem)))
 
     def select(self, problem: Problem) -> Selection:
-        """Return the selection for another problem; raises as `from_kinds`."""
-        return Selection.from_kinds(self.kinds, problem)
+        """Return the selection for another problem; raises as `of`."""
+        return Selection.of(self.engine, problem)
 
     def within(self, limits: Sequence[Limit]) -> Selection:
-        """Return the rule of the same kind within other limits, without a confidence.
-
-        Raises as `from_kinds`.
-        """
-        problem = replace(self.problem.within(tuple(limits)), confidence=None)
-        selection = Selection.from_kinds(self.kinds.alone(self.engine), problem)
-        return replace(selection, kinds=self.kinds)
+        """Return the rule within other limits, without a confidence; raises as `of`."""
+        return self.select(replace(self.problem.within(tuple(limits)), confidence=None))
 
     def placed_within(self, limits: Sequence[Limit]) -> Selection:
         """Return a selection within other limits, for a procedure with a choice of thresholds.
@@ -107,23 +86,6 @@ class Selection(Uncached):
         if self.engine.probabilities.estimates_groups or not has_thresholds:
             return self.within(limits)
         return self.stated_within(limits)
-
-    def of_each_kind(self) -> list[Selection]:
-        """Return this selection and those of other kinds with other answers, the simplest kind first."""
-        selections: list[Selection] = []
-        for engine in self.kinds.engines:
-            if engine is self.engine:
-                selections.append(self)
-                continue
-            try:
-                rule = engine.write_thresholds(engine.select(self.problem))
-            except InfeasibleLimitsError:
-                continue
-            other = replace(self, engine=engine, rule=rule)
-            # A rule with constant answers, or without a working model of the groups, is the simpler kind.
-            if not selections or other.weighs_groups:
-                selections.append(other)
-        return selections or [self]
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
@@ -141,99 +103,6 @@ class Selection(Uncached):
     def estimates(self) -> RateTable:
         """The same rates without shadow prices, which take most of the time."""
         return self.rule.estimates
-
-    @cached_property
-    def costly_few(self) -> str:
-        """A sentence on the dearest group of few rows, with the limits without it; "" without such a group.
-
-        The rule within the other limits must have a smaller objective beyond the noise of these rows (95 %).
-        """
-        if self._scored_data is None or self.problem.confidence is not None:
-            return ""
-        limit_of_text = {str(limit): limit for limit in self.problem.limits}
-        few = []
-        for line in self.rule.table:
-            if line.price > 0 and line.limit in limit_of_text:
-                allowed = float(limit_of_text[line.limit].against(line.bound))
-                if are_few_for(round(line.known_rows), allowed):
-                    few.append(line)
-        if not few:
-            return ""
-        line = max(few, key=attrgetter("price"))
-        limit = limit_of_text[line.limit]
-        strata = self.engine.data.strata
-        others = without_group(self.problem.limits, limit, line.subgroup, strata)
-        if not others:
-            return ""
-        own = cast("SelectedRule", self.rule).compared
-        without = cast("SelectedRule", self.within(others).rule).compared
-        saved = lead_words(
-            own.selection.value - without.selection.value,
-            own.error_of_difference(without),
-            in_percent=limit.in_percent,
-        )
-        if saved is None:
-            return ""
-        terms = limit.rate.terms(strata)
-        values = dict(
-            zip(terms.names, terms.values(without.selection.counts).tolist(), strict=True)
-        )
-        reached = estimate_words(
-            values[line.subgroup], line.known_rows, in_percent=limit.in_percent
-        )
-        return (
-            f"The limit on {unit_name(line.subgroup)}, with {line.rows_text}, costs the most: without "
-            f"it the {self.problem.objective} would be lower by {saved}, and the {limit.rate} there "
-            f"{reached} on these rows. A looser bound there costs less. To leave it out: "
-            f"{limits_as_typed([other.text for other in others])}."
-        )
-
-    @cached_property
-    def saved_by_reading(self) -> str:
-        """A sentence on how much less thresholds by group err; "" without a reason to expect it.
-
-        Both rules are selected on these rows within the same limits. `benchmarks/reading.py` certified them
-        on new rows, with one limit on errors, also beside one on deferral. Of 135 gains beyond noise (95 %),
-        96 have both certificates: 88 are better by group, 60 by more than the gain here; of the others 33
-        are certified by group alone. Without such a gain 34 of 43 are better. It is said then beside
-        deferral, or of a rule that estimates the group: of 56, 49 were certified at a larger error than
-        thresholds by group, and 6 were refused alone. "" also without a limit by group, and for a rule that
-        reads a group.
-        """
-        problem = self.problem
-        strata = self.engine.data.strata
-        by_group = group_of_limits(problem.limits, strata.columns)
-        if by_group is None or self.engine.probabilities.group_aware:
-            return ""
-        if self._scored_data is None or problem.confidence is not None:
-            return ""
-        if not is_overall_error(problem.objective):
-            return ""
-        outputs = self.engine.outputs
-        column = 0 if by_group is True else [*strata.columns].index(by_group)
-        kinds = Kinds.from_outputs(
-            problem, outputs, None, strata.classes, self.engine.names, rule_column=column
-        )
-        own = cast("SelectedRule", self.rule).compared
-        reading = cast("SelectedRule", self.from_kinds(kinds, problem).rule).compared
-        saved = gain_words(
-            own.selection.value - reading.selection.value,
-            own.error_of_difference(reading),
-            in_percent=any(limit.in_percent for limit in problem.limits),
-        )
-        if not reading.selection.keeps:
-            return ""
-        option = by_group_option(by_group, reads_scores=only_scores(outputs.models.fitted))
-        reader = f"Thresholds by group ({option})"
-        if saved is not None:
-            return f"{reader} would err less, by {saved} on these rows and often by more once certified."
-        others = [limit for limit in problem.limits if not limit.rate.needs_deferral]
-        on_errors = [
-            limit for limit in others if limit.rate.counts_errors and not limit.compares
-        ]
-        if len(others) == len(on_errors) == 1 and (strata.defers or self.weighs_groups):
-            return f"{reader} are mostly certified at a smaller error than this rule."
-        return ""
 
     @property
     def drawing(self) -> Selection | None:
@@ -261,15 +130,14 @@ class Selection(Uncached):
             If the limits contradict each other.
         """
         problem = replace(problem, confidence=None)
-        kinds = self.kinds.on(problem.also_within(limited.within(limited.most)))
-        engine = kinds.along(problem, limited)
+        engine = self.engine.on(problem.also_within(limited.within(limited.most)))
         rules, reached = engine.along(problem, limited, n_points)
         points = []
         for i in undominated_rules(limited, *reached.T):
             rate, value = reached[i].tolist()
             point_problem = problem.also_within(limited.within(rate))
             rule = engine.write_thresholds(rules[i].within(point_problem.limits))
-            points.append((rate, value, Selection(kinds, engine, point_problem, rule)))
+            points.append((rate, value, Selection(engine, point_problem, rule)))
         return points
 
     # -- thresholds --------------------------------------------------------------------------------------
@@ -467,17 +335,12 @@ class Thresholds:
 class Unselected:
     """Candidates on selection data for an infeasible problem; `select` with another problem may succeed."""
 
-    kinds: Kinds
+    engine: ProbabilityEngine
     problem: Problem
 
-    @property
-    def engine(self) -> ProbabilityEngine:
-        """The candidates of the most complex kind."""
-        return self.kinds.widest
-
     def select(self, problem: Problem) -> Selection:
-        """Return the selection for another problem; raises as `Selection.from_kinds`."""
-        return Selection.from_kinds(self.kinds, problem)
+        """Return the selection for another problem; raises as `Selection.of`."""
+        return Selection.of(self.engine, problem)
 
     @property
     def rule(self) -> Selected:

@@ -294,10 +294,6 @@ class Summary(PrintedSummary):
         new rows.
     certificate : Certificate or None
         The certificate of this rule.
-    costly_few : str
-        A sentence on the dearest group of few rows, with the limits without it; empty without such a group.
-    saved_by_reading : str
-        A sentence on how much less a rule with thresholds by group errs on these rows; mostly empty.
     one_answer : tuple of str
         Sentences on the groups of limits, or read by the rule, with one answer to all these rows.
     by_class : RateTable or None
@@ -327,8 +323,6 @@ class Summary(PrintedSummary):
     likely: float | None = None
     is_flattered: bool = False
     certificate: Any = None
-    costly_few: str = ""
-    saved_by_reading: str = ""
     one_answer: tuple[str, ...] = ()
     by_class: RateTable | None = None
     overall_line: RateLine | None = None
@@ -515,7 +509,6 @@ class Summary(PrintedSummary):
             if self.rates is not None:
                 lines += self.rates.deferral
             lines.append(self.chances)
-            lines += filter(None, [self.costly_few, self.saved_by_reading])
             if self.may_be_weak:
                 lines.append(self.comparison)
         lines += map(str, self.groups)

@@ -187,7 +187,6 @@ tailboost.boosting.ensemble: AdditiveEnsemble MixtureEnsemble
 tailboost.selection.summary: Bound Budget Summary
 tailboost.selection.mixture: Counts Majority Mixture
 tailboost.selection.engine: ProbabilityEngine
-tailboost.selection.kinds: CrossFit Half Kinds
 tailboost.selection.selection: Selection
 tailboost.selection.selected: Comparison SelectedRule SelectedTail
 tailboost.classifiers.cvar: HedgeOverRows LPOverRows EntropicOverRows
