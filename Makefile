@@ -16,7 +16,7 @@ VENV_NEWEST := .venv-newest
 # Compiled files are kept, also where the environment forbids it: each process would compile 500 files again.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1
 
-.PHONY: demo test test-min test-newest test-gpu slow lint docs wheel dist ci clean
+.PHONY: demo test test-min test-newest slow lint docs wheel dist ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -48,9 +48,6 @@ test-newest:  ## the fast test suite with the newest versions of all libraries, 
 	$(VENV_NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable ".[xgboost,app,dask,test]"
 	$(VENV_NEWEST)/bin/python -m pip freeze --exclude-editable
 	$(PYTEST) $(VENV_NEWEST)/bin/python -m pytest -n 2
-
-test-gpu: $(READY)  ## the tests of nets on a GPU, the tasks of the papers at their scale, and what takes any device
-	$(BIN)/python -m pytest -m "gpu or not slow" tests/learners
 
 slow: $(READY)  ## the slow tests
 	$(PYTEST) $(BIN)/python -m pytest -n 2 -m slow

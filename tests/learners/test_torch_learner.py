@@ -35,7 +35,7 @@ from tailboost.learners.torch.net_learner import TorchSession
 from tailboost.learners.torch.training import Training, is_mixed
 from tailboost.rows.fingerprints import hash_rows
 
-GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
 
 X, Y = noisy(3, n=200, d=4, K=3)
