@@ -10,6 +10,7 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
+from _class_weights import adjusted_answers, tune_class_weights
 from _simple_engine import (
     SelectionData,
     candidates,
@@ -23,7 +24,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.app.baselines import adjusted_answers, tune_class_weights
 
 BUDGETS = (None, 0.0, 0.005, 0.02, 0.05)
 

@@ -33,11 +33,9 @@ from scipy.optimize import brentq, linprog
 from scipy.special import logsumexp
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.app.table_encoder import preparation
 from tailboost.solvers import (
     BitLosses,
     entropic_weights,
@@ -362,8 +360,7 @@ def files(run: argparse.Namespace) -> Iterator[Row]:
     n = 3_000 if run.quick else len(data.data)
     for name in ("AdaLPBoostClassifier", "RobustMixtureClassifier"):
         classifier = getattr(tb, name)(random_state=0, n_jobs=1)
-        model = Pipeline([*preparation(classifier), ("classifier", classifier)])
-        model.fit(data.data[:n], data.target[:n])
+        model = classifier.fit(data.data[:n], data.target[:n])
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "model.pkl").write_bytes(pickle.dumps(model))
             row = {"classifier": name, "rows": n, "save": apart("one_file", "save", folder)}

@@ -30,11 +30,9 @@ MODULES = {
     "solvers": "Solvers",
     "datasets": "Data sets",
     "exceptions": "Errors",
-    "app.report": "Comparisons and reports",
     "rates.bounds": "Confidence bounds",
     "decisions": "Randomised decisions",
     "storage": "Model files",
-    "app.registry": "Methods by name",
 }
 
 

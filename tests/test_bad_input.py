@@ -513,7 +513,6 @@ CURES = {
         lambda: tb.ThresholdRule.from_dict({"format": 1, "parts": []}),
         r"Rule\.from_dict reads it",
     ),
-    "a fitted model to compare": (lambda: tb.compare(FITTED, X, Y), r"compare\(X, y\); X is a Logistic"),
     "groups of another type": (
         lambda: tb.tune(FITTED, X, Y == 0, groups=GROUPS, by_group=True).predict(
             X, groups=GROUPS.astype(str)
@@ -574,10 +573,6 @@ CURES = {
     "a rule as a classifier": (
         lambda: tb.save_rule(SCORES.rule_, "rule.json"),
         "a rule alone has no ledger to write: give the classifier of tune or calibrate",
-    ),
-    "rows as a model": (
-        lambda: tb.ModelCard.of(FRAME, Y, FITTED),
-        "the first argument is the model, and a DataFrame is none; the order is model, X, y",
     ),
     "a parameter": (
         lambda: SCORES.set_params(limit=["miss(1) <= 3%"]),

@@ -7,8 +7,6 @@ wait for scikit-learn, SciPy and pandas.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tailboost.core.drawing import provide
-
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import classifiers as classifiers
     from tailboost import dask as dask
@@ -23,10 +21,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import robustness as robustness
     from tailboost import solvers as solvers
     from tailboost import torch as torch
-    from tailboost.app.model_card import ModelCard as ModelCard
-    from tailboost.app.report import Results as Results
-    from tailboost.app.report import compare as compare
-    from tailboost.app.report import render as render
+    from tailboost.app.card import ModelCard as ModelCard
     from tailboost.boosting.ensemble import AdditiveEnsemble as AdditiveEnsemble
     from tailboost.boosting.ensemble import MixtureEnsemble as MixtureEnsemble
     from tailboost.boosting.game import Player as Player
@@ -82,8 +77,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
 __version__ = "0.1.0"
 
 _MODULES = {
-    "app.model_card": "ModelCard",
-    "app.report": "Results compare render",
+    "app.card": "ModelCard",
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
     "boosting.game": "Player Stop StopKind Trace",
     "classifiers.calibrating": "calibrate",
@@ -118,8 +112,6 @@ _PACKAGES = (
     *("learners", "rates", "solvers"),
     *("datasets", "decisions", "exceptions", "metrics", "plotting", "published", "robustness"),
 )
-# Certificates, monitors, curves and tables draw themselves by a module above them.
-provide(lambda: import_module("tailboost.plotting"))
 
 # These need an extra. `from tailboost import *` does not import them.
 _EXTRAS = ("dask", "torch")

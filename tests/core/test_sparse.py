@@ -12,7 +12,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sparse_layouts import content, layouts, locked
 
 import tailboost as tb
-from tailboost.app.baselines import CellWeightedClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.rows.fingerprints import hash_rows
 
@@ -39,7 +38,6 @@ MODELS = {
     "HistBoost": TREES,
     "HistBoost, scikit-learn": HistBoostClassifier(n_estimators=4, max_depth=2, backend="sklearn"),
     "HistTree": HistTreeClassifier(max_depth=2),
-    "CellWeighted": CellWeightedClassifier(TREES),
 }
 
 

@@ -777,8 +777,6 @@ def test_rows_whose_freshness_is_the_word_of_the_caller_are_said_to_be_so():
         assert ("fresh as stated" in certificate.assumptions) is stated
         assert "unknown share" not in certificate.assumptions
         assert Certificate.from_dict(certificate.to_dict()).as_stated is stated
-        card = tb.ModelCard.of(certified, X[select] + 1.0, y[select]).to_markdown()
-        assert ("rows, fresh as stated." in card) is stated
     named = tb.certify(tuned, X[fresh], y[fresh], training_rows=X[train])
     assert words not in str(named)
     assert words in str(tb.certify(model.predict(X[fresh]), None, y[fresh]))

@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.app.model_card import ModelCard
 from tailboost.classifiers.calibrating import contents_of, contents_of_groups, drawn_part, random_places
 from tailboost.guarantees.calibration import shortfalls_of
 from tailboost.guarantees.fresh_rows import FreshRows
@@ -100,7 +99,7 @@ def test_the_price_is_counted_on_the_calibration_rows(calibrated):
 
 
 def test_the_price_is_in_every_form(ranked):
-    certified, certificate = ranked, ranked.certificate_
+    certificate = ranked.certificate_
     document = json.loads(json.dumps(certificate.to_dict()))
     assert document["price"][0].keys() == {
         "name",
@@ -117,16 +116,6 @@ def test_the_price_is_in_every_form(ranked):
     words = f"Overall error {first.certified:.3f} (without limits, the score at 0: {first.given:.3f}; price "
     for text in (str(certificate), certificate._repr_html_(), str(tb.Certificate.from_dict(document))):
         assert words in text
-    T, y, g = draw(500, 2)
-    card = ModelCard.of(certified, T, y, groups=g).to_markdown()
-    assert words in card
-    of_a = {price.name: price for price in certificate.price}["miss rate of 1 of a"]
-    n_of_a = certificate.bounds[0].n
-    (row,) = re.findall(
-        r"^\| a \| certified \| ([\d.]+) of ([\d,]+) \| ([\d.]+) \|", card, flags=re.MULTILINE
-    )
-    np.testing.assert_allclose([float(row[0]), float(row[2])], [of_a.certified, of_a.given], atol=0.005)
-    assert row[1] == f"{of_a.n:,}" == f"{n_of_a:,}"
 
 
 def test_targets_on_errors_have_a_price_too():

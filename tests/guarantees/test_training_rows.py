@@ -40,23 +40,6 @@ def test_a_few_training_rows_among_fresh_ones_are_counted_in_a_warning():
         tb.certify(MODEL, coarse[FRESH, :], y[FRESH], training_rows=coarse[TRAIN])
 
 
-@pytest.mark.filterwarnings("ignore::tailboost.RepeatedAttemptWarning")
-def test_a_card_says_that_training_rows_are_unknown():
-    certified = tb.calibrate(MODEL, X[SELECT], y[SELECT], limits=["miss(1) <= 50%"])
-    unknown = tb.ModelCard.of(certified, X[FRESH], y[FRESH])
-    told = tb.ModelCard.of(certified, X[FRESH], y[FRESH], training_rows=X[TRAIN])
-    sentence = "Whether the models were trained on the test rows; on training rows errors are too small."
-    assert sentence in unknown.to_markdown()
-    assert sentence not in told.to_markdown()
-    sentence = "The training data were not recorded."
-    assert sentence in unknown.to_markdown()
-    assert sentence not in told.to_markdown()
-    with_rows = tb.calibrate(MODEL, X[SELECT], y[SELECT], limits=["miss(1) <= 50%"], training_rows=X[TRAIN])
-    tb.ModelCard.of(with_rows, X[FRESH], y[FRESH]).to_markdown()
-    with pytest.warns(UserWarning, match="certificate"):
-        tb.ModelCard.of(certified, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
-
-
 def test_fingerprints_serve_where_the_rows_are_not():
     prints = Fingerprint.from_table(X[TRAIN])
     with pytest.raises(tb.LeakageError):

@@ -11,7 +11,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.app.registry import METHODS
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import LEARNERS, named_learner
 
@@ -23,13 +22,6 @@ BOOSTING = [
     tb.GroupDROBoostClassifier, tb.WorstClassBoostClassifier, tb.OCOBoostClassifier, tb.DROBoostClassifier,
     tb.AdaBoostClassifier, tb.VadaBoostClassifier, tb.SoftMarginBoostClassifier,
 ]  # fmt: skip
-
-
-def test_a_name_that_is_also_a_method_is_the_same_learner():
-    both = set(LEARNERS) & set(METHODS)
-    assert both == {"erm", "forest", "xgboost"}
-    for name in both:
-        assert type(METHODS[name].make()) is type(named_learner(name))
 
 
 @pytest.mark.parametrize("name", LEARNERS)

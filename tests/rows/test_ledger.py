@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 import pickle
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -491,11 +490,6 @@ def test_rows_equal_by_chance_are_not_called_rows_of_the_calibration(tmp_path):
         with asks:
             way(equal_rows="copies")
         way()  # as stated to calibrate
-    with pytest.warns(UserWarning, match="certificate"):
-        tb.ModelCard.of(rule, X, y, equal_rows="copies")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tb.ModelCard.of(rule, X, y)
     path = tmp_path / "rule.model"
     tb.save_model(rule, path)
     loaded = tb.load_model(path)

@@ -40,8 +40,6 @@ def test_a_group_without_an_answer_is_named_once_on_each_page():
     X, y, groups = comments(3_000, 1)
     (fr,) = counted(rule, X, groups).values()
     tb.certify(rule, X, y, groups=groups)
-    card = tb.ModelCard.of(rule, X, y, groups=groups)
-    assert card.to_markdown().count(f"no row gets 'toxic' ({fr} rows)") == 1
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

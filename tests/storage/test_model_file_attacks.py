@@ -611,7 +611,6 @@ class TestList:
         machinery = (
             "core.files",
             "app.cli",
-            "app.report",
             "dask",
             "storage",
         )

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Axes, Floats, Table
+from tailboost.core.array_types import Floats, Table
 from tailboost.core.html import html_table
 from tailboost.core.limit_lines import limit_cells
 from tailboost.guarantees.certificates import Certificate
@@ -49,32 +49,6 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     @certificate_.setter
     def certificate_(self, certificate: Certificate | None) -> None:
         self.__dict__["certificate_"] = certificate
-
-    def plot_limits(self, ax: Axes = None, **kwargs: Any) -> Any:
-        """Draw each limit with its verdict; needs matplotlib.
-
-        After `tailboost.calibrate` the certified bounds are drawn, otherwise the rates on the selection
-        data. `tailboost.plotting.LimitsDisplay` draws the rates on other rows.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on.
-        **kwargs
-            Passed to ``Axes.barh``.
-
-        Returns
-        -------
-        LimitsDisplay
-
-        Raises
-        ------
-        ValueError
-            If there is no limit.
-        """
-        if self.certificate_ is not None:
-            return self.certificate_.plot(ax=ax, **kwargs)
-        return self.rates_.plot(ax=ax, **kwargs)
 
     def _html_repr(self) -> str:
         """Return the limits as a table, the rule, and scikit-learn's diagram."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tailboost.boosting.subgroups import allowed_errors
-from tailboost.core.array_types import Axes, Column, Groups, Mask, Model, Stated, Table
+from tailboost.core.array_types import Column, Groups, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     as_pandas,
     check_indexes,
@@ -23,7 +23,6 @@ from tailboost.core.checks import (
     relative_weights,
     take,
 )
-from tailboost.core.drawing import display
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.html import html_details, html_table, text_table
 from tailboost.core.limit_lines import (
@@ -706,28 +705,6 @@ class Certificate:
     def limit_lines(self) -> list[LimitLine]:
         """Return the bounds for drawings and short tables: the ones with a limit, or without limits all."""
         return [bound.limit_line for bound in self._limited or self._printed]
-
-    def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
-        """Draw each limit with its verdict, the estimate, and the certified bound; needs matplotlib.
-
-        Without limits, the bounds of the printed table are drawn.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on.
-        **kwargs
-            Passed to ``Axes.barh``.
-
-        Returns
-        -------
-        LimitsDisplay
-        """
-        caption = (
-            f"{percent(self.confidence)} confidence for all bounds, from {self.rows_in_words()}"
-        )
-        limits_display = display("LimitsDisplay")  # imports matplotlib
-        return limits_display(self.limit_lines(), name=caption).plot(ax=ax, **kwargs)
 
 
 def bounds_table(

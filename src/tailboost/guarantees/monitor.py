@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.array_types import (
-    Axes,
     Column,
     Document,
     Floats,
@@ -39,7 +38,6 @@ from tailboost.core.checks import (
     refuse_swapped,
     take,
 )
-from tailboost.core.drawing import display
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.html import text_table
 from tailboost.core.rate_words import estimate_words
@@ -518,22 +516,6 @@ class Monitor:
     def __str__(self) -> str:
         table = text_table(*self.cells(), left=(0, 1))
         return "\n".join([self.verdict, "", table, "", self.meaning])
-
-    def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
-        """Draw the rate of each batch against its bound, with the alarms marked; needs matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to replace by the panels, one for each bound.
-        **kwargs
-            Passed to ``Axes.plot``.
-
-        Returns
-        -------
-        MonitorDisplay
-        """
-        return display("MonitorDisplay").of(self).plot(ax, **kwargs)
 
     # -- state ---------------------------------------------------------------------------------------
 

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stated, Table
+from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import check_indexes, unpack
-from tailboost.core.drawing import display
-from tailboost.core.files import write_output
 from tailboost.core.html import html_table, text_table
 from tailboost.rates import AT_LEAST, Limit, Objective, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
@@ -276,32 +274,6 @@ class Curve:
             objective_value = value_of(self.objective)
         return value_of(self.limited), objective_value
 
-    def explore(self, path: Any, *, measured: Points | None = None) -> None:
-        """Write a page on which a slider runs over the points; needs the extra ``app``.
-
-        The page is one HTML file without a server. It shows the rates of each point by subgroup with their
-        intervals, the overall error, and the limit that gives this point, ready to copy.
-
-        Parameters
-        ----------
-        path : path
-            HTML file to write.
-        measured : Points, optional
-            Both rates on other rows, as returned by `predicted`.
-
-        Examples
-        --------
-        >>> import tempfile, pathlib
-        >>> from sklearn.datasets import load_wine
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> import tailboost as tb
-        >>> X, y = load_wine(return_X_y=True)
-        >>> clf = tb.tune(GaussianNB().fit(X[::3], y[::3]), X[1::3], y[1::3])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     clf.tradeoff().explore(pathlib.Path(folder) / "curve.html")
-        """
-        write_output(path, display("curve_page")(self, measured))
-
     def predicted(
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
     ) -> Points:
@@ -395,23 +367,6 @@ class Curve:
             "measured_on": self.measured_on,
             "curve": curve,
         }
-
-    def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
-        """Draw the points on the selection data, the selected rule and its limit; needs matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; new ones by default.
-        **kwargs
-            Passed to ``Axes.plot``, for the line through the points.
-
-        Returns
-        -------
-        tailboost.plotting.TradeOffDisplay
-            The display, with the axes and the drawn lines as attributes.
-        """
-        return display("TradeOffDisplay").of(self).plot(ax, **kwargs)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and cells of the table of points; many points are thinned evenly.

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Axes, Document, Floats
-from tailboost.core.drawing import display
+from tailboost.core.array_types import Document, Floats
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import (
     BROKEN,
@@ -623,30 +622,6 @@ class RateTable:
     def _kept(self) -> str:
         """The verdict of a kept limit; another one for training rows, because errors are too small there."""
         return KEPT_IN_TRAINING if FITTED in self.notes else KEPT
-
-    def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
-        """Draw each limit with its verdict on these rows, the estimate and its interval; needs matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on.
-        **kwargs
-            Passed to ``Axes.barh``.
-
-        Returns
-        -------
-        LimitsDisplay
-
-        Raises
-        ------
-        ValueError
-            If the table has no limit.
-        """
-        name = f"rates on {self.words}"
-        if self.selected:
-            name = f"estimates on {self.words}"
-        return display("LimitsDisplay")(self.limit_lines(), name=name).plot(ax=ax, **kwargs)
 
     def __str__(self) -> str:
         first = [self.certificate, ""] if self.certificate else []

@@ -150,7 +150,6 @@ sklearn.tree._classes: ExtraTreeClassifier ExtraTreeRegressor
 tailboost.rows.probes: ProbeFrame ProbeMatrix
 tailboost.rows.fingerprints: Fingerprint RowCounts UsedRows
 tailboost.rows.subgroups: GroupNames GroupUse
-tailboost.app.table_encoder: TableEncoder
 tailboost.rows.schema: TableSchema
 tailboost.rows.rows: Rows
 tailboost.boosting.game: Played Round RowStakes Stop SubgroupStakes TargetStakes Trace Units
@@ -191,7 +190,6 @@ tailboost.selection.selection: Selection
 tailboost.selection.selected: Comparison SelectedRule SelectedTail
 tailboost.classifiers.cvar: HedgeOverRows LPOverRows EntropicOverRows
 tailboost.classifiers.robust_mixture: RobustMixtureClassifier
-tailboost.app.baselines: CellWeightedClassifier TunedThresholdClassifier
 """
 
 _NETS = {

@@ -14,6 +14,7 @@ import tailboost as tb
 from tailboost.app.cli.frame import ALARM, app, command, option, say, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, write
 from tailboost.app.cli.tables import Reader, Roles, Rows, check_output
+from tailboost.app.plotting import TradeOffDisplay
 from tailboost.core.files import held, write_output
 from tailboost.core.spelling import did_you_mean
 
@@ -471,7 +472,7 @@ def tradeoff(
     elif out is not None and out.suffix == ".csv":
         reader.write(pd.DataFrame(curve.to_dict()["curve"]), out)
     elif out is not None:
-        curve.plot().figure_.savefig(out)
+        TradeOffDisplay.from_curve(curve).figure_.savefig(out)
     say(curve, as_json)
 
 

@@ -1,0 +1,427 @@
+"""Displays in the shape of scikit-learn's: limits, trade-offs, and the batches of a monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tailboost import metrics
+from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stated, Table
+from tailboost.core.limit_lines import LimitLine
+from tailboost.rates import Answered, checked_limits
+from tailboost.rates.strata import answers_and_deferred
+from tailboost.rows.judged import answer_shares, final_step
+from tailboost.selection.rate_table import RateTable
+
+__all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]
+
+# Colours of Okabe and Ito with a contrast of at least 3 : 1 on white and on black.
+BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#83888F"
+VERDICTS = {True: (BLUE, "✓ "), False: (VERMILLION, "✗ "), None: (GREY, "")}
+MOST = 24  # limits in one drawing
+ALPHAS = np.geomspace(0.01, 1.0, 101)
+
+
+def _axes(ax: Axes, display: str, size: tuple[float, float]) -> Any:
+    """Return the given axes, or axes of a new figure."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            f"{display} needs matplotlib: pip install 'tailboost[app]'"
+        ) from error
+    return plt.subplots(layout="constrained", figsize=size)[1]
+
+
+class LimitsDisplay:
+    """Each limit with its verdict: the rate, its interval or certified bound, and the limit as a thick line.
+
+    Parameters
+    ----------
+    lines : sequence of LimitLine
+        From ``limit_lines()`` of a certificate or of a table of rates.
+    name : str, optional
+        The rows, in words; the title.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib artists
+        Axes and figure.
+
+    Examples
+    --------
+    >>> from tailboost.plotting import LimitsDisplay
+    >>> answers, labels = ["yes", "no", "no", "yes"], ["yes", "yes", "no", "no"]
+    >>> display = LimitsDisplay.from_predictions(labels, answers, limits=["miss(yes) <= .6"])
+    >>> display.lines[0].verdict, display.lines[0].value
+    ('kept on these rows', 0.5)
+    """
+
+    def __init__(self, lines: Sequence[LimitLine], *, name: str | None = None) -> None:
+        if not lines:
+            raise ValueError("lines: there is no limit to draw")
+        self.lines = list(lines)
+        self.name = name
+
+    @classmethod
+    def from_certificate(cls, certificate: Any, *, ax: Axes = None) -> Self:
+        """Draw the bounds of a certificate: whiskers end at the certified bounds.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            Of `tailboost.certify` or of a calibrated rule.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        name = f"{certificate.confidence:.0%} confidence, {certificate.n_rows:,} rows"
+        return cls(certificate.limit_lines(), name=name).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Model,
+        X: Table,
+        y: ArrayLike,
+        *,
+        limits: Stated = None,
+        groups: Groups = None,
+        ax: Axes = None,
+    ) -> Self:
+        """Draw the limits on given rows, with a 95 % interval of each rate.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Has ``predict``.
+        X, y : array-like of shape (n, d), (n,)
+            Rows and labels.
+        limits : list of Limit or str, optional
+            By default those of the estimator.
+        groups : optional
+            Groups of the rows.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        if limits is None:
+            limits = getattr(estimator, "limits", None) or ()
+        options: dict[str, Any] = {}
+        if getattr(estimator, "by_group", False):
+            options["groups"] = groups
+        if hasattr(estimator, "defers"):
+            options["deferred"] = "human review"
+        answers = estimator.predict(X, **options)
+        return cls.from_predictions(y, answers, limits=limits, groups=groups, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: ArrayLike,
+        *,
+        limits: Stated,
+        groups: Groups = None,
+        deferred: Column = None,
+        ax: Axes = None,
+    ) -> Self:
+        """Draw the limits of given answers, with a 95 % interval of each rate.
+
+        Parameters
+        ----------
+        y_true, y_pred : array-like of shape (n,)
+            Labels and answers. The answer "human review" is a deferred row.
+        limits : list of Limit or str
+            From `tailboost.rates`.
+        groups, deferred : optional
+            Groups of the rows, and which rows are deferred.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        truth = np.asarray(y_true)
+        answers, is_deferred = answers_and_deferred(truth, y_pred, None, deferred)
+        answered = Answered.from_arrays(
+            truth, np.asarray(answers), groups=groups, deferred=is_deferred
+        )
+        name = f"rates on {len(truth):,} rows"
+        table = RateTable.measured(checked_limits(limits), answered, name)
+        return cls(table.limit_lines(), name=name).plot(ax)
+
+    def plot(self, ax: Axes = None) -> Self:
+        """Draw the limits, broken ones first if there are more than 24.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; by default those of a new figure.
+        """
+        lines = self.lines
+        if len(lines) > MOST:
+            lines = sorted(lines, key=lambda line: line.good is not False)[:MOST]
+        ax = _axes(ax, "LimitsDisplay", (5.4, 0.55 * len(lines) + 0.9))
+        for place, line in enumerate(lines):
+            colour, mark = VERDICTS[line.good]
+            ends = [end for end in (line.low, line.value, line.high) if end is not None]
+            if ends:
+                ax.plot([min(ends), max(ends)], [place, place], color=colour, linewidth=2)
+            if line.value is not None:
+                ax.plot(line.value, place, marker="o", color=colour)
+            if line.bound is not None:
+                ax.plot(
+                    [line.bound] * 2, [place - 0.22, place + 0.22], color="0.5", linewidth=4
+                )
+            words = f"{mark}{line.name} {line.limit}"
+            ax.annotate(
+                words,
+                (0, place),
+                (0, 9),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                parse_math=False,
+            )
+        ax.set(
+            ylim=(len(lines) - 0.6, -0.85),
+            yticks=[],
+            xlabel="rate; thick: limit",
+            title=self.name,
+        )
+        ax.set_xlim(left=min(0.0, ax.get_xlim()[0]))
+        if all("%" in line.limit for line in lines):
+            ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
+
+
+class TradeOffDisplay:
+    """A curve of two numbers, such as a limited rate and the error, or the CVaR over the tail mass α.
+
+    Parameters
+    ----------
+    x, y : array-like of shape (m,)
+        The numbers along the curve.
+    xlabel, ylabel : str
+        Their names.
+    limit : float, optional
+        Limit of the first one, a dotted line.
+    name : str, optional
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_, line_ : matplotlib artists
+        Axes, figure and the curve.
+
+    Examples
+    --------
+    >>> from tailboost.plotting import TradeOffDisplay
+    >>> TradeOffDisplay([0.1, 0.2], [0.5, 0.3], xlabel="miss rate", ylabel="error").x.tolist()
+    [0.1, 0.2]
+    """
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        *,
+        xlabel: str,
+        ylabel: str,
+        limit: float | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.x: Floats = np.asarray(x, dtype=np.float64)
+        self.y: Floats = np.asarray(y, dtype=np.float64)
+        if self.x.ndim != 1 or self.x.shape != self.y.shape:
+            raise ValueError(
+                f"x and y must have one shape (m,), got {self.x.shape} and {self.y.shape}"
+            )
+        self.xlabel = xlabel
+        self.ylabel = ylabel
+        self.limit = limit
+        self.name = name
+
+    @classmethod
+    def from_curve(cls, curve: Any, *, name: str | None = None, ax: Axes = None) -> Self:
+        """Draw a trade-off on the rows that selected the rule.
+
+        Parameters
+        ----------
+        curve : Curve
+            From ``tradeoff()`` of a classifier.
+        name : str, optional
+            Label of the curve.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        x, y = curve.values
+        labels = {"xlabel": str(curve.limited), "ylabel": str(curve.objective)}
+        return cls(x, y, limit=curve.bound, name=name, **labels).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Model,
+        X: Table,
+        y: ArrayLike,
+        *,
+        groups: Groups = None,
+        name: str | None = None,
+        ax: Axes = None,
+    ) -> Self:
+        """Draw the trade-off of a fitted classifier, with the rates of its answers to given rows.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Has ``tradeoff()``.
+        X, y : array-like of shape (n, d), (n,)
+            Rows and labels.
+        groups : optional
+            Groups of the rows.
+        name : str, optional
+            Label of the curve.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        curve = estimator.tradeoff()
+        limited, value = curve.predicted(X, y, groups=groups)
+        labels = {"xlabel": str(curve.limited), "ylabel": str(curve.objective)}
+        return cls(limited, value, limit=curve.bound, name=name, **labels).plot(ax)
+
+    @classmethod
+    def from_tail(
+        cls,
+        estimator: Model,
+        X: Table,
+        y: ArrayLike,
+        *,
+        alphas: ArrayLike = ALPHAS,
+        reweight: bool = False,
+        name: str | None = None,
+        ax: Axes = None,
+    ) -> Self:
+        """Draw the CVaR of the zero-one loss over the tail mass α.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Its answers are drawn by ``predict_distribution`` if it has one, otherwise by ``predict``.
+        X, y : array-like of shape (n, d), (n,)
+            Rows and labels.
+        alphas : array-like of shape (m,), optional
+            Tail masses in (0, 1].
+        reweight : bool, default=False
+            Whether the weights of the mixture are selected for each α, as in Figure 1 of Zhai et al. 2021.
+        name : str, optional
+            Label of the curve.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        tail_masses = np.asarray(alphas, dtype=np.float64)
+        if reweight:
+            final, features = final_step(estimator, X)
+            if not hasattr(final, "alpha_path"):
+                raise ValueError(
+                    f"reweight: {type(final).__name__} has no mixture of candidates"
+                )
+            weights = final.alpha_path(tail_masses)  # shape (m, candidates)
+            losses = np.zeros((weights.shape[1], len(np.asarray(y))))
+            for number in np.flatnonzero(weights.any(axis=0)):
+                members = np.full(losses.shape[1], number)
+                losses[number] = final.predict_with(features, members) != np.asarray(y)
+            pairs = zip(weights @ losses, tail_masses, strict=True)
+            values = np.array([metrics.cvar(expected, alpha) for expected, alpha in pairs])
+        else:
+            shares = answer_shares(estimator, X)
+            values = metrics.cvar_curve(y, shares, tail_masses, labels=estimator.classes_)
+        ylabel = "CVaR of the zero-one loss"
+        return cls(tail_masses, values, xlabel="tail mass α", ylabel=ylabel, name=name).plot(ax)
+
+    def plot(self, ax: Axes = None, **kwargs: Any) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on, also of another display; by default those of a new figure.
+        **kwargs
+            For ``Axes.plot``.
+        """
+        ax = _axes(ax, "TradeOffDisplay", (5.4, 4.0))
+        (self.line_,) = ax.plot(self.x, self.y, **{"label": self.name, "marker": ".", **kwargs})
+        if self.limit is not None:
+            ax.axvline(self.limit, color="0.5", linestyle=":")
+        ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
+        if self.name is not None:
+            ax.legend()
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
+
+
+class MonitorDisplay:
+    """The rates of all batches of a monitor against their bounds; a cross marks the batch of an alarm.
+
+    Parameters
+    ----------
+    monitor : Monitor
+        With at least one batch with labels.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib artists
+        Axes and figure.
+    """
+
+    def __init__(self, monitor: Any) -> None:
+        self.batches = [batch for batch in monitor.batches if batch.labelled]
+        if not self.batches:
+            raise ValueError("monitor has no batch with labels to draw")
+        self.monitor = monitor
+
+    @classmethod
+    def from_monitor(cls, monitor: Any, *, ax: Axes = None) -> Self:
+        """Draw a monitor.
+
+        Parameters
+        ----------
+        monitor : Monitor
+            With at least one batch with labels.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        return cls(monitor).plot(ax)
+
+    def plot(self, ax: Axes = None) -> Self:
+        """Draw a line for each bound, and its bounds dotted in the same colour.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; by default those of a new figure.
+        """
+        ax = _axes(ax, "MonitorDisplay", (5.4, 4.0))
+        names = [batch.name for batch in self.batches]
+        for number, bound in enumerate(self.monitor.tested):
+            pairs = [batch.errors[number] for batch in self.batches]
+            rates = np.array([np.nan if rate is None else rate for _, rate in pairs])
+            (line,) = ax.plot(range(len(names)), rates, marker="o", label=bound.title)
+            for end in bound.sides:
+                if end is not None:
+                    ax.axhline(end, color=line.get_color(), linestyle=":")
+            evidence = [batch.evidence[number] for batch in self.batches]
+            contradicting = np.flatnonzero(np.array(evidence) >= self.monitor.threshold)
+            if len(contradicting):
+                first = contradicting[0]
+                ax.plot(first, rates[first], "X", color=VERMILLION, markersize=12, zorder=3)
+        ax.set_xticks(range(len(names)), names)
+        ax.set(ylabel="rate; dotted: bound", title=self.monitor.verdict.partition(":")[0])
+        ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(0, -0.12))
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self

@@ -1,0 +1,61 @@
+"""The card says what certificate, rule, further rows and monitor say."""
+
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+import tailboost as tb
+
+RNG = np.random.default_rng(0)
+P = RNG.random((6000, 1)).round(4)
+Y = np.where(RNG.random(6000) < P[:, 0], "<ill>", "well")
+SITE = {"site": RNG.choice(["north", "south"], 6000)}
+LIMITS = ["miss('<ill>', by=site) <= 40%"]
+
+
+def rows(first, last):
+    return {"X": P[first:last], "y": Y[first:last], "groups": {"site": SITE["site"][first:last]}}
+
+
+@pytest.fixture(scope="module")
+def rule():
+    return tb.calibrate(tb.Scores(0, "<ill>"), **rows(0, 3000), limits=LIMITS)
+
+
+def test_a_card_of_a_certified_rule(rule, tmp_path):
+    monitor = tb.Monitor(rule).add(**rows(3000, 4000), name="March")
+    card = tb.ModelCard.of(rule, **rows(4000, 6000), monitor=monitor, purpose="Triage.")
+    text = str(card)
+    for part in (
+        str(rule.certificate_).partition("\n\n")[2],
+        str(rule.rule_),
+        str(monitor).partition("\n\n")[2],
+    ):
+        assert part in text
+    assert card.verdicts[0] == str(rule.certificate_).splitlines()[0]
+    assert monitor.verdict in card.verdicts[2]
+    assert "no monitor" not in card.sections["Not tested"]
+    card.save(tmp_path / "card.html")
+    page = (tmp_path / "card.html").read_text()
+    assert "&lt;ill&gt;" in page
+    assert "<ill>" not in page
+    assert page.count("<svg") == 1
+    assert not re.search(r"<script|https?://(?!www\.w3\.org|purl\.org|creativecommons)", page)
+
+
+def test_further_rows_that_contradict_come_first(rule):
+    worse = rows(4000, 6000)
+    worse["X"] = (worse["X"] - 0.4).clip(0)
+    card = tb.ModelCard.of(rule, **worse)
+    assert card.verdicts[1].startswith("Further rows: Alarm")
+
+
+def test_a_model_without_a_certificate_is_certified_on_the_rows(tmp_path):
+    tuned = tb.tune(tb.Scores(0, "<ill>"), **rows(0, 3000), limits=LIMITS)
+    card = tb.ModelCard.of(tuned, **rows(4000, 6000))
+    assert card.verdicts == [str(tb.certify(tuned, **rows(4000, 6000))).partition("\n\n")[0]]
+    assert "no monitor" in card.sections["Not tested"]
