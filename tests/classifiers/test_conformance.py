@@ -19,6 +19,7 @@ from tailboost import (
 )
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners.forest import TableForest
 
 # Not a single decision tree: with class weights 1000 : .0001 a tree without a floor on the weight of a leaf
 # answers the rare class in its pure leaves. So does scikit-learn's tree, for which the check of class
@@ -73,9 +74,10 @@ def _by_weights(estimator):
 
 
 LEARNERS = [
-    cls(backend=backend, **params)
-    for cls, params in ((HistTreeClassifier, {"max_depth": 2}), (HistBoostClassifier, {"n_estimators": 3}))
-    for backend in ("xgboost", "sklearn")
+    HistTreeClassifier(max_depth=2),
+    HistBoostClassifier(n_estimators=3),
+    HistBoostClassifier(n_estimators="auto"),
+    TableForest(5),
 ]
 DEFAULTS = [*(cls() for cls in OURS.values()), HistTreeClassifier(), HistBoostClassifier()]
 
@@ -83,7 +85,7 @@ DEFAULTS = [*(cls() for cls in OURS.values()), HistTreeClassifier(), HistBoostCl
 @parametrize_with_checks([*map(small, OURS), *LEARNERS], expected_failed_checks=explained)
 @pytest.mark.thinned(44)
 def test_small_instances(estimator, check):
-    if estimator.get_params().get("backend") == "xgboost":
+    if isinstance(estimator, HistTreeClassifier | HistBoostClassifier):
         pytest.importorskip("xgboost")
     check(estimator)
 
@@ -141,24 +143,16 @@ def test_a_tuned_model(estimator, check):
     check(estimator)
 
 
-# HistGradientBoostingClassifier draws the rows for early stopping by their numbers.
-STOPPED = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "a repeated row may be on both sides of a random split"
-    for kind in ("dense", "sparse")
-}
-
-
 def of_preset(estimator):
     """Return the checks with an expected failure, and the reason."""
     if estimator.objective == "error":  # the thresholds of the overall error are near equal probabilities
         return {name: MOVED[name] for name in MOVED if "class_weight" in name}
-    return MOVED | (STOPPED if estimator.estimators == "strong" else {})
+    return MOVED
 
 
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        RobustMixtureClassifier(estimators="strong"),
         RobustMixtureClassifier(randomized=True),
         RobustMixtureClassifier(objective="cvar", alpha=0.3),
         RobustMixtureClassifier(objective="error"),

@@ -433,14 +433,12 @@ def clf_leaves(member):
     return member.get_n_leaves()
 
 
-@pytest.mark.parametrize("backend", ["xgboost", "sklearn"])
-def test_leaves_of_the_binned_tree(noisy, backend):
-    if backend == "xgboost":
-        pytest.importorskip("xgboost")
+def test_leaves_of_the_binned_tree(noisy):
+    pytest.importorskip("xgboost")
     X, y = noisy
-    shallow = tb.learners.HistTreeClassifier(max_depth=1, backend=backend, n_jobs=1).fit(X, y)
+    shallow = tb.learners.HistTreeClassifier(max_depth=1, n_jobs=1).fit(X, y)
     assert shallow.get_n_leaves() == 2
-    deep = tb.learners.HistTreeClassifier(max_depth=5, backend=backend, n_jobs=1).fit(X, y)
+    deep = tb.learners.HistTreeClassifier(max_depth=5, n_jobs=1).fit(X, y)
     assert 6 < deep.get_n_leaves() <= 32
     assert pickle.loads(pickle.dumps(deep)).get_n_leaves() == deep.get_n_leaves()
 

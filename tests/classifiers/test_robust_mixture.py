@@ -1032,19 +1032,6 @@ def test_a_model_that_is_no_classifier_of_scikit_learn_is_named():
         tb.RobustMixtureClassifier([("quack", Duck())]).fit(X, y)
 
 
-@pytest.mark.slow
-def test_strong_estimators_fit_store_and_are_refused_as_a_wrong_name(tmp_path):
-    X, y = load_breast_cancer(return_X_y=True)
-    mix = RobustMixtureClassifier("strong", random_state=0).fit(X[:300], y[:300])
-    assert list(mix.named_estimators_) == ["boosted", "forest", "linear", "extra", "kernel"]
-    assert mix.score(X[300:], y[300:]) > 0.94
-    tb.save_model(mix, tmp_path / "mix.model")
-    again = tb.load_model(tmp_path / "mix.model")
-    np.testing.assert_array_equal(again.predict_proba(X[300:]), mix.predict_proba(X[300:]))
-    with pytest.raises(ValueError, match="'strong'"):
-        RobustMixtureClassifier("stronger").fit(X, y)
-
-
 def test_a_pipeline_may_begin_with_a_step_that_is_left_out():
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
     plain, piped = (

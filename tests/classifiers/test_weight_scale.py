@@ -51,15 +51,6 @@ def test_a_robust_mixture_does_not_depend_on_the_scale(estimators, weight, scale
     assert 0 < one.limits_probability_ < 1
 
 
-@pytest.mark.parametrize("weight", [np.ones(len(Y)), VARYING], ids=["constant", "varying"])
-@pytest.mark.slow
-def test_the_strong_estimators_do_not_depend_on_the_scale(weight):
-    clf = RobustMixtureClassifier("strong", limits=LIMITS, cv=2, random_state=0)
-    one = clone(clf).fit(X, Y, sample_weight=weight, groups=GROUPS)
-    for scale in (SCALES["1/n"], 1e300):
-        same(clone(clf).fit(X, Y, sample_weight=weight * scale, groups=GROUPS), one)
-
-
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.slow
 def test_given_probabilities_tune_reweight_and_measure(scale):

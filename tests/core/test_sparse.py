@@ -36,7 +36,6 @@ MODELS = {
         random_state=0,
     ),
     "HistBoost": TREES,
-    "HistBoost, scikit-learn": HistBoostClassifier(n_estimators=4, max_depth=2, backend="sklearn"),
     "HistTree": HistTreeClassifier(max_depth=2),
 }
 

@@ -43,7 +43,7 @@ def models() -> dict[str, tuple[Any, Any]]:
         "HistBoost": (TREES, BINARY),
         "HistBoost, 3 classes": (TREES, THREE),
         "HistBoost, scikit-learn": (
-            HistBoostClassifier(n_estimators=4, max_depth=2, backend="sklearn"),
+            HistBoostClassifier(n_estimators=4, max_depth=2),
             THREE,
         ),
         "Stump": (StumpClassifier(), BINARY),

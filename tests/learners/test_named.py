@@ -1,5 +1,7 @@
 """Base learners by name, and fitted models passed as base learners."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -94,8 +96,8 @@ def test_unknown_names(given, says):
 
 
 def test_xgboost_that_is_not_installed(monkeypatch):
-    monkeypatch.setattr("tailboost.learners.named.xgboost", lambda: None)
-    with pytest.raises(ImportError, match="tailboost"):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(ImportError, match="xgboost"):
         tb.AdaLPBoostClassifier("xgboost").fit(X, LABELS)
 
 

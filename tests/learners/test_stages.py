@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import noisy
+from sklearn.base import clone
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -46,13 +47,7 @@ EXACT = {
     "bagging": (BaggingClassifier(DecisionTreeClassifier(max_depth=2), 5), "n_estimators"),
     "gradient boosting": (GradientBoostingClassifier(n_estimators=6, max_depth=2), "n_estimators"),
     "hist gradient boosting": (HistGradientBoostingClassifier(max_iter=6, early_stopping=False), "max_iter"),
-    "hist boost": (HistBoostClassifier(n_estimators=6, backend="sklearn"), "n_estimators"),
-    "hist boost, xgboost": (HistBoostClassifier(n_estimators=6), "n_estimators"),
-    "hist boost, trees per class": (HistBoostClassifier(n_estimators=6), "n_estimators"),
-    "pipeline": (
-        make_pipeline(StandardScaler(), RandomForestClassifier(5)),
-        "randomforestclassifier__n_estimators",
-    ),
+    "hist boost": (HistBoostClassifier(n_estimators=6), "n_estimators"),
 }
 
 
@@ -66,9 +61,7 @@ def test_every_stage_is_the_fit_with_as_many_steps(case, rows):
     n = 0
     for n, model in enumerate(stages(session, WEIGHT, SEED, rows), 1):
         answers = session.predict(model)
-        clone = type(learner)(**learner.get_params(deep=False)) if "pipeline" not in case else None
-        other = make_pipeline(StandardScaler(), RandomForestClassifier()) if clone is None else clone
-        alone = session_of(other.set_params(**{parameter: n}))
+        alone = session_of(clone(learner).set_params(**{parameter: n}))
         np.testing.assert_array_equal(answers, alone.predict(alone.fit(WEIGHT, SEED, rows)), err_msg=f"{n}")
     assert n == limit
     whole = session.fit(WEIGHT, SEED, rows)
@@ -78,7 +71,6 @@ def test_every_stage_is_the_fit_with_as_many_steps(case, rows):
 EPOCHS = {
     "sgd": SGDClassifier(max_iter=6, tol=None),
     "net": NET,
-    "pipeline": make_pipeline(StandardScaler(), NET),
 }
 
 
@@ -141,9 +133,8 @@ def test_growth_asked_for_after_few_stages_stops_there():
     assert model_after_stages(session, 4, WEIGHT, SEED, grow=False).booster_.num_boosted_rounds() == 20
 
 
-@pytest.mark.parametrize("backend", ["xgboost", "sklearn"])
-def test_growths_side_by_side_do_not_disturb_each_other(backend):
-    session = session_of(HistBoostClassifier(n_estimators=5, backend=backend))
+def test_growths_side_by_side_do_not_disturb_each_other():
+    session = session_of(HistBoostClassifier(n_estimators=5))
     halves = [np.arange(150) % 2 == j for j in (0, 1)]
     growing = [stages(session, WEIGHT * (1 + Y * j), SEED, rows) for j, rows in enumerate(halves)]
     together = [[session.predict(model) for model in pair] for pair in zip(*growing, strict=True)]

@@ -56,7 +56,7 @@ def test_fits_in_threads():
 LEARNERS = {
     "tree": HistTreeClassifier(),
     "boost": HistBoostClassifier(n_estimators=5),
-    "scikit-learn's": HistBoostClassifier(n_estimators=5, backend="sklearn"),
+    "scikit-learn's": HistBoostClassifier(n_estimators=5),
 }
 
 

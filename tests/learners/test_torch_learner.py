@@ -573,28 +573,3 @@ def test_equal_pictures_have_equal_hashes(dtype):
     changed = pictures.copy()
     changed[7, 3, 2, 1] += 1
     assert np.flatnonzero(hash_rows(changed) != hashes).tolist() == [7]
-
-
-def test_a_skorch_net_is_a_learner():
-    skorch = pytest.importorskip("skorch")
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = nn.Sequential(nn.Flatten(), nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
-
-        def forward(self, x):
-            return self.layers(x)
-
-    net = skorch.NeuralNetClassifier(
-        Net, criterion=nn.CrossEntropyLoss, max_epochs=3, lr=0.1, verbose=0, train_split=None
-    )
-    for scheme in ("train", 5):
-        clf = tb.AdaLPBoostClassifier(net, n_estimators=2, cv=scheme, random_state=0, n_jobs=2)
-        with pytest.warns(UserWarning, match="resample"):
-            one = clf.fit(X, Y).predict_proba(X)
-        with pytest.warns(UserWarning, match="resample"):
-            two = clone(clf).fit(X, Y).predict_proba(X)
-        np.testing.assert_array_equal(one, two)
-    with pytest.warns(UserWarning, match="resample"):
-        tb.AdaBoostClassifier(net, n_estimators=2).fit(X.reshape(200, 1, 2, 2), Y)

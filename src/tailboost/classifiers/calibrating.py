@@ -699,7 +699,7 @@ class Batch:
         *,
         reads_groups: bool,
     ) -> None:
-        """Raise ValueError if a label or needed group has rows in one part alone, or labels fit no score.
+        """Raise ValueError if a label or needed group has rows in one part alone.
 
         A rule that reads no groups needs no rows of a group that the ``limits`` leave out.
         """
@@ -711,8 +711,6 @@ class Batch:
             )
             may_leave_out = not reads_groups and not reads_all
             _refuse_one_sided("groups", *column, selects, name, limits if may_leave_out else ())
-        for score in self.scores:
-            score.refuse_other_label(take(self.arguments.X, selects), self.labels[selects])
 
     def tuned(self, selects: Mask, **params: Any) -> RobustMixtureClassifier:
         """Return the result of `tune` on the selecting rows, without warnings about them."""

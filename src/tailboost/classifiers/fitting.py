@@ -434,8 +434,8 @@ def _fits_on_table(
 ) -> list[Fit]:
     """Return the fits of a learner of tailboost for all parts, and the final one, on a prepared table.
 
-    The final one is the mean of the models of the parts if the
-    learner averages and refits nothing. Otherwise it is a fit on all rows.
+    The final one is the mean of the models of the parts if the learner averages. Otherwise it is a fit on all
+    rows.
 
     Parameters
     ----------
@@ -469,7 +469,7 @@ def _fits_on_table(
         report_fit(detail=name)
 
     mean = None
-    if split.is_partition and isinstance(session, AveragingLearner) and not session.refits:
+    if split.is_partition and isinstance(session, AveragingLearner):
         mean = session.mean(models, weight, fitted_parts)
     if mean is not None:
         models.append(mean.table_)  # a classifier with the mean probabilities

@@ -39,7 +39,7 @@ from tailboost.core.checks import (
 from tailboost.core.constraints import OneOf
 from tailboost.core.exceptions import ResubstitutionWarning, warn_user
 from tailboost.core.spelling import listed, with_known_arguments
-from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
+from tailboost.learners.foreign import FOR_FITTED, weight_parameter
 from tailboost.rates.strata import plain
 from tailboost.rows.fingerprints import (
     Fingerprint,
@@ -84,7 +84,6 @@ def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
 def input_tags(learner: Model) -> InputTags:
     """Return the input tags of a learner; for a pipeline, the tags of its first transformer."""
     tags = get_tags(learner).input_tags
-    tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images without a tag
     if isinstance(learner, Pipeline):
         first_step = next(step for _, step in learner.steps if step != "passthrough")
         transformer_tags = get_tags(first_step).input_tags

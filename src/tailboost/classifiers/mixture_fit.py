@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from tailboost.classifiers.default_models import DEFAULTS, TableKind
+from tailboost.classifiers.default_models import estimators_of
 from tailboost.classifiers.fitting import check_estimators, fit_models, frozen_fit
 from tailboost.classifiers.input import (
     checked_table,
@@ -250,13 +250,12 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
     weighted : bool
         Whether ``fit`` of the models gets weights of the rows.
     """
-    has_default_estimators = mix.estimators is None or isinstance(mix.estimators, str)
     estimators: Named = []
-    if not has_default_estimators:
+    if mix.estimators is not None:
         estimators = _usable(mix, arguments.X, arguments.y, weighted)
     training = read_training_set(mix, learner=mix, rows=arguments)
-    if has_default_estimators:
-        estimators = DEFAULTS[mix.estimators](TableKind.of(training))
+    if mix.estimators is None:
+        estimators = estimators_of(training)
 
     # Scores alone: rows with equal features then count as different rows.
     training.are_scores = _all_frozen(estimators) and only_scores(

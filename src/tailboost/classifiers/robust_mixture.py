@@ -116,14 +116,9 @@ class RobustMixtureClassifier(
         ("boosted", "xgboost"); see `tailboost.learners.named`. One wrapped in
         ``FrozenEstimator`` is not fitted: the rows given to `fit`, or ``X_val``, must be new to this model.
         `Scores` and functions ``X -> probabilities`` are taken as fitted too.
-        None takes boosted trees (`HistBoostClassifier`), a forest, half of it extremely
-        randomised trees, half trees of a random forest, and a logistic regression, which read one table of
-        numbers and categories. Up to 5,000 distinct rows a kernel machine is added. On more rows held-out
-        rows decide how many boosted trees there are, on more than 50,000 the trees are deeper. A sparse
-        matrix of more than 300 columns, such as text, gets two logistic regressions with different scales of
-        the columns, and naive Bayes.
-        "strong" adds extremely randomised trees and a larger kernel machine, but nothing for such a sparse
-        matrix: see `strong_estimators`.
+        None takes boosted trees (`HistBoostClassifier`), extremely randomised trees and a logistic
+        regression. On more than 5,000 distinct rows held-out rows decide how many boosted trees there are.
+        Tables of more than 300 columns, such as text, get the logistic regression alone.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error", "deferred"}, rate or largest
         The minimised rate: the largest error of a class, a group or a (class, group) cell, the mean loss of
         the worst share ``alpha`` of the rows, the overall error, the share of deferred rows; or any rate of
@@ -263,7 +258,7 @@ class RobustMixtureClassifier(
 
     _judged_by = JudgedModels
     _parameter_constraints: ClassVar[Constraints] = {
-        "estimators": [list, OneOf("strong"), None],
+        "estimators": [list, None],
         "objective": [OneOfOrRate(*NAMED, "cvar"), Rate, Largest, None],
         "limits": [list, tuple, str, Limit],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral
 from typing import Any
 
@@ -26,6 +25,9 @@ FOR_FITTED = (
     'RobustMixtureClassifier([("name", FrozenEstimator(model))]).fit(X, y, X_val=…, y_val=…), with X_val '
     "rows that the model was not fitted on"
 )
+# Factor of growth per stage of learners with warm starts. The predictions of all stages together then cost a
+# few times as much as those of the last stage.
+GROWTH = 1.25
 
 
 def constant(k: int, n_classes: int) -> DummyClassifier:
@@ -46,24 +48,10 @@ def rows_of_mask(X: Table, rows: Mask | None) -> Any:
     return _safe_indexing(X, np.flatnonzero(rows))
 
 
-def folds_left_out(fold: Ints | None, rows: Mask | None, least: int = 1) -> list[int]:
-    """Return the number of the fold that the rows of a mask are without; all folds for all rows.
-
-    The list is empty without folds, or if the rows are not the complement of a fold. ``fold`` has the fold of
-    each row, shape (n,); there are at least ``least`` folds, of which some may be empty.
-    """
-    if fold is None:
-        return []
-    numbers = range(max(least, int(fold.max()) + 1))
-    return [j for j in numbers if rows is None or np.array_equal(rows, fold != j)]
-
-
 def set_seeds(estimator: Model, seed: int) -> None:
     """Set all ``random_state`` parameters of an estimator, including nested ones, from one seed."""
-    names = []
-    for name in sorted(estimator.get_params(deep=True)):
-        if name == "random_state" or name.endswith("__random_state"):
-            names.append(name)
+    params = sorted(estimator.get_params(deep=True))
+    names = [name for name in params if name.split("__")[-1] == "random_state"]
     words = np.random.SeedSequence(seed).generate_state(len(names))
     # scikit-learn takes seeds below 2³¹.
     seeds = [int(word >> 1) for word in words]
@@ -81,11 +69,6 @@ def weight_parameter(estimator: Model) -> str | None:
     if has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
     return None
-
-
-# Factor of growth per stage of learners with warm starts. The predictions of all stages together then cost a
-# few times as much as those of the last stage.
-GROWTH = 1.25
 
 
 def growth_parameter(estimator: Model) -> str | None:
@@ -112,11 +95,8 @@ def fit_whole(model: Model, X: Table, y: Ints, params: dict[str, Any]) -> Iterat
     yield model.fit(X, y, **params)
 
 
-def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
-    """Yield the same classifier after each stage of its growth.
-
-    In a pipeline the last step grows, and the other steps are fitted once. Without `growth_parameter` there
-    is one stage.
+def grow(model: Model, X: Table, y: Ints, params: dict[str, Any]) -> Iterator[Any]:
+    """Yield the same classifier after each stage of its growth; one stage without `growth_parameter`.
 
     Parameters
     ----------
@@ -126,22 +106,12 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
         Features.
     y : ndarray of shape (n,)
         Labels.
-    weights : dict
+    params : dict
         The sample weights under their name in ``fit``, or nothing.
     """
-    if isinstance(model, Pipeline):
-        name, final_step = model.steps[-1]
-        transformers = model[:-1]
-        if transformers.steps:
-            X = transformers.fit_transform(X, y)
-            model.steps[:-1] = transformers.steps  # the slice may have copied the steps
-        step_weights = {key.removeprefix(f"{name}__"): w for key, w in weights.items()}
-        for _ in grow(final_step, X, y, step_weights):
-            yield model
-        return
     parameter = growth_parameter(model)
     if parameter is None:
-        yield from fit_whole(model, X, y, weights)
+        yield from fit_whole(model, X, y, params)
         return
     n_steps = getattr(model, parameter)
     if hasattr(model, "partial_fit"):
@@ -150,16 +120,15 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
         model.set_params(random_state=np.random.RandomState(seed))
         try:
             for _ in range(n_steps):
-                yield model.partial_fit(X, y, classes=np.unique(y), **weights)
+                yield model.partial_fit(X, y, classes=np.unique(y), **params)
         finally:
             model.set_params(random_state=seed)
         return
     n_taken = 0
     model.set_params(warm_start=True)
     while n_taken < n_steps:
-        grown = max(n_taken + 1, int(n_taken * GROWTH))
-        n_taken = min(grown, n_steps)
-        yield model.set_params(**{parameter: n_taken}).fit(X, y, **weights)
+        n_taken = min(max(n_taken + 1, int(n_taken * GROWTH)), n_steps)
+        yield model.set_params(**{parameter: n_taken}).fit(X, y, **params)
 
 
 class _OnPresentClasses:
@@ -186,6 +155,8 @@ class SklearnSession:
     is the size of a resample. ``fit_params`` is metadata for the learner's ``fit``.
     """
 
+    concurrent = True
+
     def __init__(
         self,
         estimator: Model,
@@ -201,8 +172,6 @@ class SklearnSession:
         self.n_classes = n_classes
         self.sample_weight = sample_weight
         self.fit_params = fit_params
-        self.skorch = is_skorch(estimator)
-        self.concurrent = not self.skorch  # all threads share PyTorch's generators
         self.weight_parameter = weight_parameter(estimator)
         if self.weight_parameter is None:
             warn_user(
@@ -221,23 +190,9 @@ class SklearnSession:
         return self._fitted(weight, seed, rows, grow)
 
     def _fitted(
-        self, weight: Floats, seed: int, rows: Mask | None, grow_model: Any
+        self, weight: Floats, seed: int, rows: Mask | None, fit_stages: Callable[..., Any]
     ) -> Iterator[Any]:
-        """Yield a clone after each stage of its growth.
-
-        A learner without weights is fitted on a resample. Rows of one class give a constant.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (n,)
-            Weights of the fit.
-        seed : int
-            Seed of the fit.
-        rows : mask of shape (n,) or None
-            The fitted rows; None for all.
-        grow_model : callable
-            `grow` or `fit_whole`.
-        """
+        """Yield a clone after each stage of `grow` or `fit_whole`; rows of one class give a constant."""
         index = rows_of_mask(np.arange(len(self.y)), rows)  # numbers of the fitted rows
         params: dict[str, Any] = {}
         if self.weight_parameter is None:
@@ -251,23 +206,15 @@ class SklearnSession:
         if rows is not None or self.weight_parameter is None:
             X = _safe_indexing(X, index)
         params |= _check_method_params(self.X, self.fit_params, indices=index)
-        # The learner gets class numbers without gaps.
-        present_classes, y = np.unique(self.y[index], return_inverse=True)
         weighted_classes = np.unique(self.y[index][weight[index] > 0])
         if len(weighted_classes) == 1:
             yield constant(int(weighted_classes[0]), self.n_classes)
             return
+        # The learner gets class numbers without gaps.
+        present_classes, y = np.unique(self.y[index], return_inverse=True)
         model = clone(self.estimator)
         set_seeds(model, seed)
-        stages = grow_model(model, X, y, params)
-        if self.skorch:
-            import torch
-
-            # A skorch net has no ``random_state``, and one stage. Then PyTorch's generators are restored.
-            with torch.random.fork_rng():
-                torch.manual_seed(seed)
-                stages = iter(list(stages))
-        for fitted in stages:
+        for fitted in fit_stages(model, X, y, params):
             if len(present_classes) == self.n_classes:
                 yield fitted
             else:
@@ -420,7 +367,8 @@ def model_probabilities(models: Iterable[Any], X: Table, n_classes: int) -> Iter
         elif hasattr(model, "predict_proba"):
             P = np.asarray(model.predict_proba(X), dtype=np.float64)
         else:
-            P = _votes(next(predict_models([model], X)), n_classes)
+            yield _votes(next(predict_models([model], X)), n_classes)
+            continue
         classes = np.asarray(getattr(model, "classes_", np.arange(n_classes)), dtype=np.intp)
         if P.shape[1] != len(classes):  # there is a column for each class of the fit
             classes = np.arange(n_classes)
@@ -438,24 +386,13 @@ def _prepared(model: Model, X: Table, tables: dict[Any, Any]) -> Any:
 
 def _votes(predictions: Any, n_classes: int) -> Floats:
     """Return 1 for the predicted class and 0 for others, or softmax(2h) of real values h, shape (n, K)."""
-    if is_real(predictions):
-        if predictions.ndim == 1:
-            class_values = np.column_stack([-predictions, predictions])
-        else:
-            class_values = predictions
-        return softmax(2.0 * class_values, axis=1)
-    return np.asarray(predictions[:, None] == np.arange(n_classes), dtype=np.float64)
+    if not is_real(predictions):
+        return np.asarray(predictions[:, None] == np.arange(n_classes), dtype=np.float64)
+    if predictions.ndim == 1:
+        predictions = np.column_stack([-predictions, predictions])
+    return softmax(2.0 * predictions, axis=1)
 
 
 def is_real(predictions: Any) -> bool:
     """Return whether predictions are values of a real-valued hypothesis instead of class numbers."""
     return bool(predictions.dtype.kind == "f")
-
-
-def is_skorch(estimator: Model) -> bool:
-    """Return whether an estimator is a skorch net, or a pipeline or search that contains one."""
-    if "skorch" not in sys.modules:  # saves the search through the parameters
-        return False
-    objects = [estimator, *estimator.get_params().values()]
-    bases = [base for part in objects for base in type(part).__mro__]
-    return any(base.__module__.startswith("skorch.") for base in bases)

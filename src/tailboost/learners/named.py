@@ -3,58 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from tailboost.core.array_types import Seed
-from tailboost.core.spelling import did_you_mean
-from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier, xgboost
+from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.stumps import StumpClassifier
 
 
-def plain_xgboost(
-    *, random_state: Seed = None, n_jobs: int | None = None, **params: object
-) -> Any:
-    """Return XGBoost's classifier with its default parameters, for labels of any type.
-
-    Raises
-    ------
-    ImportError
-        If XGBoost is not installed.
-    """
-    if xgboost() is None:
-        raise ImportError("'xgboost' needs XGBoost: pip install 'tailboost[xgboost]'")
-    plain = import_module("tailboost.learners.plain_xgboost").PlainXGBoost
-    return plain(random_state=random_state, n_jobs=n_jobs, **params)
+def _make(project: str, classifier: str, /, **params: object) -> Any:
+    """Return another project's classifier."""
+    package = project.lower()
+    try:
+        return getattr(import_module(package), classifier)(**params)
+    except ImportError as error:
+        raise ImportError(f"{package!r} needs {project}: pip install {package}") from error
 
 
-def _factory(project: str, classifier: str, **defaults: object) -> Callable[..., Any]:
-    """Return a function that makes another project's classifier, by default without output and files."""
+plain_xgboost = partial(_make, "XGBoost", "XGBClassifier")
 
-    def make(**params: object) -> Any:
-        package = project.lower()
-        try:
-            module = import_module(package)
-        except ImportError as error:
-            raise ImportError(f"'{package}' needs {project}: pip install {package}") from error
-        return getattr(module, classifier)(**{**defaults, **params})
-
-    return make
-
-
-#: Factory of each name.
+#: Factory of each name. Classifiers of other projects write no output and no files.
 LEARNERS: dict[str, Callable[..., Any]] = {
-    "erm": HistBoostClassifier,  # the default of most classifiers
+    "erm": HistBoostClassifier,
     "tree": HistTreeClassifier,
     "stump": StumpClassifier,
     "forest": RandomForestClassifier,
     "extra": ExtraTreesClassifier,
     "xgboost": plain_xgboost,
-    "lightgbm": _factory("LightGBM", "LGBMClassifier", verbose=-1),
-    "catboost": _factory(
-        "CatBoost", "CatBoostClassifier", verbose=False, allow_writing_files=False
+    "lightgbm": partial(_make, "LightGBM", "LGBMClassifier", verbose=-1),
+    "catboost": partial(
+        _make, "CatBoost", "CatBoostClassifier", verbose=False, allow_writing_files=False
     ),
 }
 
@@ -76,14 +56,14 @@ def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None
     Raises
     ------
     ValueError
-        If the name is unknown; the message contains similar names.
+        If the name is unknown.
     ImportError
         If the project is not installed.
     """
     if name not in LEARNERS:
         raise ValueError(
-            f"{parameter}={name!r} is not the name of a learner; {did_you_mean(name, LEARNERS)}"
-            f"names are {', '.join(LEARNERS)}, or pass a classifier"
+            f"{parameter}={name!r} is not the name of a learner: names are "
+            f"{', '.join(LEARNERS)}, or pass a classifier"
         )
     learner = LEARNERS[name]()
     if "n_jobs" in learner.get_params(deep=False):

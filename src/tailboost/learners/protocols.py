@@ -71,10 +71,6 @@ class Partitioned(Protocol):
 class AveragingLearner(Protocol):
     """A session for learners with a smaller error of the folds' models together than of one model."""
 
-    @property
-    def refits(self) -> bool:
-        """Whether one model of all rows answers after all, because it is as good and answers sooner."""
-
     def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Any | None:
         """Return a model with the mean of the models; None if one model of all rows is better.
 

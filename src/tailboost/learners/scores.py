@@ -12,9 +12,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Mask, Model, Table
+from tailboost.core.array_types import Array, Column, Floats, Labels, Mask, Model, Table
 from tailboost.core.checks import (
-    NAMES_SHOWN,
     as_pandas,
     check_length,
     label_vector,
@@ -24,25 +23,12 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import warn_user
 from tailboost.core.score_kinds import score_kind, with_shortest_decimals
-from tailboost.core.spelling import (
-    a_type_of,
-    as_typed,
-    did_you_mean,
-    how_many,
-    joined,
-    listed,
-    meant,
-    shell_word,
-    warn_alike,
-)
 from tailboost.rates.strata import plain
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
-# A label is called wrong if the area under the ROC curve is below ½ by this number of standard errors. This
-# hits fewer than one in 1,000 scores without information (with two errors, one in 60), and .96 of the scores
-# with an area of .4 on 1,000 rows (`benchmarks/constants.py`).
-WRONG_DIRECTION = 3.0
+# The most names in a message.
+NAMES_SHOWN = 20
 
 
 class Scores(ClassifierMixin, BaseEstimator):
@@ -103,29 +89,19 @@ class Scores(ClassifierMixin, BaseEstimator):
     @property
     def column_list(self) -> list[Any]:
         """The columns, also of a single score."""
-        if isinstance(self.columns, (list, tuple)):
-            return list(self.columns)
-        return [self.columns]
+        return _as_list(self.columns)
 
     @property
     def label_list(self) -> list[Any]:
         """The label of each column, also of a single score."""
-        if isinstance(self.label, (list, tuple)):
-            return list(self.label)
-        return [self.label]
+        return _as_list(self.label)
 
     def __repr__(self, *args: object) -> str:
-        if isinstance(self.label, (list, tuple)):
-            labels = list(map(plain, self.label))
-        else:
-            labels = plain(self.label)
+        labels = list(map(plain, self.label_list))
+        if not isinstance(self.label, (list, tuple)):
+            labels = labels[0]
         missing = "" if self.missing is None else f", missing={self.missing!r}"
         return f"Scores({self.columns!r}, {labels!r}, kind={self.kind!r}{missing})"
-
-    @property
-    def _named(self) -> str:
-        """The scores in messages: as in Python, and in the shell by their columns."""
-        return as_typed(repr(self), f"score {listed(self.column_list)}")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -151,134 +127,67 @@ class Scores(ClassifierMixin, BaseEstimator):
 
         Raises
         ------
-        ValueError, TypeError
+        ValueError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
         refuse_missing(y, "y")
         y = label_vector(y)
+        self.classes_ = self._labels(np.unique(y))
+        values = self.values(X)
+        check_length(y, "y", len(values))
+        if len(self.column_list) == 1:
+            self.positive_ = self.classes_.tolist().index(self.label_list[0])
+            self._learn_ranks(values[:, 0])
+        return self
+
+    def _labels(self, labels: Labels) -> Labels:
+        """Return the labels of the scores, if they suit the columns and the labels of y.
+
+        Raises
+        ------
+        ValueError
+            If a column is named twice, a label is not stated or unknown, or a single score has more than two
+            labels.
+        """
+        columns = self.column_list
+        if not all(isinstance(column, (str, int, np.integer)) for column in columns):
+            raise ValueError(
+                "Scores(columns, …): columns is a name, a number or a list of them; the table of "
+                "a call holds the scores"
+            )
         try:
             score_kind(self.kind).check_missing(self.missing)
         except ValueError as failure:
-            raise ValueError(f"{self._named}: {failure}") from None
-        columns = self.column_list
-        try:
-            n_names = len(set(columns))
-        except TypeError:  # arrays
-            raise ValueError(
-                "Scores(columns, …): columns is a name, a number or a list of them, got "
-                f"{a_type_of(self.columns)}; the table of a call holds the scores"
-            ) from None
-        if n_names < len(columns):
-            raise ValueError(f"{self._named}: a column is named twice")
-        has_one_column = len(columns) == 1
-        if has_one_column:
-            labels, counts = np.unique(y, return_counts=True)
-            warn_alike(labels.tolist(), as_typed("y", "labels"))
-            self._check_label(labels, counts, X)
-            self.classes_ = labels
-            self.positive_ = labels.tolist().index(self.label_list[0])
-        else:
-            self._check_label_of_each()
-            self.classes_ = np.asarray(self.label)
-        values = self.values(X)
-        check_length(y, "y", len(values))
-        if has_one_column:
-            self._learn_ranks(values[:, 0], np.asarray(y == self.classes_[self.positive_]))
-        return self
-
-    def _check_label_of_each(self) -> None:
-        """Raise ValueError if the labels of several columns are not stated, or the columns hold numbers."""
+            raise ValueError(f"{self}: {failure}") from None
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"{self}: a column is named twice")
+        names = labels.tolist()
+        fault = ""
         if self.label is None:
-            raise ValueError(
-                f"Scores({self.columns!r}): state label=[...], the label of each column"
+            fault = f"state label=, the label of high scores, such as {names[:2]}"
+        elif len(columns) > 1:
+            if self.kind == "number":
+                fault = "kind='number' needs a single column"
+            elif len(self.label_list) != len(columns):
+                fault = f"label must have a label for each of the {len(columns)} columns"
+            labels = np.asarray(self.label)
+        elif len(names) > NAMES_SHOWN and labels.dtype.kind in "iuf":
+            fault = no_classes(labels)
+        elif self.label_list[0] not in names:
+            fault = f"{self.label!r} is no label of y, which has {names[:NAMES_SHOWN]}"
+        elif len(names) != 2:
+            fault = (
+                f"one column scores a label against one other, but y has {names[:NAMES_SHOWN]}; "
+                "for more labels give columns=[...] with label=[...]"
             )
-        if self.kind == "number":
-            raise ValueError(f"{self._named}: kind='number' needs a single column")
-        n_columns = len(self.column_list)
-        if not isinstance(self.label, (list, tuple)) or len(self.label) != n_columns:
-            raise ValueError(
-                f"{self._named}: label must be a list with a label for each of the "
-                f"{n_columns} columns"
-            )
+        if fault:
+            raise ValueError(f"{self}: {fault}")
+        return labels
 
-    def _check_label(self, y_labels: Labels, counts: Ints, X: Table) -> None:
-        """Raise ValueError unless a label is stated for the single column, and y has it and one other label.
-
-        ``counts`` are the rows of each label. The error names the cause: a quantity as target, a label or
-        column with another name, or more than two labels.
-        """
-        labels = y_labels.tolist()
-        if not labels:
-            raise ValueError(f"{self._named}: y has no rows")
-        if self.label is None:
-            choices = " or ".join(f"label={label!r}" for label in labels[:2])
-            raise ValueError(
-                f"Scores({self.columns!r}): which label does a higher score speak for? State "
-                f"{choices}"
-            )
-        if self.label_list[0] in labels and len(labels) <= 2:
-            if len(labels) == 1:
-                raise ValueError(
-                    f"{self._named}: y has the label {labels[0]!r} only; rows of both labels are needed"
-                )
-            return
-        if len(labels) > NAMES_SHOWN and y_labels.dtype.kind in "iuf":
-            raise ValueError(f"{self._named}: {no_classes(y_labels)}")
-        raise ValueError(f"{self._named}: {self._fault_of_labels(labels, counts, X)}")
-
-    def _fault_of_labels(self, labels: list[Any], counts: Ints, X: Table) -> str:
-        """Return why the labels of rows do not suit a single column of scores, and the cure.
-
-        Parameters
-        ----------
-        labels : list
-            The labels of the rows: other ones than the stated one, or more than two.
-        counts : ndarray of int
-            Number of rows of each label.
-        X : table
-            The rows; their columns may have other names.
-        """
-        [column] = self.column_list
-        names = list(getattr(as_pandas(X), "columns", [column]))
-        absent = ""
-        if column not in names:
-            absent = f". The table has no column {column!r}, only {names[:20]}"
-        if len(labels) == 2:
-            near = meant(self.label, labels)
-            return f"{self.label!r} is no label of y; {near}y has the labels {labels}{absent}"
-        rows_of_labels = ", ".join(
-            f"{label!r} ({how_many(count, 'row')})"
-            for label, count in zip(labels[:10], counts.tolist(), strict=False)
-        )
-        score_of_each = as_typed(
-            "columns=[...] with label=[...]", "--score and --positive once for each label"
-        )
-        return (
-            f"one column scores a label against one other, but y has {len(labels)} labels: "
-            f"{rows_of_labels}. Drop rows, name the other labels alike, or give the scores of "
-            f"all labels: {score_of_each}{absent}"
-        )
-
-    def _learn_ranks(self, scores: Floats, positive: Mask) -> None:
-        """Learn the ranks of a score of kind "number"; warn of equal scores, or of the wrong direction.
-
-        ``positive`` is the mask of the rows with the label of high scores.
-        """
+    def _learn_ranks(self, scores: Floats) -> None:
+        """Learn the ranks of a score of kind "number"; warn of equal scores."""
         if scores.min() == scores.max():
-            warn_user(
-                f"{self._named}: all rows have the score {scores[0]:g}, so every row is "
-                "answered alike"
-            )
-        area = area_if_below_half(scores, positive)
-        if area is not None:
-            labels = self.classes_.tolist()
-            label = labels[self.positive_]
-            other = labels[1 - self.positive_]
-            option = as_typed("label=", "--positive")
-            warn_user(
-                f"{self._named}: higher scores go with {other!r} (area under the ROC curve of "
-                f"{label!r}: {area:.2f}); is {option} right?"
-            )
+            warn_user(f"{self}: all rows have the score {scores[0]:g}, so all get one answer")
         if self.kind == "number":
             knots, counts = np.unique(scores, return_counts=True)
             # The rank of the middle row of each score, as a fraction of the rows.
@@ -291,52 +200,22 @@ class Scores(ClassifierMixin, BaseEstimator):
             self.knots_ = knots
             self.levels_ = levels
 
-    def refuse_other_label(self, X: Table, y: Column) -> None:
-        """Raise ValueError if high values of a single score go with another label than the stated one.
-
-        This needs rows with two labels. The area under the ROC curve must be below ½ by more than noise.
-        """
-        if len(self.column_list) > 1:
-            return
-        labels = label_vector(y)
-        present = np.unique(labels).tolist()
-        other_labels = [label for label in present if label not in self.label_list]
-        if len(other_labels) != 1:
-            return
-        [other] = other_labels
-        area = area_if_below_half(self.values(X)[:, 0], np.asarray(labels != other))
-        if area is not None:
-            raise ValueError(
-                f"{self._named}: high scores go with {other!r}, not with "
-                f"{self.label_list[0]!r}, whose area under the ROC curve is {area:.2f} on the "
-                f"{len(labels):,} rows that select; state "
-                f"{as_typed(f'label={other!r}', f'--positive {shell_word(other)}')}"
-            )
-
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns)."""
-        values = score_columns(X, self.column_list, self._named)
-        if len(self.column_list) == 1:
-            return self.checked(values)
-        kind = score_kind(self.kind)
-        checked_columns = [
-            kind.checked(column, f"{self._named}: column {name!r}", self.missing)
-            for name, column in zip(self.column_list, values.T, strict=True)
-        ]
-        return np.column_stack(checked_columns)
+        return self.checked(score_columns(X, self.column_list, repr(self)))
 
     def checked(self, values: Array) -> Floats:
         """Return checked scores of shape (n, columns); missing scores become ``missing``."""
         kind = score_kind(self.kind)
-        return kind.checked(values, self._named, self.missing)
+        return kind.checked(values, repr(self), self.missing)
 
     def without_score(self, X: Table) -> Mask:
         """Return which rows have no score, shape (n,); none if `missing` is the score of such rows."""
-        values = score_columns(X, self.column_list, self._named)
+        values = score_columns(X, self.column_list, repr(self))
         if self.missing is not None:
             return np.zeros(len(values), dtype=np.bool_)
         kind = score_kind(self.kind)
-        scores = kind.checked(values, self._named, np.nan)
+        scores = kind.checked(values, repr(self), np.nan)
         return np.asarray(np.isnan(scores).any(axis=1))
 
     def predict_proba(self, X: Table) -> Floats:
@@ -380,26 +259,9 @@ class Scores(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-def area_if_below_half(scores: Floats, positive: Mask) -> float | None:
-    """Return the area under the ROC curve if the area is below ½ by more than noise, otherwise None.
-
-    ``scores`` and the mask ``positive`` have shape (n,). None also if all rows have one label.
-    """
-    n = len(scores)
-    n_positive = int(positive.sum())
-    if n_positive in (0, n):
-        return None
-    n_negative = n - n_positive
-    # The area is the fraction of pairs of both labels in which the positive score is higher; ties count half.
-    positive_scores = np.sort(scores[positive])
-    negative_scores = np.sort(scores[~positive])
-    n_below = np.searchsorted(negative_scores, positive_scores, side="left").sum()
-    n_at_or_below = np.searchsorted(negative_scores, positive_scores, side="right").sum()
-    area = float(n_below + n_at_or_below) / (2 * n_positive * n_negative)
-    standard_error = np.sqrt((n + 1) / (12 * n_positive * n_negative))  # without information
-    if area < 0.5 - WRONG_DIRECTION * standard_error:
-        return area
-    return None
+def _as_list(value: Any) -> list[Any]:
+    """Return a list or tuple as a list, and another value as a list of one."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def score_columns(X: Table, columns: Sequence[Any], owner: str) -> Array:
@@ -410,37 +272,26 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> Array:
     """
     X = as_pandas(X)
     if hasattr(X, "columns"):
-        absent = [name for name in columns if name not in X.columns]
-        if absent:
-            given, absent_names = (
-                joined(list(map(repr, names)), NAMES_SHOWN) for names in (X.columns, absent)
-            )
-            near = did_you_mean(str(absent[0]), map(str, X.columns))
-            raise ValueError(
-                f"{owner}: the table has no column {absent_names}; {near}it has {given}"
-            )
+        names = list(X.columns)
+        absent = [name for name in columns if names.count(name) != 1]
         # Columns of different types would have one type in common.
-        scores = with_shortest_decimals(X[list(columns)]).to_numpy()
-        if scores.shape[1] > len(columns):
-            raise ValueError(f"{owner}: the table has more than one column of this name")
-        return scores
-    array = np.asarray(X)
-    if array.ndim != 2:
-        cure = "a row for each case and a column for each score"
-        if array.ndim < 2 and len(columns) == 1:
-            cure = f"pd.DataFrame({{{columns[0]!r}: scores}})"
-        raise ValueError(
-            f"{owner}: the table must be a data frame or an array of shape (n, d), got "
-            f"{type(X).__name__} of shape {array.shape}; give {cure}"
-        )
-    for column in columns:
-        if not isinstance(column, (int, np.integer)) or not 0 <= column < array.shape[1]:
-            numbers = joined(list(map(str, range(array.shape[1]))), NAMES_SHOWN)
+        if not absent:
+            return with_shortest_decimals(X[list(columns)]).to_numpy()
+    else:
+        X = np.asarray(X)
+        if X.ndim != 2:
             raise ValueError(
-                f"{owner}: the table is an array without a column {column!r}; its columns are "
-                f"{numbers}. State such a number, or give a data frame for names"
+                f"{owner}: the table must be a data frame or an array of shape (n, d), got the "
+                f"shape {X.shape}; give pd.DataFrame({{{columns[0]!r}: scores}})"
             )
-    return array[:, list(columns)]
+        names = list(range(X.shape[1]))
+        absent = [name for name in columns if name not in names]
+        if not absent:
+            return X[:, list(columns)]
+    raise ValueError(
+        f"{owner}: the table has no single column {absent[0]!r}; its columns are "
+        f"{names[:NAMES_SHOWN]}"
+    )
 
 
 class GivenModel(ClassifierMixin, BaseEstimator):
@@ -470,13 +321,10 @@ class GivenModel(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Learn the labels; no model is trained."""
-        model_labels = getattr(self.model, "classes_", None)
-        if model_labels is None:
-            model_labels = getattr(self.model, "class_labels", None)
-        if model_labels is None:
-            self.classes_ = np.unique(label_vector(y))
-        else:
-            self.classes_ = np.asarray(model_labels)
+        labels = getattr(self.model, "classes_", getattr(self.model, "class_labels", None))
+        if labels is None:
+            labels = np.unique(label_vector(y))
+        self.classes_ = np.asarray(labels)
         return self
 
     def predict_proba(self, X: Table) -> Floats:
@@ -487,29 +335,25 @@ class GivenModel(ClassifierMixin, BaseEstimator):
         """
         predict: Any = getattr(self.model, "predict_proba", self.model)
         P = predict(X)
-        n = n_rows_of(X)
         labels = self.classes_.tolist()
+        owner = f"predict_proba of {self.model!r}"
         if hasattr(P, "columns"):
             absent = [label for label in labels if label not in P.columns]
             if absent:
-                raise ValueError(
-                    f"predict_proba of {self.model!r}: no column {absent[0]!r} in "
-                    f"{list(P.columns)}"
-                )
+                raise ValueError(f"{owner}: no column {absent[0]!r} in {list(P.columns)}")
             P = P[labels]
-        P = np.asarray(P)
-        if P.size and isinstance(P.flat[0], str):  # labels
+        try:
+            P = np.asarray(P, dtype=np.float64)
+        except ValueError:
             raise TypeError(
-                f"{self.model!r} returns text, such as {P.flat[0]!r}, where probabilities are "
-                "needed: give the model itself, or its predict_proba"
-            )
-        P = P.astype(np.float64)
+                f"{owner} returns {np.ravel(P)[0]!r}: probabilities are needed"
+            ) from None
         if P.ndim == 1 and len(labels) == 2:  # of the second label
             P = np.column_stack([1.0 - P, P])
-        if P.shape != (n, len(labels)):
+        if P.shape != (n_rows_of(X), len(labels)):
             raise ValueError(
-                f"predict_proba of {self.model!r} has the shape {P.shape}; {(n, len(labels))} "
-                f"is needed, a column for each of {labels[:10]}"
+                f"{owner} has the shape {P.shape}; {(n_rows_of(X), len(labels))} is needed, a "
+                f"column for each of {labels[:10]}"
             )
         return P
 
@@ -572,9 +416,7 @@ def as_fitted(model: Model) -> Any:
     Nothing is refused here. A class, or a model without ``predict_proba``, is frozen like others, and
     `tailboost.classifiers.fitting.check_estimators` refuses it before any fit.
     """
-    if needs_adapter(model):
-        return model
-    if isinstance(model, FrozenEstimator):
+    if needs_adapter(model) or isinstance(model, FrozenEstimator):
         return model
     gives_probabilities = not isinstance(model, type) and hasattr(model, "predict_proba")
     is_sklearn_estimator = hasattr(model, "__sklearn_tags__")
@@ -590,13 +432,11 @@ def as_classifier(model: Model, X: Table, y: Column) -> Any:
     """
     if not needs_adapter(model):
         return model
-    if isinstance(model, Scores):  # the user's object stays unfitted
-        adapter = clone(model)
-    elif isinstance(model, GivenModel):
-        adapter = model
-    else:
-        adapter = GivenModel(model)
-    return FrozenEstimator(adapter.fit(X, y))
+    if isinstance(model, Scores):
+        model = clone(model)  # the user's object stays unfitted
+    elif not isinstance(model, GivenModel):
+        model = GivenModel(model)
+    return FrozenEstimator(model.fit(X, y))
 
 
 def scores_among(models: Sequence[Any]) -> list[Scores]:

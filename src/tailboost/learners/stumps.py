@@ -1,28 +1,26 @@
-"""Decision stumps by exhaustive search over presorted columns."""
+"""Decision stumps by exhaustive search over columns whose values are numbered once."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from numbers import Real
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Table
-from tailboost.core.checks import check_weights, label_vector, unboxed
+from tailboost.core.checks import check_labelled_rows
 from tailboost.core.constraints import Constraints
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.foreign import rows_of_mask
 
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
-TIE = 1e-12
-# Entries of the columns with thresholds that are compared together.
+TIE = 1e-11
+# Most thresholds that are compared together, unless one column has more.
 BLOCK = 2**14
 
 
@@ -40,97 +38,35 @@ class NumericTable:
         return check_array(X, dtype=np.float64, input_name="X", ensure_min_samples=0)
 
 
-class SortedColumn:
-    """Thresholds of a column of finite numbers, shape (n,), and its rows in order.
+class Coded(NamedTuple):
+    """A column of finite numbers as the numbers of its distinct values.
 
-    Rows with the most common value are left out: their sums follow from the others. A fit on 20,000 rows with
-    200 columns of 5 % ones then takes 80 ms instead of 275.
+    The rows of a value that most rows have are left out: their sum follows from the others.
     """
 
-    def __init__(self, column: Floats) -> None:
-        order = np.argsort(column, kind="stable").astype(np.int32)
-        values = column[order]
-        edges = np.flatnonzero(values[1:] > values[:-1]) + 1  # first row of each further value
-        bounds = np.concatenate([[0], edges, [len(values)]])
-        # Number of thresholds below the most common value.
-        self.n_below = int(np.argmax(np.diff(bounds)))
-        mode_start = bounds[self.n_below]
-        mode_end = bounds[self.n_below + 1]
-        self.order = np.concatenate([order[:mode_start], order[mode_end:]])
-        # End of the rows below each threshold, in ``order``, from which rows are left out.
-        n_left_out = mode_end - mode_start
-        self.ends = np.where(edges > mode_start, edges - n_left_out, edges)
+    number: int
+    rows: Any  # numbers of the rows that are not left out
+    codes: Ints  # of these rows
+    common: int  # number of the value of the others
+    n_thresholds: int  # one less than there are distinct values
 
-
-class Block:
-    """Sorted columns, each with at least one threshold, whose thresholds are compared together.
-
-    Parameters
-    ----------
-    columns : dict of int to SortedColumn
-        By number in the table, ascending.
-
-    Attributes
-    ----------
-    numbers : list of int
-        The keys.
-    starts : ndarray of int
-        Number of the first threshold of each column in the block.
-    order : ndarray of int
-        The rows of the first column in order, then those of the next.
-    rows, sums : lists of slice
-        The places of each column in ``order``, and of its running sums among those of all columns. The
-        running sums of a column have a 0 in front.
-    last_sums : ndarray of int
-        The place of the last running sum of each column.
-    ends : ndarray of int
-        For each threshold the place of the sum of the rows below it.
-    common_below : ndarray of int
-        For each threshold its column, by its place in the block, if the most common value of the column lies
-        below the threshold; otherwise the number of columns.
-    """
-
-    def __init__(self, columns: dict[int, SortedColumn]) -> None:
-        self.numbers = list(columns)
-        sorted_columns = list(columns.values())
-        n_thresholds = [len(column.ends) for column in sorted_columns]
-        column_of = np.arange(len(columns)).repeat(n_thresholds)  # of each threshold
-        self.starts = np.cumsum([0, *n_thresholds[:-1]])
-        self.order = np.concatenate([column.order for column in sorted_columns])
-        first_row = np.cumsum([0, *(len(column.order) for column in sorted_columns)])
-        first_sum = first_row + np.arange(len(first_row))  # the 0 of each column
-        self.rows = [slice(*bounds) for bounds in pairwise(first_row.tolist())]
-        self.sums = [slice(zero + 1, end) for zero, end in pairwise(first_sum.tolist())]
-        self.last_sums = first_sum[1:] - 1
-        ends = np.concatenate([column.ends for column in sorted_columns])
-        self.ends = ends + first_sum[column_of]
-        is_below = [np.arange(len(column.ends)) < column.n_below for column in sorted_columns]
-        self.common_below = np.where(np.concatenate(is_below), len(columns), column_of)
+    @classmethod
+    def of(cls, number: int, column: Floats) -> Self:
+        """Return a column with its distinct values."""
+        values, codes = np.unique(column, return_inverse=True)
+        counts = np.bincount(codes)
+        common = int(counts.argmax())
+        rows: Any = slice(None)
+        if 2 * counts[common] > len(codes):
+            rows = np.flatnonzero(codes != common)
+        return cls(number, rows, codes[rows], common, len(values) - 1)
 
     def below(self, terms: Floats, total: float) -> Floats:
-        """Return the sum of the terms of the rows below each threshold of the block.
-
-        ``terms`` has shape (n,), and ``total`` is its sum over all rows.
-        """
-        in_order = terms.take(self.order)
-        running = np.zeros(len(in_order) + len(self.numbers))
-        for rows, sums in zip(self.rows, self.sums, strict=True):
-            in_order[rows].cumsum(out=running[sums])
-        sums_of_most_common = np.append(total - running.take(self.last_sums), 0.0)
-        below = running.take(self.ends)
-        below += sums_of_most_common.take(self.common_below)
-        return below
-
-
-class Constants:
-    """The constants as a block: a column of the number −1 with a threshold that has no rows below it."""
-
-    numbers: ClassVar[list[int]] = [-1]
-    starts = np.zeros(1, dtype=np.intp)
-
-    def below(self, terms: Floats, total: float) -> Floats:
-        """Return the sum of no terms."""
-        return np.zeros(1)
+        """Return the sum of the terms, shape (n,), of the rows below each threshold."""
+        sums = np.bincount(self.codes, terms[self.rows], self.n_thresholds + 1)
+        if not isinstance(self.rows, slice):
+            sums[self.common] = total - sums.sum()
+        return sums.cumsum()[:-1]
 
 
 class BestStump(NamedTuple):
@@ -142,22 +78,18 @@ class BestStump(NamedTuple):
     cost: float
 
 
-def blocks_of(table: Floats) -> list[Block]:
-    """Return the sorted columns of a table (n, d) in blocks; constant columns have no threshold."""
-    blocks: list[Block] = []
-    columns: dict[int, SortedColumn] = {}
-    n_rows = 0
+def blocks_of(table: Floats) -> list[list[Coded]]:
+    """Return the columns of a table (n, d) in blocks; a column of equal values has no threshold."""
+    blocks: list[list[Coded]] = []
+    size = BLOCK
     for j, values in enumerate(table.T):
-        column = SortedColumn(values)
-        if columns and n_rows + len(column.order) > BLOCK:
-            blocks.append(Block(columns))
-            columns = {}
-            n_rows = 0
-        if len(column.ends):
-            columns[j] = column
-            n_rows += len(column.order)
-    if columns:
-        blocks.append(Block(columns))
+        column = Coded.of(j, values)
+        if column.n_thresholds:
+            if size + column.n_thresholds > BLOCK:
+                blocks.append([])
+                size = 0
+            blocks[-1].append(column)
+            size += column.n_thresholds
     return blocks
 
 
@@ -183,9 +115,9 @@ class StumpSession:
         self.X = self.reader.transform(X)
         self.y = y
         self.sample_weight = sample_weight
-        self.sorted: dict[bytes, list[Block]] = {}  # of the last rows
+        self.sorted: dict[bytes, list[list[Coded]]] = {}  # of the last rows
 
-    def _blocks(self, rows: Mask | None) -> list[Block]:
+    def _blocks(self, rows: Mask | None) -> list[list[Coded]]:
         """Return the sorted columns of the rows of a mask (None: all), kept from the last fit if equal."""
         key = b""
         if rows is not None:
@@ -249,7 +181,7 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
 
 
 def best_stump(
-    blocks: list[Block],
+    blocks: list[list[Coded]],
     y: Ints,
     weight: Floats,
     sample_weight: Floats,
@@ -262,7 +194,7 @@ def best_stump(
 
     Parameters
     ----------
-    blocks : list of Block
+    blocks : list of list of Coded
         The table.
     y : ndarray of int, shape (n,)
         Class numbers.
@@ -286,25 +218,39 @@ def best_stump(
         summands.append(squares)
     # The signed terms of each sum, the signed sum, and the sum.
     sums = [(sign * terms, float(sign @ terms), float(terms.sum())) for terms in summands]
-    best = BestStump(-1, 0, 0, np.inf)
-    every_block: list[Block | Constants] = [*blocks, Constants()]
-    for block in every_block:
-        differences = []  # s and t of `eb_cost` for each threshold; the same without λ
-        for signed_terms, signed_sum, total in sums:
-            # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
-            below = block.below(signed_terms, signed_sum)
-            differences.append((signed_sum - 2 * below) / total)
+
+    def compared(below: list[Any]) -> tuple[Floats, Floats]:
+        """Return the costs of stumps and a positive multiple of P − Q, by signed sums of rows below."""
+        # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
+        differences = [
+            np.atleast_1d((signed - 2 * lower) / total)
+            for (_, signed, total), lower in zip(sums, below, strict=True)
+        ]
         s = differences[0]
-        t = differences[-1]
+        t = differences[-1]  # the same without λ
         costs = eb_cost(s, t, variance_weight, V)
-        least_costs = np.minimum.reduceat(costs, block.starts).tolist()  # by column
-        starts = block.starts.tolist()
-        for feature, start, least in zip(block.numbers, starts, least_costs, strict=True):
+        return costs, (1 - variance_weight) * s + variance_weight * V * t
+
+    best = BestStump(-1, 0, 0, np.inf)
+    for block in blocks:
+        costs, excess = compared(
+            [
+                np.concatenate([column.below(terms, signed) for column in block])
+                for terms, signed, _ in sums
+            ]
+        )
+        start = 0
+        for column in block:
+            end = start + column.n_thresholds
+            least = costs[start:end].min()
             if least < best.cost - TIE:
-                at = start + int((costs[start:] <= least + TIE).argmax())
-                # P − Q up to a positive factor: with P ≥ Q the stump predicts class 1 above.
-                excess = (1 - variance_weight) * s[at] + variance_weight * V * t[at]
-                best = BestStump(feature, at - start, int(excess >= -TIE), float(costs[at]))
+                at = start + int((costs[start:end] <= least + TIE).argmax())
+                above = int(excess[at] >= -TIE)
+                best = BestStump(column.number, at - start, above, float(costs[at]))
+            start = end
+    costs, excess = compared([0.0 for _ in sums])  # the constants: all rows are above
+    if costs[0] < best.cost - TIE:
+        best = BestStump(-1, 0, int(excess[0] >= -TIE), float(costs[0]))
     return best
 
 
@@ -372,6 +318,10 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
             )
         return StumpSession(self, X, y, sample_weight)
 
+    def _checked(self, X: Table, y: Column) -> Any:
+        """Return the checked table and labels of a fit."""
+        return validate_data(self, X, y, dtype=np.float64)
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Fit the best stump to weighted rows.
@@ -395,17 +345,9 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
             If X, y or sample_weight is not as described, or y does not have two classes.
         """
         with fitting_apart(self) as fitted:
-            X, y = validate_data(fitted, X, unboxed(y), dtype=np.float64)
-            y = label_vector(y, warn=True)
-            check_classification_targets(y)
-            weight = check_weights(sample_weight, len(y))
+            X, classes, y, weight = check_labelled_rows(fitted, X, y, sample_weight)
             used = weight > 0
-            classes, class_numbers = np.unique(y[used], return_inverse=True)
-            if len(classes) == 1:
-                raise ValueError(
-                    f"y has one class only ({classes.tolist()[0]!r}); two are needed"
-                )
-            session = fitted.open_session(X[used], class_numbers, len(classes), weight[used])
+            session = fitted.open_session(X[used], y[used], len(classes), weight[used])
             # The session's stump answers by class numbers; this one has the labels.
             by_number = session.fit(weight[used], seed=0)
             for name in ("feature_", "threshold_", "above_", "cost_", "table_"):

@@ -1,42 +1,39 @@
-"""Open tables: numbers and category codes as float32, cuts for binned trees, means of models of a table."""
+"""Open tables: numbers and category codes as float32, and means of models of one table."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from copy import copy
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, _fit_context
+from sklearn.utils import Tags, _safe_indexing, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import (
     Array,
     Column,
     Floats,
     Floats32,
-    Hashes,
     Ints,
     Labels,
+    Mask,
+    Seed,
     Table,
 )
-from tailboost.core.checks import summed
+from tailboost.core.checks import check_labelled_rows, check_table, summed
 from tailboost.core.long_work import fitting_apart
-from tailboost.core.spelling import listed
-from tailboost.learners.protocols import PreparedProba
-from tailboost.rows.fingerprints import hash_rows
-from tailboost.rows.schema import distinct, dtype_kind, is_plain, text
+from tailboost.learners.protocols import PreparedProba, Session
 
-# Maximum number of distinct rows that determine the cuts: the rows with the smallest hashes, so order
-# and repetitions of rows do not matter.
-ROWS_FOR_CUTS = 131_072
 # Smallest probability, the same as in the selection of decision rules.
 SMALLEST_PROBABILITY = 1e-6
+# For linear models: columns with more categories are left out, and numbers are clipped at this many standard
+# deviations from the mean.
+MOST_CATEGORIES = 64
+CLIPPED_AT = 5.0
 
 
 class TableReader:
@@ -45,26 +42,19 @@ class TableReader:
     Attributes
     ----------
     categories_ : list
-        For each column the list of its categories, or None for numbers.
+        For each column the number of each category by its text, or None for numbers.
     sparse_ : bool
         Whether the table is sparse; absent entries are missing values, as in XGBoost.
     """
 
-    def fit(self, X: Table) -> TableReader:
+    def fit(self, X: Table) -> Self:
         """Store categories and numbers by column."""
         self.sparse_ = bool(sp.issparse(X))
+        self.categories_: list[dict[str, float] | None] = [None] * X.shape[1]
         if hasattr(X, "iloc"):
-            dates = [name for name, dtype in X.dtypes.items() if dtype_kind(dtype) == "dates"]
-            if dates:
-                raise ValueError(
-                    f"column {listed(dates)} contains dates or durations; convert it to "
-                    f"numbers, or leave it out: X.drop(columns={dates})"
-                )
             self.categories_ = [
                 _categories(X.iloc[:, j], name) for j, name in enumerate(X.columns)
             ]
-        else:
-            self.categories_ = [None] * X.shape[1]
         return self
 
     def transform(self, X: Table) -> Table:
@@ -75,56 +65,41 @@ class TableReader:
         ValueError
             If a number does not fit float32, or X is an array although `fit` found categories.
         """
-        if self.sparse_ or sp.issparse(X):
-            with np.errstate(over="ignore"):  # refused below
-                table = sp.csr_matrix(summed(X), dtype=np.float32, copy=True)
-            table.eliminate_zeros()  # in place
-            infinite_columns = np.unique(table.indices[np.isinf(table.data)])
-            _refuse_columns(infinite_columns.tolist())
-            if self.sparse_:
-                return table
-            return table.toarray()
-        if hasattr(X, "iloc"):
-            return self._frame_numbers(X)
-        if "c" in self.feature_types:
-            raise ValueError(
-                f"X is an array, but column {self.feature_types.index('c')} (from 0) of the "
-                "data frame in fit contained categories: pass a data frame, because numbers of "
-                "an array could be values or codes"
-            )
         with np.errstate(over="ignore"):  # refused below
-            table = np.asarray(X, dtype=np.float32)
-        _refuse_columns(_infinite_columns(table))
-        return table
+            if sp.issparse(X):
+                table = sp.csr_matrix(summed(X), dtype=np.float32, copy=True)
+                table.eliminate_zeros()  # in place
+                _refuse_infinite(table.data[:, None], ["of a sparse matrix"])
+                return table if self.sparse_ else table.toarray()
+            if hasattr(X, "iloc"):
+                table = self._numbers(X)
+            elif "c" in self.feature_types:
+                raise ValueError(
+                    f"X is an array, but column {self.feature_types.index('c')} (from 0) of the "
+                    "data frame in fit contained categories: pass a data frame"
+                )
+            else:
+                table = np.asarray(X, dtype=np.float32)
+        _refuse_infinite(table, list(getattr(X, "columns", range(table.shape[1]))))
+        return sp.csr_matrix(table) if self.sparse_ else table
 
-    def _frame_numbers(self, X: Any) -> Floats32:
+    def _numbers(self, X: Any) -> Floats32:
         """Return a data frame as float32, with the number of each category."""
         table = np.empty(X.shape, dtype=np.float32)
-        numpy_columns = []
+        plain = []  # columns of NumPy's numbers, which are converted together
         for j, (categories, dtype) in enumerate(zip(self.categories_, X.dtypes, strict=True)):
+            column = X.iloc[:, j]
             if categories is not None:
-                table[:, j] = _codes(X.iloc[:, j], categories)
-            elif is_plain(dtype, "number", "truth"):
-                numpy_columns.append(j)
-            else:  # a type of pandas, or objects
-                table[:, j] = X.iloc[:, j].to_numpy(np.float32, na_value=np.nan)
-        # All NumPy columns are converted at once: one by one would be slower than most models.
-        numbers = X
-        if len(numpy_columns) < X.shape[1]:
-            numbers = X.iloc[:, numpy_columns]
-        table[:, numpy_columns] = numbers.to_numpy(dtype=np.float32)
-        infinite_columns = _infinite_columns(table)
-        if infinite_columns:
-            row = int(np.isinf(table[:, infinite_columns[0]]).argmax())
-            _refuse_columns(
-                [X.columns[j] for j in infinite_columns], f", first in row {X.index[row]!r}"
-            )
+                codes, values = column.factorize()
+                numbers = [categories.get(_text(value), np.nan) for value in values]
+                numbers.append(np.nan)  # missing values have the code −1, the last
+                table[:, j] = np.array(numbers, dtype=np.float32)[codes]
+            elif isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+                plain.append(j)
+            else:
+                table[:, j] = column.to_numpy(np.float32, na_value=np.nan)
+        table[:, plain] = X.iloc[:, plain].to_numpy(dtype=np.float32)
         return table
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return len(self.categories_)
 
     @property
     def feature_types(self) -> list[str]:
@@ -132,18 +107,52 @@ class TableReader:
         return ["q" if c is None else "c" for c in self.categories_]
 
 
-def _infinite_columns(table: Floats32) -> list[int]:
-    """Return the numbers of the columns with an infinite value."""
-    return np.flatnonzero(np.isinf(table).any(axis=0)).tolist()
+def _categories(column: Any, name: Any) -> dict[str, float] | None:
+    """Return the number of each category of a column of text or categories; None for numbers.
 
-
-def _refuse_columns(infinite_columns: list[Any], place: str = "") -> None:
-    """Raise ValueError if there are columns with an infinite value; they are given by name or number."""
-    if infinite_columns:
-        names = list(map(str, infinite_columns))
+    Raises
+    ------
+    ValueError
+        If the column holds dates, complex numbers, or values that cannot be ordered.
+    """
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "mMc":
         raise ValueError(
-            f"X contains infinity or a value too large for float32 in column(s) {names}"
-            f"{place}; a number is needed, or NaN for a missing value"
+            f"column {name!r} contains {column.dtype}: convert it to numbers, or leave it out: "
+            f"X.drop(columns=[{name!r}])"
+        )
+    if hasattr(column.dtype, "categories"):
+        categories = list(column.dtype.categories)
+    elif kind in "biuf":
+        return None
+    else:
+        present = column.dropna().infer_objects()
+        if present.dtype.kind in "biuf" and len(present):
+            return None  # numbers of dtype object, as in a transposed table
+        try:
+            categories = sorted(present.unique())
+        except TypeError:
+            raise ValueError(
+                f"column {name!r} mixes numbers and text, or holds neither: convert it by "
+                f"X[{name!r}].astype(str), or by pandas.to_numeric(…, errors='coerce')"
+            ) from None
+    return {_text(value): float(i) for i, value in enumerate(categories)}
+
+
+def _text(value: Any) -> str:
+    """Return a category as text; 2.0 is "2", as the numbers of a column with missing values are floats."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value)
+
+
+def _refuse_infinite(table: Floats32, names: list[Any]) -> None:
+    """Raise ValueError if there is an infinite number; it names the columns."""
+    infinite = np.isinf(table).any(axis=0)
+    if infinite.any():
+        columns = [names[j] for j in np.flatnonzero(infinite)]
+        raise ValueError(
+            f"X contains infinity or a value too large for float32: column {columns}"
         )
 
 
@@ -157,67 +166,109 @@ class OpenTable:
     """
 
     def __init__(self, X: Table) -> None:
+        self.X = X
         self.reader = TableReader().fit(X)
         self.table: Table = self.reader.transform(X)
 
-    @cached_property
-    def hashes(self) -> Hashes:
-        """Hash of each row, shape (n,)."""
-        return hash_rows(self.table)
-
-    def read_by(self, reader: Any) -> OpenTable:
-        """Return the table as another reader prepares it from this one; the rows keep their hashes."""
-        other = copy(self)
-        other.hashes = self.hashes
-        other.reader = reader
-        other.table = reader.prepared(self.table)
-        return other
-
 
 class TableClassifier(ClassifierMixin, BaseEstimator):
-    """Base class of classifiers for open tables; the reader ``table_`` prepares rows."""
+    """Base class of classifiers for open tables; the reader ``table_`` prepares rows.
+
+    Attributes
+    ----------
+    peer_ : estimator or None
+        Another library's classifier that answers in the place of this one.
+    """
 
     classes_: Labels
     table_: TableReader
+    random_state: Seed
+    peer_: Any = None
 
     @abstractmethod
-    def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
-        """Fit to an open table; class numbers y have no gaps."""
+    def open_session(
+        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> Session:
+        """Return a session on these rows; labels are class numbers 0 … K − 1."""
 
     @abstractmethod
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
 
+    def _checked(self, X: Table, y: Column = None) -> Any:
+        """Return the checked table; with labels y, as in a fit, the table and the labels."""
+        options: dict[str, Any] = {"reset": y is not None}
+        if y is not None:
+            options["y"] = y
+        if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
+            check_table(X)
+            return validate_data(self, X, skip_check_array=True, **options)
+        options |= {"accept_sparse": "csr", "dtype": np.float32}
+        return validate_data(self, summed(X), ensure_all_finite="allow-nan", **options)
+
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Fit the classifier to weighted rows.
 
         Parameters
         ----------
-        X : table of n rows
-            Features, also of text and with missing values.
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            NaN is a missing value. Text and category columns of a data frame are categories. Absent entries
+            of a sparse matrix are missing values, as in XGBoost.
         y : array-like of shape (n,)
-            Labels.
+            Class labels.
         sample_weight : array-like of shape (n,), optional
-            Weights; 1 by default.
+            Non-negative weights.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or sample_weight is not as described, or y has fewer than two classes.
         """
-        classes, index = np.unique(y, return_inverse=True)
-        if sample_weight is None:
-            weight = np.ones(len(index))
-        else:
-            weight = np.asarray(sample_weight, dtype=np.float64)
         with fitting_apart(self) as fitted:
-            fitted.learn(OpenTable(X), index, weight)
-            fitted.classes_ = classes
+            X, classes, y, weight = check_labelled_rows(fitted, X, y, sample_weight)
+            used = np.flatnonzero(weight)
+            X = _safe_indexing(X, used)
+            session = fitted.open_session(X, y[used], len(classes), weight[used])
+            seed = 0  # deterministic by default
+            if self.random_state is not None:
+                seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            model = session.fit(weight[used], seed)
+            if isinstance(model, TableClassifier):
+                results = {name: v for name, v in vars(model).items() if name.endswith("_")}
+                fitted.__dict__.update(results)
+            else:
+                fitted.peer_ = model
+            fitted.classes_ = classes  # those of the session's model are numbers
         return self
 
-    def predict_proba(self, X: Table) -> Floats:
-        """Predict class probabilities, shape (n, K)."""
-        check_is_fitted(self)
-        return self.predict_proba_table(self.table_.transform(X))
+    def __sklearn_is_fitted__(self) -> bool:
+        # scikit-learn's default iterates over all attributes, while another thread may add some.
+        return "classes_" in vars(self)
+
+    def predict_table(self, table: Table) -> Ints:
+        """Return class numbers for ``table_.transform(X)``, shape (n,); ties go to the first class."""
+        return self.predict_proba_table(table).argmax(axis=1)
 
     def predict(self, X: Table) -> Labels:
         """Predict labels, shape (n,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        check_is_fitted(self)
+        X = self._checked(X)
+        if self.peer_ is not None:
+            return self.classes_[self.peer_.predict(X)]
+        return self.classes_[self.predict_table(self.table_.transform(X))]
+
+    def predict_proba(self, X: Table) -> Floats:
+        """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
+        check_is_fitted(self)
+        X = self._checked(X)
+        if self.peer_ is not None:
+            return np.asarray(self.peer_.predict_proba(X))
+        return self.predict_proba_table(self.table_.transform(X))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -225,123 +276,61 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def as_dense(table: Table) -> Any:
-    """Return a sparse matrix as an array; other tables unchanged."""
-    if sp.issparse(table):
-        return table.toarray()
-    return table
-
-
-class BinnedReader:
-    """Reader that also replaces each value by the number of its bin, for scikit-learn's trees.
-
-    Without it scikit-learn's boosting computes weighted quantiles of each column in each fit. On few rows
-    this took nine tenths of the time of a fit, and the bins would depend on the player's weights.
-    """
-
-    def __init__(self, reader: TableReader, cuts: list[Floats32]) -> None:
-        self.reader = reader
-        self.cuts = cuts
-
-    def transform(self, X: Table) -> Table:
-        """Return bin numbers as float32, shape (n, d); missing values are NaN."""
-        return self.bins(self.reader.transform(X))
-
-    def bins(self, table: Table) -> Table:
-        """Return bin numbers of a prepared table."""
-        table = as_dense(table)
-        bin_numbers = np.empty(table.shape, dtype=np.float32)
-        for j, column_cuts in enumerate(self.cuts):
-            column = table[:, j]
-            bin_of_row = np.searchsorted(column_cuts, column, side="right")
-            bin_numbers[:, j] = np.where(np.isnan(column), np.nan, bin_of_row)
-        return bin_numbers
-
-
-def _categories(column: Any, name: Any) -> list[Any] | None:
-    """Return the categories of a column of text, sorted, or of categories, in their order; None for numbers.
-
-    A column of dtype object with numbers only has numbers.
-
-    Raises
-    ------
-    ValueError
-        If the column holds complex numbers, or values that cannot be ordered.
-    """
-    kind = dtype_kind(column.dtype)
-    if kind == "complex":
-        raise ValueError(f"Complex data not supported: column {name!r}")
-    if kind == "categories":
-        return list(column.dtype.categories)
-    if kind != "text":
-        return None
-    present_values = column.dropna().infer_objects()
-    if len(present_values) and dtype_kind(present_values.dtype) in ("number", "truth"):
-        return None  # numbers of dtype object, as in a transposed table
-    _, values = distinct(present_values, f"column {name!r}")
-    try:
-        return sorted(values)
-    except TypeError:
-        raise ValueError(
-            f"column {name!r} mixes values that cannot be ordered, as numbers and text: "
-            f"convert it to text (X[{name!r}].astype(str)), or to numbers with missing values "
-            "(pandas.to_numeric(…, errors='coerce'))"
-        ) from None
-
-
-def _codes(column: Any, categories: list[Any]) -> Floats32:
-    """Return the category number of each value, by value or by its text; NaN for unknown values."""
-    number_of = {value: float(i) for i, value in enumerate(categories)}
-    number_of_text = {text(value): float(i) for i, value in enumerate(categories)}
-    code, values = distinct(column, f"column {column.name!r}")
-    numbers = [
-        number_of.get(value, number_of_text.get(text(value), np.nan)) for value in values
-    ]
-    numbers.append(np.nan)  # missing values have the code −1, the last
-    return np.array(numbers, dtype=np.float32)[code]
-
-
-def bin_cuts(table: Table, max_bins: int, hashes: Hashes | None = None) -> list[Floats32]:
-    """Return at most ``max_bins − 1`` thresholds for each column, from the distinct rows of float32.
-
-    Columns with at most ``max_bins`` distinct values have thresholds at all midpoints between neighbours, as
-    in scikit-learn's trees. Other columns have midpoints at evenly spaced quantiles of the distinct rows. A
-    row goes left of a threshold if its value is smaller. NaN and absent entries of a csr matrix are ignored.
+class TableNumbers(TransformerMixin, BaseEstimator):
+    """A table of any kind in numbers, for models of scikit-learn.
 
     Parameters
     ----------
-    table : ndarray or csr matrix of float32, shape (n, d)
-        The rows.
-    max_bins : int
-        The most bins of a column.
-    hashes : ndarray of int, shape (n,), optional
-        Hashes that are equal for equal rows, if they are known.
+    linear : bool, default=False
+        Whether the numbers are for a linear model: standardised and clipped, with the mean for missing ones,
+        and an indicator for each category. Otherwise a category is its number, and missing values are NaN.
+        Absent entries of a sparse matrix are 0.
     """
-    if hashes is None:
-        hashes = hash_rows(table)
-    _, distinct_rows = np.unique(hashes, return_index=True)
-    rows = table[distinct_rows[:ROWS_FOR_CUTS]]
-    if sp.issparse(rows):
-        by_column = sp.csc_matrix(rows)
-        columns = np.split(by_column.data, by_column.indptr[1:-1])  # the present entries
-    else:
-        columns = list(rows.T)
-    return [_column_cuts(np.sort(column[~np.isnan(column)]), max_bins) for column in columns]
 
+    def __init__(self, *, linear: bool = False) -> None:
+        self.linear = linear
 
-def _column_cuts(ordered: Floats32, max_bins: int) -> Floats32:
-    """Return the thresholds of a column from its sorted numbers, see `bin_cuts`."""
-    # The last row of each distinct value except the largest: a cut lies between it and the next row.
-    cut_rows = np.flatnonzero(ordered[1:] > ordered[:-1])
-    if len(cut_rows) >= max_bins:
-        quantile_rows = np.arange(1, max_bins) * (len(ordered) / max_bins)
-        next_cut = np.searchsorted(cut_rows, quantile_rows - 1).clip(max=len(cut_rows) - 1)
-        cut_rows = cut_rows[np.unique(next_cut)]
-    low = ordered[cut_rows]
-    high = ordered[cut_rows + 1]
-    middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
-    # Neighbours in float32 have no midpoint.
-    return np.where(middle > low, middle, high).astype(np.float32)
+    def fit(self, X: Table, y: Column = None) -> Self:
+        """Learn the categories, the means and the standard deviations."""
+        self.reader_ = TableReader().fit(X)
+        table = self.reader_.transform(X)
+        self.mean_ = np.zeros(table.shape[1])
+        if sp.issparse(table):
+            filled = sp.csr_matrix(table, dtype=np.float64)
+            filled.data = np.nan_to_num(filled.data)
+            variance = np.asarray(filled.power(2).mean(axis=0) - np.square(filled.mean(axis=0)))
+            variance = variance.ravel()
+        else:
+            known = np.maximum((~np.isnan(table)).sum(axis=0), 1)
+            self.mean_ = np.nansum(table, axis=0, dtype=np.float64) / known
+            variance = np.nansum((table - self.mean_) ** 2, axis=0) / known
+        self.scale_ = np.sqrt(np.where(variance > 0, variance, 1.0))
+        return self
+
+    def transform(self, X: Table) -> Any:
+        """Return the numbers of a table, shape (n, columns and indicators)."""
+        table = self.reader_.transform(X)
+        if sp.issparse(table):
+            if self.linear:
+                table = sp.csr_matrix(table.multiply(1.0 / self.scale_))
+                table.data = table.data.clip(-CLIPPED_AT, CLIPPED_AT)
+            table.data = np.nan_to_num(table.data)
+            return table
+        if not self.linear:
+            return table
+        scaled = np.nan_to_num((table - self.mean_) / self.scale_)
+        kinds = self.reader_.categories_
+        blocks = [scaled[:, [c is None for c in kinds]].clip(-CLIPPED_AT, CLIPPED_AT)]
+        for j, categories in enumerate(kinds):
+            if categories is not None and len(categories) <= MOST_CATEGORIES:
+                blocks.append(table[:, [j]] == np.arange(len(categories)))
+        return np.hstack(blocks)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
 
 
 def class_of_rank(P: Array, rank: int) -> Ints:
@@ -353,21 +342,15 @@ def class_of_rank(P: Array, rank: int) -> Ints:
 
 
 class ClassProbabilities:
-    """Mean class probabilities of several models of one open table.
+    """Mean class probabilities of several models of one open table."""
 
-    It is a classifier, and also the prepared table of `Ranked` models. ``share`` of shape (n_models, K) has
-    the weight of each model by class: 0 for classes that the model was not fitted on. The predictions divide
-    these weights by their sum over the models.
-    """
-
-    def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:
+    def __init__(self, models: Sequence[PreparedProba]) -> None:
         self.models = list(models)
-        self.share = share
 
     @property
     def classes_(self) -> Ints:
         """Class numbers, shape (K,)."""
-        return np.arange(self.share.shape[1])
+        return self.models[0].classes_
 
     @property
     def table_(self) -> Any:
@@ -377,21 +360,19 @@ class ClassProbabilities:
     @property
     def feature_importances_(self) -> Floats:
         """Mean of the models' importances, shape (d,)."""
-        models: list[Any] = list(self.models)
-        return np.mean([model.feature_importances_ for model in models], axis=0)
+        return np.mean([model.feature_importances_ for model in self.models], axis=0)
 
     def predict_proba_table(self, table: Any) -> Floats:
         """Return class probabilities for ``table_.transform(X)``, shape (n, K); each row sums to 1.
 
-        The logarithms are averaged, and each row is normalised. Decision rules are selected on probabilities
-        of single models. The arithmetic mean would be larger than these for a rare class.
+        The logarithms are averaged. Decision rules are selected on probabilities of single models, and the
+        arithmetic mean would be larger than these for a rare class.
         """
-        shares = self.share / self.share.sum(axis=0)
-        mean_log = 0.0
-        for share, model in zip(shares, self.models, strict=True):
-            P = np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY)
-            mean_log = mean_log + share * np.log(P)
-        return softmax(mean_log, axis=1)
+        logs = [
+            np.log(np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY))
+            for model in self.models
+        ]
+        return softmax(np.mean(logs, axis=0), axis=1)
 
     def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K)."""
@@ -403,17 +384,12 @@ class ClassProbabilities:
 
     def with_models_of(self, other: ClassProbabilities) -> ClassProbabilities:
         """Return the mean of these models and the models of another mean."""
-        return ClassProbabilities(
-            [*self.models, *other.models], np.vstack([self.share, other.share])
-        )
+        return ClassProbabilities([*self.models, *other.models])
 
     def transform(self, X: Table) -> Floats:
-        """Return the arithmetic mean of the models' probabilities by class, shape (n, K)."""
+        """Return the arithmetic mean of the models' probabilities, shape (n, K)."""
         table = self.table_.transform(X)
-        total = 0.0
-        for share, model in zip(self.share, self.models, strict=True):
-            total = total + share * model.predict_proba_table(table)
-        return total / self.share.sum(axis=0)
+        return np.mean([model.predict_proba_table(table) for model in self.models], axis=0)
 
 
 class Ranked:
@@ -442,3 +418,8 @@ class Ranked:
     def predict(self, X: Table) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))
+
+
+def mean_of(models: list[Any], weight: Floats, rows: list[Mask]) -> Ranked:
+    """Return the mean of models of the folds, see `protocols.AveragingLearner`."""
+    return Ranked(ClassProbabilities(models))

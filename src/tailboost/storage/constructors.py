@@ -77,7 +77,7 @@ def _xgb_state(model: Model) -> dict[str, Any]:
     parts = {
         "state": _checked(state, "XGBClassifier"),
         "given": _checked(further_params, "XGBClassifier"),
-        "labels": labels,  # of any type if the learner is PlainXGBoost
+        "labels": labels,
         "booster": None,
     }
     if "_Booster" in vars(model):  # get_booster reads the parameters, which are checked now
@@ -287,9 +287,6 @@ def _bit_losses(parts: Any) -> BitLosses:
 MADE: dict[str, Made] = {
     "xgboost.sklearn.XGBClassifier": Made(
         _xgb_state, partial(_xgb, "xgboost", "XGBClassifier")
-    ),
-    "tailboost.learners.plain_xgboost.PlainXGBoost": Made(
-        _xgb_state, partial(_xgb, "tailboost.learners.named", "plain_xgboost")
     ),
     "lightgbm.sklearn.LGBMClassifier": Made(_lgbm_state, _lgbm),
     "catboost.core.CatBoostClassifier": Made(_catboost_state, _catboost),

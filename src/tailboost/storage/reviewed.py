@@ -95,7 +95,7 @@ def _has_prediction_methods(model: Model) -> None:
 
 def _has_booster_of_xgboost(model: Model) -> None:
     """Refuse a model with the XGBoost backend unless its booster is JSON."""
-    if vars(model).get("backend_") != "xgboost":
+    if "model_" not in vars(model) or not isinstance(model.model_, bytes):
         return
     if not isinstance(model.model_, bytes) or not model.model_.startswith(b"{"):
         raise ValueError("a booster in an unknown format")
@@ -158,12 +158,9 @@ tailboost.boosting.subgroups: NamedSubgroups Pools
 tailboost.solvers.bits: DenseLosses
 tailboost.learners.forest: TableForest
 tailboost.learners.scores: GivenProbabilities Scores
-tailboost.learners.linear: TableBayes TableLinear
-tailboost.learners.table: BinnedReader ClassProbabilities Ranked TableReader
+tailboost.learners.table: ClassProbabilities Ranked TableNumbers TableReader
 tailboost.learners.foreign: _OnPresentClasses
 tailboost.learners.stumps: NumericTable StumpClassifier
-tailboost.learners.screened: ScreenedBoost
-tailboost.learners.one_hot: OneHotBoost OneHotReader
 tailboost.learners.torch.net_data: RowPreparation
 tailboost.rates.make: Largest Objective Spread
 tailboost.rates.rate: Kind Limit Pairs Rate
