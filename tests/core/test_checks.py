@@ -215,3 +215,11 @@ def test_dates_as_groups_have_a_cure_that_works():
     with pytest.raises(ValueError, match="such"):
         _checks.label_column(days, "groups")
     assert np.unique(_checks.label_column(days.dt.year, "groups")).tolist() == [2025, 2026, 2027]
+
+
+@pytest.mark.parametrize(
+    "column", [["a", " ", "b"], np.array(["", "b"]), np.array(["a", "\t"], dtype=object)]
+)
+def test_blank_text_is_no_label(column):
+    with pytest.raises(ValueError, match="blank"):
+        _checks.label_column(column, "y")

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.datasets
-from app.shell import call
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
@@ -103,94 +102,3 @@ def test_fit_warns_of_persons_once(visits):
     with pytest.warns(tb.DependentRowsWarning, match=cure) as caught:
         mix.fit(X, visits["y"])
     assert [w.category for w in caught].count(tb.DependentRowsWarning) == 1
-
-
-def test_the_shell_names_the_option_before_an_attempt(visits, tmp_path):
-    first, later, once = (tmp_path / f"{name}.csv" for name in ("first", "later", "once"))
-    visits[:500].to_csv(first, index=False)
-    visits[500:].to_csv(later, index=False)
-    visits[500:].drop(columns="patient_id").to_csv(once, index=False)
-    scores = ("--score", "p", "--target", "y", "--positive", "ill")
-    rule = tmp_path / "r.json"
-    tuned = call("tune", first, *scores, "--out", rule, "--limit", LIMIT[0])
-    assert tuned.exit_code == 0
-    assert tuned.stderr.count("take --cluster patient_id") == 1
-    before = rule.read_text()
-    certified = ("--model", tmp_path / "c.json")
-    for words in (
-        ("calibrate", rule, later, *certified),
-        ("calibrate", later, *scores, "--limit", LIMIT[0], *certified),
-        ("certify", rule, later),
-        ("card", rule, later),
-        ("monitor", rule, later),
-    ):
-        refused = call(*words)
-        assert (refused.exit_code, "State --cluster patient_id, or leave" in refused.stderr) == (2, True)
-    assert rule.read_text() == before
-    assert "take --cluster patient_id" in call("evaluate", rule, later).stderr
-    assert "patient_id" not in call("evaluate", rule, later, "--cluster", "patient_id").stderr
-    assert call("certify", rule, once).exit_code == 0
-    assert call("calibrate", rule, later, "--cluster", "patient_id", *certified).exit_code == 0
-
-
-def test_the_shell_warns_at_a_fit_whether_persons_are_features_or_dropped(visits, tmp_path):
-    data = tmp_path / "visits.csv"
-    visits.to_csv(data, index=False)
-    fit = ("fit", data, "--target", "y", "--model", tmp_path / "m.model", "--method", "forest")
-    for option in ((), ("--drop", "patient_id")):
-        warned = call(*fit, *option).stderr
-        assert warned.count("take --cluster patient_id") == 1
-        is_named_first = "--drop patient_id leaves it out; fit, evaluate" in " ".join(warned.split())
-        assert is_named_first == (not option)
-    for option in ("--cluster", "--keep"):
-        assert "take --cluster" not in call(*fit, option, "patient_id").stderr
-
-
-@pytest.fixture(scope="module")
-def fitted_with_persons(visits, tmp_path_factory):
-    """Return a folder with later visits, and models of earlier ones: ``patient_nbr`` is a feature."""
-    folder = tmp_path_factory.mktemp("fitted")
-    numbers = visits["patient_id"].str[1:].astype(int)
-    table = visits.drop(columns=["patient_id", "p"]).assign(
-        patient_nbr=numbers, paid=numbers * 7, zip=numbers
-    )
-    table[:1000].to_csv(folder / "first.csv", index=False)
-    later = table[1000:]
-    later.assign(row=range(len(later))).to_csv(folder / "later.csv", index=False)
-    fit = ("fit", folder / "first.csv", "--target", "y", "--limit", LIMIT[0])
-    for name, options in {
-        "plain": (),
-        "kept": ("--keep", "patient_nbr"),
-        "dropped": ("--drop", "patient_nbr"),
-    }.items():
-        assert call(*fit, *options, "--model", folder / f"{name}.model").exit_code == 0
-    return folder
-
-
-def test_a_feature_that_an_option_keeps_is_no_id_of_new_rows(fitted_with_persons, tmp_path):
-    """Amounts and codes with the values of the ids, ``paid`` and ``zip``, are features in all models."""
-    later = fitted_with_persons / "later.csv"
-    assert call("certify", fitted_with_persons / "kept.model", later).exit_code == 0
-    without = tmp_path / "without.csv"
-    pd.read_csv(later).drop(columns="patient_nbr").to_csv(without, index=False)
-    assert call("certify", fitted_with_persons / "dropped.model", without).exit_code == 0
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_amounts_ages_and_codes_are_no_persons(seed):
-    rng = np.random.default_rng(seed)
-    names = (
-        "amount",
-        "age",
-        "income",
-        "zip",
-        "icd_code",
-        "balance",
-        "paid",
-        "bid",
-        "n_visits",
-        "valid",
-        "score",
-    )
-    table = pd.DataFrame({name: rng.integers(0, rng.integers(2, 3000), 2000) for name in names})
-    assert column_of_persons(table, ()) is None

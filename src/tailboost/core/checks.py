@@ -642,6 +642,10 @@ def label_column(values: ArrayLike, name: str) -> Labels:
         raise ValueError(
             f"{name} must hold numbers or text, such as years for dates, got dtype {array.dtype}"
         )
+    if array.dtype.kind == "U":
+        starts_blank = np.flatnonzero(array.astype("U1") <= " ")
+        if not all(text.strip() for text in array[starts_blank].tolist()):
+            raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
     return array
 
 
