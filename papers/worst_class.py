@@ -269,14 +269,14 @@ def main() -> None:
         case = CASES[part]
         cells = Cells(given.out / f"worst_class-{part}.cells.jsonl")
         results: dict[str, list[dict[str, Any]]] = {}
-        for seed in range(given.seeds):
-            for name in (BOOSTING, HALF, "CE", "naive", "weighted CE", OCO, *OTHERS):
-                if name == "weighted CE" and part == "squares":
-                    continue  # classes of equal size
-                if name in OTHERS and seed:
-                    continue  # drawn only
-                found = cells.get(name, seed, compute=partial(cell, name, case, seed, hidden, epochs))
-                results.setdefault(name, []).append(found)
+        # Classes of equal size have no weights; the other losses are drawn only.
+        methods = [
+            name for name in (BOOSTING, HALF, "CE", "naive", "weighted CE", OCO) if name in case.printed
+        ]
+        jobs = [(name, seed) for seed in range(given.seeds) for name in methods]
+        for name, seed in [*jobs, *((name, 0) for name in OTHERS)]:
+            found = cells.get(name, seed, compute=partial(cell, name, case, seed, hidden, epochs))
+            results.setdefault(name, []).append(found)
         print(f"\n{part}, θ = {case.theta}\n\n{summary(case, results)}\n")
         record(given.out / "worst_class.json", part, {"seconds": cells.seconds, "methods": results})
         drawn[part] = results

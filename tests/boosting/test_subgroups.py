@@ -15,7 +15,6 @@ from tailboost import rates
 from tailboost.boosting.game import RoundCandidate, SubgroupStakes, Units, shrunk
 from tailboost.boosting.pool import JudgedPool
 from tailboost.boosting.subgroups import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
-from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
 from tailboost.rows.rows import Rows, TrainingSet, folds, memberships, numbered_strata
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.hypotheses import rule_of
@@ -457,13 +456,3 @@ def test_groups_of_one_class_and_a_single_group():
             clf.fit(X, y, groups=groups)
             assert clf.predict_proba(X).shape == (300, 2)
             assert np.mean(clf.predict(X) != y) < 0.4
-
-
-def test_the_smallest_leaf():
-    hashes = np.arange(1000, dtype=np.uint64)
-    even, rare = np.arange(1000) % 2, (np.arange(1000) < 20).astype(int)
-    assert smallest_leaf(hashes, even, 0.0) == 1 / (2 * LEAVES_PER_CLASS)
-    assert smallest_leaf(hashes, np.arange(1000) % 50, 0.0) == SMALLEST_LEAF
-    twice = np.r_[hashes, hashes[:20]]  # the rare rows twice
-    assert smallest_leaf(twice, np.r_[rare, rare[:20]], 2.0) == smallest_leaf(hashes, rare, 2.0)
-    assert smallest_leaf(hashes, even, 20.0) == pytest.approx(20 / 1000)
