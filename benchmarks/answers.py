@@ -119,7 +119,6 @@ LIMITS: dict[str, dict[str, Any]] = {
     "worst class": {"objective": "worst_class"},
     "worst class, budget": {"objective": "worst_class", "error_budget": 0.02},
     "worst group": {"objective": "worst_group", "error_budget": 0.01},
-    "randomised": {"limits": ["miss(1) <= .2"], "randomized": True},
 }
 MULTI = ("miss", "miss by group", "both", "precision", "worst class", "worst class, budget", "worst group")
 

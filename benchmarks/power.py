@@ -59,10 +59,6 @@ LIMITS: dict[str, tuple[str, float, Any]] = {
     "ratio of selection ≥ .8": ("ratio", 0.8, lambda: [rates.ratio(rates.selected(1, by="group")) >= 0.8]),
     "gap of selection ≤ .02": ("gap", 0.02, lambda: [rates.gap(rates.selected(1, by="group")) <= 0.02]),
 }  # fmt: skip
-RANDOMISED = ", randomised"
-LIMITS |= {
-    title + RANDOMISED: LIMITS[title] for title in ("ratio of selection ≥ .8", "gap of selection ≤ .02")
-}
 PAIRED = ("odds", "ratio", "gap")
 OF_GROUPS = ("precisions", "odds", "miss", "ratio", "gap")
 
@@ -306,7 +302,7 @@ def given(X: Any) -> Any:
     return np.asarray(X, dtype=float)
 
 
-def ours(world: World, limits: Any, rows: Any, *, randomized: Any = "auto") -> tuple[Any, float]:
+def ours(world: World, limits: Any, rows: Any) -> tuple[Any, float]:
     """Return the certified rule of `calibrate` (None without one), and processor seconds."""
     g, b, y = rows
     X = np.column_stack([1 - world.scores[b], world.scores[b]])
@@ -317,7 +313,7 @@ def ours(world: World, limits: Any, rows: Any, *, randomized: Any = "auto") -> t
             found = tb.calibrate(
                 given, X, y, groups={"group": g}, limits=limits(), equal_rows="natural", attempts=1,
                 objective=rates.deferred() if world.kind == "answered" else "error",
-                by_group=True, randomized=randomized, random_state=0,
+                by_group=True, random_state=0,
             )  # fmt: skip
     except (tb.NotCertifiedError, tb.InfeasibleLimitsError):
         return None, time.process_time() - began
@@ -347,8 +343,7 @@ def run(arguments: Any) -> dict[str, Any]:
                     rng = np.random.default_rng([sum(map(ord, name)), n, repeat])
                     cells = rng.choice(mass.size, n, p=mass.ravel())
                     rows = np.unravel_index(cells, mass.shape)
-                    draws = True if limit.endswith(RANDOMISED) else "auto"
-                    rule, seconds = ours(world, limits, rows, randomized=draws)
+                    rule, seconds = ours(world, limits, rows)
                     useful, captured, broken = world.scored(rule)
                     cases.append(
                         {"population": name, "limit": limit, "rows": n, "draw": repeat, "useful": useful,
@@ -437,7 +432,7 @@ def draw(table: list[dict[str, Any]]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    names = list(dict.fromkeys(row["limit"].removesuffix(RANDOMISED) for row in table))
+    names = list(dict.fromkeys(row["limit"] for row in table))
     columns = 3
     fig, axes = plt.subplots(
         -(-len(names) // columns), columns, figsize=(9, 2.5 * -(-len(names) // columns)), sharey=True,
@@ -452,10 +447,6 @@ def draw(table: list[dict[str, Any]]) -> None:
             oracle = [row["oracle captured"] for row in rows]
             ax.plot(n, oracle, "o--", color="grey", label="oracle, one tested rule")
         ax.plot(n, [row["captured"] for row in rows], "o-", color="C0", label="tailboost.calibrate")
-        drawn = [row["captured"] for row in table if row["limit"] == name + RANDOMISED]
-        if drawn:
-            ax.plot(n, drawn, "s:", color="C1", label="randomized=True")
-            ax.legend(fontsize=8, loc="upper left", frameon=False)
         ax.set(xscale="log", ylim=(-0.03, 1.03), title=name, xticks=n, xticklabels=[f"{x:,}" for x in n])
         ax.minorticks_off()
         ax.grid(axis="y", alpha=0.3)

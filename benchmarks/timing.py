@@ -1,4 +1,4 @@
-"""Processor time and memory of solvers, fits, predictions, files and draws, beside other libraries.
+"""Processor time and memory of solvers, fits, predictions and files, beside other libraries.
 
     python benchmarks/timing.py [PART ...] [--quick] [--alone] [--data DIR] [--out FILE]
 
@@ -15,7 +15,6 @@ import os
 import pickle
 import platform
 import resource
-import secrets
 import sqlite3
 import subprocess
 import sys
@@ -399,17 +398,6 @@ def serving(run: argparse.Namespace) -> Iterator[Row]:
         yield row
 
 
-def draws(run: argparse.Namespace) -> Iterator[Row]:
-    """A million draws of a randomised decision, by the type of the ids."""
-    n = 10_000 if run.quick else 1_000_000
-    X, y = table(200, 4, 2)
-    clf = tb.AverageBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=3).fit(X, y)
-    policy = tb.RandomizedDecision(clf, secrets.token_bytes(32), "benchmark")
-    ids = {"list of int": list(range(n)), "array of int": np.arange(n)}
-    for kind, values in (ids | {"list of str": [f"person-{i:09d}" for i in range(n)]}).items():
-        yield {"ids": kind, "draws": n, "seconds": seconds(lambda v=values: policy.draw(v))[0]}
-
-
 def cluster(run: argparse.Namespace) -> Iterator[Row]:
     """Gathered scores of a model that a Dask cluster trained, and a rule on them: processor seconds."""
     import dask.array as da
@@ -440,7 +428,7 @@ def cluster(run: argparse.Namespace) -> Iterator[Row]:
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     part.__name__: part
     for part in (
-        mixture, large, path, entropic, worst_case, curve, fits, scale, files, serving, draws, cluster,
+        mixture, large, path, entropic, worst_case, curve, fits, scale, files, serving, cluster,
     )
 }  # fmt: skip
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import classifiers as classifiers
     from tailboost import dask as dask
     from tailboost import datasets as datasets
-    from tailboost import decisions as decisions
     from tailboost import exceptions as exceptions
     from tailboost import learners as learners
     from tailboost import metrics as metrics
@@ -31,8 +30,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.classifiers import *  # noqa: F403
     from tailboost.classifiers.calibrating import calibrate as calibrate
     from tailboost.classifiers.cvar import RowPlayer as RowPlayer
-    from tailboost.classifiers.decisions import Decisions as Decisions
-    from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
     from tailboost.core.exceptions import BoundNotMetWarning as BoundNotMetWarning
     from tailboost.core.exceptions import (
         ConfidenceNotReachedWarning as ConfidenceNotReachedWarning,
@@ -82,7 +79,6 @@ _MODULES = {
     "boosting.game": "Player Stop StopKind Trace",
     "classifiers.calibrating": "calibrate",
     "classifiers.cvar": "RowPlayer",
-    "classifiers.decisions": "Decisions RandomizedDecision",
     "core.exceptions": (
         "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning "
         "DependentRowsWarning FitInterruptedWarning InfeasibleLimitsError LeakageError "
@@ -110,7 +106,7 @@ _HOME = {
 }
 _PACKAGES = (
     *("learners", "rates", "solvers"),
-    *("datasets", "decisions", "exceptions", "metrics", "plotting", "published", "robustness"),
+    *("datasets", "exceptions", "metrics", "plotting", "published", "robustness"),
 )
 
 # These need an extra. `from tailboost import *` does not import them.

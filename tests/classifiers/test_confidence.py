@@ -144,7 +144,7 @@ def test_confidence_without_limits_is_refused():
     with pytest.raises(ValueError, match="confidence"):
         RobustMixtureClassifier.from_probabilities({"m": P}, y, objective="error", confidence=0.9)
     with pytest.raises(ValueError, match="confidence"):
-        RobustMixtureClassifier(objective="cvar", alpha=0.2, confidence=0.9).fit(P, y)
+        RobustMixtureClassifier(confidence=0.9).fit(P, y)
     limited = RobustMixtureClassifier.from_probabilities({"m": P}, y, max_error=0.6, confidence=0.9)
     assert limited.limits_probability_ > 0.9
     with pytest.raises(ValueError, match="confidence"):

@@ -153,8 +153,6 @@ def of_preset(estimator):
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        RobustMixtureClassifier(randomized=True),
-        RobustMixtureClassifier(objective="cvar", alpha=0.3),
         RobustMixtureClassifier(objective="error"),
     ],
     expected_failed_checks=of_preset,

@@ -50,7 +50,7 @@ def by_fit(kind):
     if kind == "mixture":
         return tb.RobustMixtureClassifier(models(), max_error=LIMITED, random_state=0).fit(X, Y)
     if kind == "shared mixture":
-        mix = tb.RobustMixtureClassifier(models(), randomized=True, random_state=0).fit(X, Y)
+        mix = tb.RobustMixtureClassifier(models(), random_state=0).fit(X, Y)
         return mix.reweight(max_error=LIMITED)
     if kind in ("worst class", "one member"):
         return tb.WorstClassBoostClassifier(

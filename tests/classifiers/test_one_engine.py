@@ -104,17 +104,9 @@ def test_the_overall_error_as_objective_reports_the_classes(kind, request):
     assert found.objective_ == rates.Objective.from_expression(rates.error())
 
 
-@pytest.mark.parametrize("kind", ["boosted", "tuned"])
-def test_a_curve_of_a_cvar_knows_its_gap(kind, request):
+def test_a_curve_of_a_cvar_knows_its_gap(boosted):
     """The curve has all corners of a piecewise linear function, up to this gap."""
-    curve = (
-        request.getfixturevalue(kind)
-        .reweight(
-            objective="cvar" if kind == "tuned" else tb.CVaR(0.4),
-            **({"alpha": 0.4} if kind == "tuned" else {}),
-        )
-        .tradeoff()
-    )
+    curve = boosted.reweight(objective=tb.CVaR(0.4)).tradeoff()
     assert 0.0 <= curve.gap <= 1e-3
     assert (np.diff(curve.values.limited) > 0).all()
 

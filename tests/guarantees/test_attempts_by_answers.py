@@ -80,13 +80,12 @@ def test_a_limit_is_tested_at_the_level_that_the_attempt_spends(attempts, spent)
     [
         lambda: (tuned(LogisticRegression()), tuned(DecisionTreeClassifier(max_depth=3))),
         lambda: (tuned(LogisticRegression()), tuned(LogisticRegression(C=0.001))),
-        lambda: (tuned(LogisticRegression()), tuned(LogisticRegression(), randomized=True)),
         lambda: (
             tuned(DecisionTreeClassifier(max_depth=4, max_features=2, random_state=0)),
             tuned(DecisionTreeClassifier(max_depth=4, max_features=2, random_state=1)),
         ),
     ],
-    ids=["model", "parameter", "randomized", "random_state"],
+    ids=["model", "parameter", "random_state"],
 )
 def test_another_model_on_spent_rows_is_refused(others):
     first, second = others()
@@ -107,13 +106,6 @@ def test_another_score_of_the_same_table_is_refused_in_one_batch():
             tb.calibrate(unselected(other), *rows, limits=STRICT, previous=spent)
     with pytest.raises(tb.LeakageError, match="attempt"):
         tb.calibrate(tb.Scores("b", 1, kind="number"), *rows, limits=STRICT, previous=spent)
-
-
-def test_another_draw_after_the_selection_is_refused():
-    model = tuned(LogisticRegression())
-    failed(model)
-    with pytest.raises(tb.LeakageError, match="attempt"):
-        tb.calibrate(model.set_params(randomized=True), *FRESH, limits=STRICT)
 
 
 @pytest.mark.parametrize("change", [{"n_estimators": 4}, {"random_state": 7}])

@@ -19,7 +19,6 @@ from tailboost.guarantees.fresh_rows import fresh_rows
 from tailboost.guarantees.ranks import (
     Ranks,
     Share,
-    TieBreaks,
     at_ranks,
     one_sided,
     ranks_of_comparison,
@@ -274,30 +273,6 @@ def selected_by_group(rule):
     return (frequencies() * shares.reshape(2, -1)).sum(axis=1)
 
 
-def test_a_draw_divides_equal_scores_where_no_threshold_does(tmp_path):
-    limits = [rates.ratio(rates.selected(1, by="group")) >= 0.8]
-    rule = graded_rule(1, 4000, limits, randomized=True)
-    assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}
-    r = selected_by_group(rule)
-    assert r.min() >= 0.8 * r.max()
-    T, y, g = graded(99, 20_000)
-    shares = rule.predict_distribution(T, groups=g)[:, 1]
-    assert ((shares > 0) & (shares < 1)).any()
-    error = np.where(y == 1, 1 - shares, shares).mean()
-    assert error < y.mean() - 0.05  # better than the answer 0 to all
-    tb.save_model(rule, tmp_path / "m.model")
-    np.testing.assert_array_equal(
-        tb.load_model(tmp_path / "m.model").predict_distribution(T, groups=g)[:, 1], shares
-    )
-    policy, ids = tb.RandomizedDecision(rule, secret=b"0123456789abcdef", context="test"), np.arange(len(y))
-    drawn = policy.decide(T, ids, groups=g)
-    assert policy.decide(T.iloc[[7]], [7], groups=g[[7]]).y[0] == drawn.y[7]
-    np.testing.assert_allclose(np.mean(drawn.y), shares.mean(), atol=0.02)
-    # The thresholds around one grade read differently.
-    parts = [line for line in str(rule.rule_).splitlines() if "a: " in line]
-    assert len(set(parts)) > 1
-
-
 @pytest.mark.slow
 def test_a_comparison_has_no_ranks_that_are_no_better_than_one_answer():
     limits = [rates.ratio(rates.selected(1, by="group")) >= 0.8]
@@ -307,24 +282,6 @@ def test_a_comparison_has_no_ranks_that_are_no_better_than_one_answer():
         return
     T, y, g = graded(99, 20_000)
     assert (rule.predict(T, groups=g) != y).mean() < y.mean()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "limit",
-    [rates.ratio(rates.selected(1, by="group")) >= 0.8, rates.gap(rates.selected(1, by="group")) <= 0.08],
-    ids=["ratio", "gap"],
-)
-def test_certificates_with_draws_are_false_at_most_at_the_level(limit):
-    false, draws = 0, 200
-    for seed in range(draws):
-        try:
-            r = selected_by_group(graded_rule(seed, 1200, [limit], randomized=True))
-        except tb.NotCertifiedError:
-            continue
-        kept = r.min() >= limit.bound * r.max() if limit.form == "ratio" else np.ptp(r) <= limit.bound
-        false += not kept
-    assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
 
 
 def few_values(n, seed):
@@ -346,57 +303,6 @@ def test_thresholds_are_tested_where_equal_scores_take_more_room_than_a_test():
         by_ranks = tb.calibrate(tb.Scores("s", 1), T, y, **given).certificate_
     assert {bound.method for bound in by_ranks.bounds} == {"ranks"}
     assert certificate.price[0].certified < by_ranks.price[0].certified - 0.05
-
-
-def test_a_draw_that_pays_is_named_and_can_be_followed():
-    given = {"limits": [rates.gap(rates.selected(1, by="group")) <= 0.08], "by_group": True}
-    T, y, g = graded(7, 4000)
-    rule = tb.calibrate(tb.Scores("s", 1), T, y, groups=g, **given)
-    (_named,) = (line for line in str(rule.certificate_).splitlines() if "draws at equal scores" in line)
-    T, y, g = graded(2, 4000)
-    drawn = tb.calibrate(tb.Scores("s", 1), T, y, groups=g, **given, randomized=True)
-    T, y, g = graded(99, 20_000)
-    shares = drawn.predict_distribution(T, groups=g)[:, 1]
-    assert np.where(y == 1, 1 - shares, shares).mean() == pytest.approx(0.176, abs=0.02)
-    assert (rule.predict(T, groups=g) != y).mean() > 0.24
-    # Different scores need no draw.
-    T, y, g = close_rows(4000, np.random.default_rng(0))
-    tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, groups=g, **given)
-
-
-def test_a_rule_that_draws_is_refused_if_its_estimate_is_beyond_the_limit():
-    """Few rows with equal scores: their draws may be far from the mean over draws."""
-    T, y, g = graded(1, 2000)
-    limits = [rates.gap(rates.selected(1, by="group")) <= 0.08]
-    far = np.array([[-9.0, 9.0]]), np.ones(1)
-    with (
-        mock.patch.object(TieBreaks, "mixture", return_value=far),
-        pytest.raises(tb.NotCertifiedError, match="estimate"),
-    ):
-        tb.calibrate(tb.Scores("s", 1), T, y, groups=g, limits=limits, by_group=True, randomized=True)
-
-
-def test_draws_depend_neither_on_the_order_of_the_selection_data_nor_on_the_numbers_of_groups():
-    rng = np.random.default_rng(0)
-    chance = rng.integers(1, 6, 300) / 6  # also the score: rows with equal scores have equal losses
-    selection = ScoredRows(chance, rng.integers(2, size=300), np.column_stack([chance, 1 - chance]))
-    fresh = ScoredRows(chance[:200], selection.place[:200], selection.losses[:200])
-    numbers, order = rng.random(200), rng.permutation(300)
-    breaks = TieBreaks.from_rows(fresh, selection, numbers)
-    shuffled = ScoredRows(chance[order], selection.place[order], selection.losses[order])
-    other = TieBreaks.from_rows(fresh, shuffled, numbers)
-    assert other.rows.scores == pytest.approx(breaks.rows.scores)
-    for place in (0, 1):
-        found = [np.sort(each.selection.scores[each.selection.part(place)]) for each in (breaks, other)]
-        np.testing.assert_array_equal(*found)
-    swapped = [ScoredRows(rows.scores, 1 - rows.place, rows.losses) for rows in (fresh, selection)]
-    mirrored = TieBreaks.from_rows(*swapped, numbers)
-    for k in (0, 1):
-        orders = [
-            np.argsort(np.r_[each.rows.scores[fresh.place == k], each.selection.scores[selection.place == k]])
-            for each in (breaks, mirrored)
-        ]
-        np.testing.assert_array_equal(*orders)
 
 
 # -- close scores and refusals -----------------------------------------------------------------------------

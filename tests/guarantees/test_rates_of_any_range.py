@@ -276,7 +276,6 @@ def test_calibrate_answers_for_a_gap_of_costs_as_for_that_of_errors(n, error, lo
             groups=groups,
             limits=[limit],
             by_group=False,
-            randomized=False,
         )
         y, a, groups = answered(n, error, 1)
         try:

@@ -81,20 +81,6 @@ def test_one_rule_has_the_least_worst_error_within_the_least_error_plus_the_budg
     assert differ >= 3  # budgets at which another reading has another rule
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
-def test_a_randomised_rule_mixes_within_the_least_error_plus_the_budget(budget):
-    X, y = exact()
-    thresholds = np.r_[0.0, SHARES]
-    wrong = np.array([(X[:, 0] > t) != y for t in thresholds])
-    errors = np.array([wrong.mean(axis=1), *(wrong[:, y == k].mean(axis=1) for k in (0, 1))])
-    P = np.column_stack([1 - X, X])
-    rule = tb.RobustMixtureClassifier.from_probabilities({"p": P}, y, randomized=True, error_budget=budget)
-    losses = tb.metrics.expected_zero_one_losses(y, rule.predict_distribution({"p": P}))
-    assert losses.mean() <= errors[0].min() + budget + 1e-6
-    worst = max(losses[y == k].mean() for k in (0, 1))
-    assert worst == pytest.approx(least_worst(errors, errors[0].min() + budget), abs=2e-3)
-
-
 def hard(n, seed):
     """Return rows of three classes of which about a third are answered wrongly."""
     rng = np.random.default_rng(seed)

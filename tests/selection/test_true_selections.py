@@ -144,8 +144,6 @@ SETTINGS = {
     "worst of twelve, blind": Setting(1200, groups=12, between=0, more={"objective": "worst_group"}),
     # Rules other than one threshold.
     "two models": limited(MISS <= 0.25, kind="models"),
-    "draws": limited(MISS <= 0.25, kind="models", more={"randomized": True}),
-    "CVaR": Setting(kind="models", more={"objective": "cvar", "alpha": 0.3}),
     "cross-fitted": limited(MISS <= 0.25, kind="fitted"),
     "boosted": Setting(300, kind="boosted"),
 }
@@ -188,20 +186,18 @@ def test_intervals(name):
             continue
         answered, errors = setting.answered(clf, fresh), clf.summary_.errors
         worst = None if errors is None else errors.worst
-        rule = "predict" if not setting.more.get("randomized") else "randomised"
-        stated = [] if name in ("CVaR", "draws") else [(clf.objective_.rate, None)]
-        stated += [] if rule == "randomised" else [(limit.rate, limit) for limit in setting.limits]
+        stated = [(clf.objective_.rate, None), *((limit.rate, limit) for limit in setting.limits)]
         for rate, limit in stated:
             truth = truths(rate, limit, answered)
             for line in clf.rates_.of_rule("predict"):
                 if line.rate == str(rate) and bool(line.limit) == (limit is not None):
                     outside = not line.low <= truth[line.subgroup] <= line.high
                     missed[line.rate, line.subgroup] += outside and not np.isnan(line.low)
-        if worst is not None and worst[2] is not None and rule == "predict":
+        if worst is not None and worst[2] is not None:
             by = clf.summary_.errors.kind
             error = truths(rates.error(by=by), None, answered)[worst[0]]
             missed["worst"] += not worst[2][0] <= error <= worst[2][1]
-        if clf.summary_.upper is not None and rule == "predict":
+        if clf.summary_.upper is not None:
             missed["upper"] += value_of(setting, clf, fresh, answered) > clf.summary_.upper
     for what, many in missed.items():
         assert false_share(many, 0.05) >= LEAST_P, (what, many)
@@ -209,10 +205,6 @@ def test_intervals(name):
 
 def value_of(setting, clf, fresh, answered):
     """Return the objective on fresh rows."""
-    if setting.more.get("objective") == "cvar":
-        distribution = clf.predict_distribution(probabilities(fresh[0]))
-        losses = np.sort(1 - distribution[np.arange(FRESH), fresh[1]])[::-1]
-        return losses[: int(0.3 * FRESH)].mean()
     return clf.objective_.value(clf.objective_.rate.terms(answered.strata).values(answered.counts))
 
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import answers_by
+from tailboost.boosting.ensemble import answers_by, draw
 from tailboost.classifiers.boosted_selection import (
     summary_of,
 )
@@ -298,11 +298,28 @@ class MixtureClassifier(ReselectedClassifier, ReportedClassifier, BaseBoostClass
         distribution = self.predict_distribution(X, groups=groups)
         return self.classes_[distribution.argmax(axis=1)]
 
+    def predict_randomized(
+        self: Any, X: Table, random_state: Seed = None, *, groups: Groups = None
+    ) -> Array:
+        """Draw a label for every row from ``predict_distribution``, for simulation studies.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        distribution = self.predict_distribution(X, groups=groups)
+        return self.classes_[draw(distribution, check_random_state(random_state))]
+
     def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> Array:
         """Return the label of each row by one stated candidate.
-
-        `tailboost.RandomizedDecision` draws the candidate of a person by a key, so that the draw never
-        changes.
 
         Parameters
         ----------

@@ -57,8 +57,7 @@ from tailboost.rows.fingerprints import RowHashes, digest, digest_of_rule
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import Recorded, columns_of, judged
 from tailboost.rows.ledger import Records
-from tailboost.selection.candidates import can_defer, class_numbers, scores_in
-from tailboost.selection.candidates import deferred as deferred_rows
+from tailboost.selection.candidates import scores_in
 from tailboost.selection.curve import (
     Curve,
     CurvePoint,
@@ -118,10 +117,6 @@ class JudgedSelection(Recorded):
         """Return a copy with the rule of another objective and other limits; nothing is trained."""
 
     @abstractmethod
-    def at_corner(self, rule: SelectedTail) -> Any:
-        """Return a copy that answers by the rule of a corner of the trade-off of a CVaR."""
-
-    @abstractmethod
     def rate_curve(self, trade: Trade, n_points: int) -> Curve:
         """Return the trade-off of two rates from candidates for ``n_points`` limits."""
 
@@ -160,10 +155,11 @@ class JudgedSelection(Recorded):
         check_is_fitted(self.classifier)
         if fractions is not None:
             return self.deferral_curves(a, b, n_points, fractions)
-        problem = self.classifier.selection_.problem
-        if a is None and b is None and problem.over_rows:
-            return tail_curve(self.classifier, self.selected, self.at_corner)
-        return self.rate_curve(problem.traded(a, b), n_points)
+        return self.curve(a, b, n_points)
+
+    def curve(self, a: Stated, b: Stated, n_points: int) -> Curve:
+        """Return one trade-off curve, see `curves`."""
+        return self.rate_curve(self.classifier.selection_.problem.traded(a, b), n_points)
 
     def deferral_curves(
         self, a: Stated, b: Stated, n_points: int, fractions: Any
@@ -191,6 +187,7 @@ class JudgedModels(JudgedSelection):
 
     takes_limits = True
     selects_other_kinds = True
+    draws = False
 
     @property
     def selected(self) -> Selected:
@@ -206,14 +203,12 @@ class JudgedModels(JudgedSelection):
     def can_defer(self) -> bool:
         """Whether the rule may defer rows."""
         check_is_fitted(self.classifier)
-        return can_defer(self.classifier.ensemble_)
+        return bool(self.classifier.selection_.member.defers)
 
     @property
     def weighs_groups(self) -> bool:
         """Whether the rule weighs an estimate of p(group | x, y) for each row."""
-        ensemble = self.classifier.ensemble_
-        used = np.flatnonzero(ensemble.weights > 0)
-        return any(ensemble.base_models[m].weighs_groups for m in used)
+        return self.classifier.selection_.weighs_groups
 
     @property
     def reads_scores(self) -> bool:
@@ -381,15 +376,6 @@ class JudgedModels(JudgedSelection):
         set_rule(new_mix, new_mix.selection_.select(problem))
         return new_mix
 
-    def at_corner(self, rule: SelectedTail) -> Any:
-        """Return a copy that answers by the rule of a corner of the trade-off of a CVaR."""
-        new_mix = copy.copy(self.classifier)
-        new_mix.error_budget = rule.problem.error_budget
-        selection = new_mix.selection_
-        problem = replace(selection.problem, error_budget=new_mix.error_budget)
-        set_rule(new_mix, replace(selection, problem=problem, rule=rule))
-        return new_mix
-
     def checked(self, X: Table) -> Any:
         """Return a table in the form of the fit."""
         return checked_rows(self.classifier, X)
@@ -463,10 +449,11 @@ class JudgedModels(JudgedSelection):
         if not np.array_equal(clf.classes_, classes):
             return None
         numbers = []
+        member = clf.selection_.member
         for table in tables_of(clf, X, groups if self.by_group else None):
-            answers = class_numbers(clf.ensemble_, table)
+            answers = member.predict_table(table)
             if defers:
-                answers = np.where(deferred_rows(clf.ensemble_, table), len(classes), answers)
+                answers = np.where(member.defers_table(table), len(classes), answers)
             numbers.append(answers)
         return np.concatenate(numbers)
 
@@ -480,12 +467,11 @@ class JudgedModels(JudgedSelection):
         table = self.opened(X, groups)
         answers = []
         for classifier in classifiers:
-            ensemble = classifier.ensemble_
+            member = classifier.selection_.member
             is_deferred = None
-            if can_defer(ensemble):
-                is_deferred = deferred_rows(ensemble, table)
-            labels = classifier.classes_[class_numbers(ensemble, table)]
-            answers.append((labels, is_deferred))
+            if member.defers:
+                is_deferred = member.defers_table(table)
+            answers.append((classifier.classes_[member.predict_table(table)], is_deferred))
         return answers
 
 
@@ -578,6 +564,12 @@ class JudgedHypotheses(JudgedBoosting, JudgedSelection):
             problem = replace(problem, error_budget=None)
         select_for(new_clf, new_clf.selection_, problem)
         return new_clf
+
+    def curve(self, a: Stated, b: Stated, n_points: int) -> Curve:
+        """Return one trade-off curve; of the mean loss and a CVaR by default, if that is the objective."""
+        if a is None and b is None and self.classifier.selection_.problem.over_rows:
+            return tail_curve(self.classifier, self.selected, self.at_corner)
+        return super().curve(a, b, n_points)
 
     def at_corner(self, rule: SelectedTail) -> Any:
         """Return a copy that answers by the mixture of a corner of the trade-off of a CVaR."""

@@ -188,8 +188,6 @@ def _checked_problem(mix: Model, arguments: Given, validation: Given) -> Problem
     check_groups(mix, problem, arguments.groups)
     refuse_validation(arguments, validation, mix.cv)
     facts = ["selection"]
-    if problem.over_rows:
-        facts.append("CVaR")
     if problem.needs_costs:
         facts.append("rate of costs")
     arguments.refuse(*facts)

@@ -1,4 +1,4 @@
-"""Another selection of a fitted classifier, its trade-offs, and draws of its answers; nothing is trained."""
+"""Another selection of a fitted classifier, its trade-offs; nothing is trained."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from tailboost.boosting.ensemble import draw
-from tailboost.core.array_types import Array, Column, Floats, Groups, Seed, Stated, Table
+from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import unpack
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
@@ -148,23 +146,3 @@ class ReselectedClassifier:
         """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-    def predict_randomized(
-        self: Any, X: Table, random_state: Seed = None, *, groups: Groups = None
-    ) -> Array:
-        """Draw a label for every row from ``predict_distribution``, for simulation studies.
-
-        Parameters
-        ----------
-        X, groups : array-like of shape (n, d), (n,)
-            As in `predict_distribution`.
-        random_state : int, RandomState or None
-            Seed of the draw.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-        """
-        distribution = self.predict_distribution(X, groups=groups)
-        return self.classes_[draw(distribution, check_random_state(random_state))]

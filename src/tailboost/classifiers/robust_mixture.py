@@ -16,7 +16,6 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import MixtureEnsemble, answers_by
 from tailboost.classifiers.default_models import default_estimators
 from tailboost.classifiers.fitting import named_models
 from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags, with_parameters
@@ -40,7 +39,6 @@ from tailboost.classifiers.robust_selection import (
     engine_of,
     models_and_table,
     name_groups,
-    opened,
     outputs_on,
     predict_with_default,
     tables_of,
@@ -50,7 +48,6 @@ from tailboost.core.array_types import (
     Column,
     Floats,
     Groups,
-    Ints,
     Mask,
     Seed,
     Stated,
@@ -75,11 +72,10 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged, labels_or_mark
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import warn_of_other_groups
-from tailboost.selection.candidates import class_numbers, shares
-from tailboost.selection.candidates import deferred as deferred_rows
 from tailboost.selection.outputs import averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
 from tailboost.selection.rule import Rule
+from tailboost.selection.selection import Selection
 from tailboost.selection.summary import Summary
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -119,16 +115,14 @@ class RobustMixtureClassifier(
         None takes boosted trees (`HistBoostClassifier`), extremely randomised trees and a logistic
         regression. On more than 5,000 distinct rows held-out rows decide how many boosted trees there are.
         Tables of more than 300 columns, such as text, get the logistic regression alone.
-    objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error", "deferred"}, rate or largest
-        The minimised rate: the largest error of a class, a group or a (class, group) cell, the mean loss of
-        the worst share ``alpha`` of the rows, the overall error, the share of deferred rows; or any rate of
+    objective : {"worst_class", "worst_group", "worst_cell", "error", "deferred"}, rate or largest
+        The minimised rate: the largest error of a class, a group or a (class, group) cell, the
+        overall error, the share of deferred rows; or any rate of
         `tailboost.rates`, or the largest of a family. None is "worst_class", and with limits the
         overall error. "worst_class" is short for ``rates.largest(rates.error(by="class"))``.
     limits : list of Limit or str, default=()
         Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as
         text. A limit has no effect if the best rule without limits satisfies it.
-    alpha : float in (0, 1], optional
-        Tail mass of the CVaR, for "cvar" alone.
     max_error : float or dict, optional
         Error allowed to each subgroup of the objective: limits, within which the overall error is made small.
         ``max_error={1: 0.15, None: 1.0}`` is ``limits=[rates.error(by="class") <= {1: 0.15}]``. A dict names
@@ -156,9 +150,6 @@ class RobustMixtureClassifier(
         in a group. The final model of an estimator is fitted on all rows; for boosted trees
         (`HistBoostClassifier`) it is the mean of the models of the folds, if each row is
         held out once. If all estimators are frozen, "auto" selects on all rows given.
-    randomized : bool or "auto", default="auto"
-        Whether the rule may draw one of several candidates for each row. Their weights come from a linear
-        program, which may keep limits that no single rule keeps. "auto" draws for a CVaR alone.
     by_group : bool or str, default=False
         Whether the rule may read the group: each group then has thresholds of its own, and `predict` takes
         ``groups``. Of several columns of groups give the name of the one to read; the others are for limits.
@@ -183,10 +174,6 @@ class RobustMixtureClassifier(
     ----------
     classes_ : ndarray of shape (K,)
         The labels.
-    candidates_ : list of str
-        The selected candidates: usually one.
-    estimator_weights_ : ndarray of shape (n_members,)
-        λ: the mixture weight of each.
     rates_ : RateTable
         The rates of the objective and of the limits by subgroup, on the selection data, with 95 % intervals
         for the rates of this rule on new rows. Notes name the rates without an interval.
@@ -210,7 +197,7 @@ class RobustMixtureClassifier(
         By how much a mixture of the candidates could lower the objective on the selection data within the
         limits; 0 if the rule is the best mixture.
     objective_ : Objective
-        The minimised rate or CVaR.
+        The minimised rate.
     summary_ : Summary
         The errors by subgroup and the objective, compared with constants and the most accurate rule.
     validation_ : str, int or float
@@ -261,7 +248,6 @@ class RobustMixtureClassifier(
         "estimators": [list, None],
         "objective": [OneOfOrRate(*NAMED, "cvar"), Rate, Largest, None],
         "limits": [list, tuple, str, Limit],
-        "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
         "cv": [
@@ -275,7 +261,6 @@ class RobustMixtureClassifier(
             None,
         ],
         "confidence": [Interval(Real, 0, 1, closed="left"), None],
-        "randomized": ["boolean", OneOf("auto")],
         "by_group": ["boolean", str],
         "infer_groups": ["boolean"],
         "class_weight": [dict, OneOf("balanced"), None],
@@ -287,12 +272,10 @@ class RobustMixtureClassifier(
     estimators: Any = field(default=None, kw_only=False)
     objective: Stated = None
     limits: Stated = ()
-    alpha: float | None = None
     max_error: Stated = None
     error_budget: float | None = None
     confidence: float | None = None
     cv: Any = "auto"
-    randomized: bool | str = "auto"
     by_group: bool | str = False
     infer_groups: bool = False
     class_weight: Any = None
@@ -510,7 +493,7 @@ class RobustMixtureClassifier(
     def predict(
         self, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
     ) -> Array:
-        """Return the label of each row: the most likely one of `predict_distribution`.
+        """Return the label of each row.
 
         The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
         rows, `defers` tells which. `predict` gives them ``deferred`` or, with a warning, the label that would
@@ -518,8 +501,11 @@ class RobustMixtureClassifier(
 
         Parameters
         ----------
-        X, groups : array-like of shape (n, d), (n,)
-            As in `predict_distribution`.
+        X : array-like of shape (n, d)
+            Rows, as in `fit`, or a dict of the models' probabilities of the rows; models without weight (see
+            ``used_models_``) may be left out.
+        groups : array-like of shape (n,), optional
+            Group of each row, one of the groups in `fit`; needed with ``by_group=True`` alone.
         deferred : str or number, optional
             Value for deferred rows, as "human review"; none of the labels.
         default : label, "human review" or None, optional
@@ -534,7 +520,8 @@ class RobustMixtureClassifier(
         Raises
         ------
         ValueError
-            As in `predict_distribution`; if ``deferred`` is a label, or ``default`` is no answer.
+            If groups are missing, not used, or not among the groups of `fit`; if ``deferred`` is a label, or
+            ``default`` is no answer.
 
         Warns
         -----
@@ -546,12 +533,13 @@ class RobustMixtureClassifier(
         check_is_fitted(self)
         if default is not ...:
             return predict_with_default(self, X, groups, deferred, default)
+        member = self.selection_.member
         tables = tables_of(self, X, groups)
         labels = []
         is_deferred = []
         for table in tables:
-            labels.append(self.classes_[class_numbers(self.ensemble_, table)])
-            is_deferred.append(deferred_rows(self.ensemble_, table))
+            labels.append(self.classes_[member.predict_table(table)])
+            is_deferred.append(member.defers_table(table))
         warn_of_other_groups(judged(self).groups_named, X, groups)
         return labels_or_mark(
             self, np.concatenate(labels), np.concatenate(is_deferred), deferred
@@ -580,107 +568,22 @@ class RobustMixtureClassifier(
             parts.append(models.pool(models.transform(rows)))
         return np.concatenate(parts)
 
-    def predict_distribution(self, X: Table, *, groups: Groups = None) -> Floats:
-        """Return the label distribution of the randomised rule.
-
-        This is the probability with which the rule draws each label. It is **not** P(y | x), which
-        `predict_proba` estimates. Bounds of mixtures are about this distribution: the expected zero-one loss
-        of a row is 1 minus the probability of the true label. If the rule is a single candidate, its label
-        has probability 1.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows, as in `fit`. A `RobustMixtureClassifier` also takes a dict of its models' probabilities of
-            the rows; models without weight (see ``used_models_``) may be left out.
-        groups : array-like of shape (n,), optional
-            Group of each row, one of the groups in `fit`; needed with ``by_group=True`` alone.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of `classes_`; rows sum to 1.
-
-        Raises
-        ------
-        ValueError
-            If groups are missing, not used, or not among the groups of `fit`; if probabilities are missing.
-        """
-        tables = tables_of(self, X, groups)
-        return np.concatenate([shares(self.ensemble_, table) for table in tables])
-
-    def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> Array:
-        """Return the label of each row by one stated candidate.
-
-        `tailboost.RandomizedDecision` draws the candidate of a person by a key, so that the draw never
-        changes.
-
-        Parameters
-        ----------
-        X, groups : array-like of shape (n, d), (n,)
-            As in `predict_distribution`.
-        members : array-like of int, shape (n,)
-            The candidate of each row: an index into ``estimator_weights_``.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`. A deferred row has the label that would be answered.
-
-        Raises
-        ------
-        ValueError
-            If ``members`` are not n such indices, or a candidate draws its label.
-        """
-        check_is_fitted(self)
-        table = opened(self, X, groups)
-        candidates = self.ensemble_.numbers(members, table.n_rows)
-
-        def answer(candidate: int, rows: Ints) -> Ints:
-            return self.ensemble_.base_models[candidate].predict_table(table.part(rows))
-
-        return self.classes_[answers_by(candidates, answer)]
-
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
 
         Parameters
         ----------
         X, groups : array-like of shape (n, d), (n,)
-            As in `predict_distribution`.
+            As in `predict`.
 
         Returns
         -------
         ndarray of bool, shape (n,)
-            For a randomised rule the rows that are deferred with probability ½ or more. All False if the
-            rule never defers.
+            All False if the rule never defers.
         """
         tables = tables_of(self, X, groups)
-        return np.concatenate([deferred_rows(self.ensemble_, table) for table in tables])
-
-    def defers_with(self, X: Table, members: Any, *, groups: Groups = None) -> Mask:
-        """Return whether the stated candidate of each row defers the row.
-
-        Parameters
-        ----------
-        X, members, groups
-            As in `predict_with`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            All False if the rule defers no row.
-        """
-        check_is_fitted(self)
-        table = opened(self, X, groups)
-        candidates = self.ensemble_.numbers(members, table.n_rows)
-        is_deferred = np.zeros(table.n_rows, dtype=bool)
-        if judged(self).can_defer:
-            for candidate in np.unique(candidates):
-                rows = np.flatnonzero(candidates == candidate)
-                rule = self.ensemble_.base_models[candidate]
-                is_deferred[rows] = rule.defers_table(table.part(rows))
-        return is_deferred
+        member = self.selection_.member
+        return np.concatenate([member.defers_table(table) for table in tables])
 
     def score(
         self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
@@ -690,13 +593,13 @@ class RobustMixtureClassifier(
         Parameters
         ----------
         X : array-like of shape (n, d)
-            As in `predict_distribution`.
+            As in `predict`.
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         groups : array-like of shape (n,), optional
-            As in `predict_distribution`. With scikit-learn's metadata routing,
+            As in `predict`. With scikit-learn's metadata routing,
             ``set_score_request(groups=True)`` has cross-validation pass them.
 
         Returns
@@ -713,20 +616,15 @@ class RobustMixtureClassifier(
     def rule_(self) -> Rule | ThresholdRule:
         """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
         check_is_fitted(self)
-        candidate, *further_candidates = self.ensemble_.base_models
-        if further_candidates or candidate.rule is None:
+        member = self.selection_.member
+        thresholds = member.rule
+        if thresholds is None:
             _, groups_read = self.selection_.engine.answer_names
-            return Rule.of(self.ensemble_, self.classes_, groups_read)
-        thresholds = candidate.rule
+            return Rule.of(member, self.classes_, groups_read)
         column = column_read(self)
         if column is None:
             return thresholds
         return replace(thresholds, group_column=self._group_names.titles[column])
-
-    @property
-    def ensemble_(self) -> MixtureEnsemble:
-        """The selected candidates with their mixture weights."""
-        return self.selection_.rule.ensemble
 
     @property
     def estimators_(self) -> list[Any]:
@@ -741,33 +639,20 @@ class RobustMixtureClassifier(
         return Bunch(**dict(zip(names, self.estimators_, strict=False)))
 
     @property
-    def estimator_weights_(self) -> Floats:
-        """The mixture weights λ, in the order of `candidates_`."""
-        return self.ensemble_.weights
-
-    @property
-    def candidates_(self) -> list[str]:
-        """Names of the selected candidates."""
-        return [member.words(self.classes_) for member in self.ensemble_.base_models]
-
-    @property
     def used_models_(self) -> list[str]:
         """Names of the models in the rule."""
-        ensemble = self.ensemble_
-        used = set[int]()
-        for number in np.flatnonzero(ensemble.weights > 0):
-            used.update(ensemble.base_models[number].source)
+        check_is_fitted(self)
         names = self.selection_.engine.outputs.models.names
-        return [names[i] for i in sorted(used)]
+        return [names[i] for i in sorted(self.selection_.member.source)]
 
     @property
     def objective_(self) -> Any:
-        """The minimised rate or CVaR."""
+        """The minimised rate."""
         return self.selection_.rule.problem.objective
 
     @property
     def gap_(self) -> float:
-        """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
+        """By how much a mixture of the candidates could lower the objective, on the selection data."""
         check_is_fitted(self)
         return self.selection_.rule.gap
 
@@ -775,14 +660,14 @@ class RobustMixtureClassifier(
     def summary_(self) -> Summary:
         """The errors by subgroup and the objective, with comparisons."""
         check_is_fitted(self)
-        name = self.candidates_[0]
+        name = self.selection_.member.words(self.classes_)
         summary = self.selection_.rule.summary(self.classes_.tolist(), name)
         return replace(summary, groups=group_uses(self), certificate=self.certificate_)
 
     # -- scikit-learn --------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensemble_")
+        return isinstance(getattr(self, "selection_", None), Selection)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -55,9 +55,7 @@ def problem_of(classifier: Model) -> Problem:
         classifier.objective,
         classifier.limits,
         classifier.max_error,
-        classifier.alpha,
         error_budget=classifier.error_budget,
-        randomized=classifier.randomized,
         confidence=classifier.confidence,
     )
 
@@ -65,17 +63,17 @@ def problem_of(classifier: Model) -> Problem:
 def restated_problem(mix: Any, restated: Restated) -> Problem:
     """Set parameters of `reweight` in a copy of a classifier; return the problem of the copy.
 
-    A parameter of None stays as before. But a new objective drops ``max_error``, an objective other than a
-    CVaR drops ``alpha``, and ``confidence`` ends with the last limit.
+    A parameter of None stays as before. But a new objective drops ``max_error``, and ``confidence`` ends with
+    the last limit.
     """
     earlier_objective = name_of(mix.objective)
-    objective = restated.objective
-    if objective is None and restated.alpha is not None:
-        objective = "cvar"
-    if objective is not None:
-        mix.objective = objective
-        if objective != "cvar" or restated.alpha is not None:  # a CVaR keeps its α
-            mix.alpha = restated.alpha
+    if restated.alpha is not None:
+        raise ValueError(
+            f"alpha={restated.alpha!r}: it is the tail mass of a CVaR, which boosting classifiers "
+            "such as AdaLPBoostClassifier minimise"
+        )
+    if restated.objective is not None:
+        mix.objective = restated.objective
     if name_of(mix.objective) != earlier_objective:
         mix.max_error = None  # targets are for the subgroups of the earlier objective
     for name in ("limits", "error_budget", "max_error", "confidence"):
@@ -100,7 +98,6 @@ def restated_copy(
     if objective.worst:
         new_mix.objective = Largest(objective.rate)
     new_mix.limits = list(limits)
-    new_mix.alpha = None
     new_mix.max_error = None
     new_mix.confidence = None
     if error() in (objective.rate, *(limit.rate for limit in limits)):
@@ -120,8 +117,6 @@ def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
         )
     facts = ["selection"]
     details = {"objective": classifier.objective}
-    if problem.over_rows:
-        facts.append("CVaR")
     if classifier.by_group:
         facts.append("by_group")
     if problem.needs_groups:

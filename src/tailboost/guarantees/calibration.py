@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -70,8 +70,6 @@ from tailboost.guarantees.procedure import (
     Reference,
     Refused,
     Reweighted,
-    losses_on,
-    simplest_certified,
     what_is_tested,
 )
 from tailboost.guarantees.ranks import Ranks
@@ -122,7 +120,7 @@ from tailboost.rows.subgroups import unit_name, whole_percents
 from tailboost.selection.one_answer import answer_names
 from tailboost.selection.problem import by_group_option, is_overall_error
 from tailboost.selection.program import Program, best_guess
-from tailboost.selection.selected import deferring_no_more, how_to_draw, mostly_one_action
+from tailboost.selection.selected import deferring_no_more, mostly_one_action
 
 #: The simplest first: a later one runs if no earlier one applies.
 PROCEDURES: tuple[type[Procedure], ...] = (
@@ -140,9 +138,8 @@ MOST_GROUPS = 8
 # The most shortfalls with rows in the explanation of a refusal.
 MOST_EXPLAINED = 3
 AT_EQUAL_SCORES = (
-    "Draws divide the rows with equal scores (randomized=True), and other limits need no such "
-    "threshold. No label of these rows was read and no limit was tested, so no attempt is "
-    "spent: they can be used again."
+    "Other limits need no such threshold. No label of these rows was read and no limit was "
+    "tested, so no attempt is spent: they can be used again."
 )
 ONLY_COUNTED = (
     "These rows were only counted and no limit was tested, so no attempt is spent: they can be "
@@ -803,8 +800,6 @@ def _out_of_reach_words(calibration: Calibration) -> str:
         calibration.limits, key=lambda limit: _least_room(selection.estimates, limit)[0]
     )
     cures = _group_cure(tightest_first, calibration.fresh.model)
-    if not selection.problem.randomized:
-        cures.append(f"allow random draws ({how_to_draw()})")
     cures += ["loosen a limit", "bring more rows if all limits are reached"]
     *first_cures, last_cure = cures
     return (
@@ -886,7 +881,6 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
         )
     given_error = next((price.given for price in prices if price.name == OVERALL_PRICE), None)
     remarks = [
-        *notes_on_draws(result, fresh, calibration.run_for),
         *rule_remarks(bounds, answered),
         *_without_limit(limits, answered),
     ]
@@ -1106,34 +1100,6 @@ def _without_limit(limits: Sequence[Limit], answered: FreshRows) -> list[str]:
         if free_names:
             remarks.append(f"No limit bounds the {rate} for {joined(free_names, MOST_GROUPS)}.")
     return remarks
-
-
-def notes_on_draws(
-    result: Certified,
-    fresh: FreshRows,
-    run_for: Callable[[Any, FreshRows], Certified | Refused | None],
-) -> list[str]:
-    """Return a note on draws at equal scores, if they lower the objective of a comparison beyond noise.
-
-    ``run_for`` is `Calibration.run_for`.
-    """
-    drawing = result.selection.drawing
-    if drawing is None or drawing.family(by_group=True) is None:
-        return []
-    if not any(limit.compares for limit in drawing.problem.limits):
-        return []
-    drawn = run_for(drawing, fresh)
-    if not isinstance(drawn, Certified):
-        return []
-    draws_are_better = simplest_certified([result, drawn], fresh) == 1
-    if not draws_are_better:
-        return []
-    return [
-        f"The {drawing.problem.objective} on these rows is "
-        f"{losses_on(fresh, result).mean():.3g}; with draws at equal scores ({how_to_draw()}) "
-        f"it would be about {losses_on(fresh, drawn).mean():.3g}. Such a rule has no SQL, and "
-        "needs new fresh rows."
-    ]
 
 
 def _warn_of_useless_rule(
@@ -1583,12 +1549,7 @@ def _review_way(subgroups: Sequence[Subgroups], calibration: Calibration) -> lis
     """
     judge = judged(calibration.fresh.model)
     problem = replace(calibration.selection.problem, confidence=None)
-    if (
-        not judge.selects_other_kinds
-        or problem.defers
-        or problem.needs_costs
-        or problem.randomized
-    ):
+    if not judge.selects_other_kinds or problem.defers or problem.needs_costs:
         return []
     tight, loose = (deferred() <= share for share in (0.01, 0.5))
     try:

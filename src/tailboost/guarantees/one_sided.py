@@ -278,11 +278,11 @@ class PlannedRoom:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the procedure applies: several limits, shares with fresh rows, and no randomised rule.
+        """Whether the procedure applies: several limits, shares with fresh rows.
 
         Rows of selection data must be independent, and every fresh row needs a threshold.
         """
-        if len(self.limits) < 2 or self.selection.problem.randomized:
+        if len(self.limits) < 2:
             return False
         if not self.selection.has_independent_cases:
             return False

@@ -52,7 +52,7 @@ class Path(Procedure):
     @property
     def tests_pairs(self) -> bool:
         """Whether each gap or ratio has the exact test: rules that draw have other bounds."""
-        return not self.selection.problem.randomized
+        return True
 
     def run(self) -> Certified | Refused:
         """Return the last rule before the first failure; a refusal if the first rule fails."""

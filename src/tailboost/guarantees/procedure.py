@@ -221,7 +221,7 @@ class Reweighted:
         """The rates of the objective and the limits on the selection data."""
         return judged(self.classifier).selected.estimates
 
-    drawing = log_odds = None
+    log_odds = None
     has_independent_cases = True
 
     def family(self, *, by_group: bool) -> None:
@@ -378,7 +378,6 @@ RULE_PARAMETERS = (
     "max_error",
     "confidence",
     "by_group",
-    "randomized",
 )
 # Number of sums with random weights by which tested values are compared.
 SUMS = 4

@@ -28,7 +28,6 @@ from scipy.ndimage import maximum_filter1d
 from scipy.special import ndtri
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.one_sided import (
     PART,
     PART_OF_LINE,
@@ -47,7 +46,7 @@ from tailboost.guarantees.procedure import (
     two_rules,
 )
 from tailboost.guarantees.ranks_and_test import RanksAndTest
-from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, percent
+from tailboost.guarantees.rate_bounds import percent
 from tailboost.guarantees.shares import (
     ONE_ANSWER,
     Share,
@@ -60,7 +59,6 @@ from tailboost.guarantees.shares import (
 )
 from tailboost.rates import Limit
 from tailboost.rates.bounds import probability_within
-from tailboost.rows.fingerprints import hash_rows, numbered_by_rows, random_numbers
 from tailboost.selection.data import (
     BEYOND,
     COST_RESOLUTION,
@@ -105,8 +103,6 @@ def ranks_of_comparison(
     selection: ScoredRows,
     shares: Sequence[Share],
     level: float,
-    *,
-    ordered: bool = False,
 ) -> Ints | None:
     """Return the least and the largest number of rows of each share with the counted answer, shape (m, 2).
 
@@ -116,13 +112,13 @@ def ranks_of_comparison(
 
     Parameters
     ----------
-    limit, sizes, selection, shares, ordered
+    limit, sizes, selection, shares
         As in `ranges_by_loss`.
     level : float
         Allowed probability of breaking the limit.
     """
     factor, gap = limit.pair
-    for ranges in ranges_by_loss(limit, sizes, selection, shares, ordered=ordered):
+    for ranges in ranges_by_loss(limit, sizes, selection, shares):
         least, most = ranges.T
         if _is_hopeless(limit, least, most, np.array(sizes)):
             continue
@@ -139,8 +135,6 @@ def ranges_by_loss(
     sizes: Sequence[int],
     selection: ScoredRows,
     shares: Sequence[Share],
-    *,
-    ordered: bool = False,
 ) -> list[Ints]:
     """Return ranges of numbers of rows of each share with the counted answer, the one of least loss first.
 
@@ -156,18 +150,14 @@ def ranges_by_loss(
         The selection data with expected losses.
     shares : sequence of Share
         The shares with their rows among the selection data.
-    ordered : bool, default=False
-        Whether random numbers order rows with equal scores: then all ranks have a threshold.
     """
     by_share = [_losses_by_rate(selection, share) for share in shares]
     options = _ranks_by_loss(limit, sizes, by_share)
     # One answer to all rows keeps a comparison by construction, so only better rules are tried.
     constant_loss = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
-    distances = [np.zeros(n + 1, dtype=np.intp) for n in sizes]
-    if not ordered:
-        distances = [
-            _distances(selection, share, n) for share, n in zip(shares, sizes, strict=True)
-        ]
+    distances = [
+        _distances(selection, share, n) for share, n in zip(shares, sizes, strict=True)
+    ]
     found = []
     # Each vector of ranks once.
     for ranks in dict.fromkeys(ranks for loss, ranks in options if loss < constant_loss):
@@ -394,16 +384,15 @@ class Ranks(Procedure):
     def run(self) -> Certified | Refused:
         """Return the rule of least loss within the ranks, or a refusal.
 
-        The result is a refusal if no threshold keeps the limits, or if all rows get one answer. A rule beyond
-        a limit on these rows after draws for equal scores is refused too. For limits on joined groups of a
-        group-aware rule, the better of two rules is returned.
+        The result is a refusal if no threshold keeps the limits, or if all rows get one answer. For limits
+        on joined groups of a group-aware rule, the better of two rules is returned.
         """
         if self.has_two_rules:
             return self.simplest_of_two()
 
         if self.compares:
             thresholds = at_ranks(
-                self.shares, self.rank_ranges, self.ordered_fresh, self.family.n_thresholds
+                self.shares, self.rank_ranges, self.scored_fresh, self.family.n_thresholds
             )
             why = (
                 f"equal scores leave no threshold at the ranks that certify {self.limits[0]!r}"
@@ -417,17 +406,8 @@ class Ranks(Procedure):
         if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
             return Refused(self.fresh, THE_SELECTED_RULE, ONE_ANSWER)
 
-        if self.breaks is None:
-            rule = self.selection.at(self.family, thresholds, fresh=self.fresh.opened)
-            return Certified(rule, self.title, self.made)
-        drawn_thresholds, probabilities = self.breaks.mixture(thresholds)
-        rule = self.selection.at(
-            self.family, drawn_thresholds, probabilities, fresh=self.fresh.opened
-        )
-        answered = self.fresh.by(rule)
-        if not self.estimates_keep_limits(answered):
-            return Refused(answered, "the rule at the ranks", "")
-        return Certified(rule, self.title, AT_RANKS)
+        rule = self.selection.at(self.family, thresholds, fresh=self.fresh.opened)
+        return Certified(rule, self.title, self.made)
 
     @cached_property
     def beside_room(self) -> BesideRoom | None:
@@ -452,9 +432,9 @@ class Ranks(Procedure):
         return one_sided(
             self.shares,
             self.ranks,
-            self.ordered_fresh,
+            self.scored_fresh,
             self.family.n_thresholds,
-            self.ordered_selection,
+            self.scored_selection,
         )
 
     @property
@@ -494,14 +474,6 @@ class Ranks(Procedure):
             return [one]
         level_of_one, level_of_groups = divided(self.level)
         return [replace(one, level=level_of_one), replace(by_group, level=level_of_groups)]
-
-    def estimates_keep_limits(self, answered: FreshRows) -> bool:
-        """Return whether the estimated rates of a randomised rule keep the limits.
-
-        Ranks count each row by its draw. The mean over all draws may slightly break a tight limit.
-        """
-        families = [RateFamily.from_expression(limit, answered) for limit in self.limits]
-        return all(bound.is_within for bound in limit_bounds(families, self.level))
 
     @property
     def may_keep_by_construction(self) -> bool:
@@ -583,25 +555,6 @@ class Ranks(Procedure):
         return rows
 
     @cached_property
-    def breaks(self) -> TieBreaks | None:
-        """The order of fresh rows and selection data with equal scores apart; None if no rule may draw."""
-        if not self.selection.problem.randomized:
-            return None
-        # Votes of clusters read the draws themselves.
-        numbers = random_numbers((self.fresh.draws * 2.0**53).astype(np.uint64))
-        return TieBreaks.from_rows(self.scored_fresh, self.scored_selection, numbers)
-
-    @property
-    def ordered_fresh(self) -> ScoredRows:
-        """The fresh rows with their scores; if the rule may draw, with their places in `breaks` instead."""
-        return self.scored_fresh if self.breaks is None else self.breaks.rows
-
-    @property
-    def ordered_selection(self) -> ScoredRows:
-        """The selection data, as `ordered_fresh`."""
-        return self.scored_selection if self.breaks is None else self.breaks.selection
-
-    @cached_property
     def selected_shares(self) -> Any:
         """The compared shares on the selection data, a list of `Share`.
 
@@ -625,10 +578,9 @@ class Ranks(Procedure):
         return ranks_of_comparison(
             self.limits[0],
             [len(share.rows) for share in self.shares],
-            self.ordered_selection,
+            self.scored_selection,
             self.selected_shares,
             self.level,
-            ordered=self.breaks is not None,
         )
 
     @property
@@ -642,119 +594,11 @@ class Ranks(Procedure):
         least, most = ranges_by_loss(
             self.limits[0],
             sizes.tolist(),
-            self.ordered_selection,
+            self.scored_selection,
             self.selected_shares,
-            ordered=self.breaks is not None,
         )[0].T
         rates = (least + most) / 2 / sizes
         n_pairs = len(sizes) * (len(sizes) - 1)
         n_deviations = -ndtri(self.level / n_pairs)
         margins = n_deviations * np.sqrt(sizes * rates * (1.0 - rates))
         return bool(((most - least) / 2 > margins).any())
-
-
-# -- different scores by random numbers --------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class TieBreaks:
-    """Fresh rows and selection data in one order, by score and random number.
-
-    The places in this order replace the scores, so a threshold lies between any two rows. The loss of a row
-    is the mean of all rows with its score, because a random number has no information about a row.
-
-    Pairs of score and number are continuous in any population, so ranks leave no ties. A threshold between
-    two rows with equal scores divides the rows with this score. A new row with this score gets the second
-    answer if its random number is larger. This is a randomised rule with the true rate above the threshold.
-    """
-
-    rows: ScoredRows  # the n fresh rows, with their places as scores
-    selection: ScoredRows  # the selection data, with their places as scores
-    scores: Floats  # shape (n,): the scores of the fresh rows
-    ties: Ints  # shape (n,): number of each score; equal for equal scores of one threshold
-    numbers: Floats  # shape (n,): random number of each fresh row
-
-    @classmethod
-    def from_rows(cls, rows: ScoredRows, selection: ScoredRows, numbers: Floats) -> TieBreaks:
-        """Return the order of fresh rows and selection data.
-
-        ``numbers`` are the random numbers of the n fresh rows, shape (n,). The numbers of the selection data
-        depend on these data alone, not on their order. ``place`` of the rows is the number of their
-        threshold, as of a group.
-        """
-        # In all arrays the n fresh rows come first.
-        n = len(rows.scores)
-        ties = _numbered_ties(
-            np.r_[rows.scores, selection.scores], np.r_[rows.place, selection.place]
-        )
-        contents = hash_rows(np.column_stack([selection.scores, selection.losses]))
-        selection_numbers = random_numbers(
-            contents, numbered_by_rows(selection.place, contents)
-        )
-        by_tie_and_number = np.lexsort((np.r_[numbers, selection_numbers], ties))
-        positions = np.empty(len(ties))
-        # All positions lie between the thresholds ±BEYOND, where all rows have one answer.
-        positions[by_tie_and_number] = np.linspace(1.0 - BEYOND, BEYOND - 1.0, len(ties))
-        return cls(
-            rows=ScoredRows(positions[:n], rows.place, _means(rows.losses, ties[:n])),
-            selection=ScoredRows(
-                positions[n:], selection.place, _means(selection.losses, ties[n:])
-            ),
-            scores=rows.scores,
-            ties=ties[:n],
-            numbers=numbers,
-        )
-
-    def mixture(self, thresholds: Floats) -> tuple[Floats, Floats]:
-        """Return thresholds on scores, shape (k, m), and the probability of each draw, shape (k,).
-
-        ``thresholds`` are thresholds on places, shape (m,). All thresholds are drawn together, by one number
-        in [0, 1]. Let a part of the tied rows be below a threshold. If the number is larger than this part,
-        the tied rows get the second answer.
-        """
-        around = [self._around(place, threshold) for place, threshold in enumerate(thresholds)]
-        low, high, parts_below = np.array(around).T  # shape (m,) each
-        edges = np.unique(np.r_[0.0, parts_below, 1.0])
-        middles = (edges[1:] + edges[:-1]) / 2
-        is_above = middles[:, None] >= parts_below  # by draw and threshold, shape (k, m)
-        return np.where(is_above, low, high), np.diff(edges)
-
-    def _around(self, place: int, threshold: float) -> tuple[float, float, float]:
-        """Return a score below and one above the rows tied at a threshold, and the part of these rows below.
-
-        Without ties both scores are the same, halfway between two rows. A threshold of ±`BEYOND` is
-        unchanged. ``threshold`` is a threshold on places, with number ``place``.
-        """
-        if abs(threshold) >= BEYOND:
-            return threshold, threshold, 0.0
-
-        rows = np.flatnonzero(self.rows.part(place))
-        rows = rows[np.argsort(self.rows.scores[rows])]
-        n_below = int(np.searchsorted(self.rows.scores[rows], threshold))
-        pair = rows[n_below - 1 : n_below + 1]  # the rows next to the threshold
-        first, second = self.ties[pair]
-        if first < second:
-            middle = float(self.scores[pair].mean())
-            return middle, middle, 0.0
-
-        tied_scores = self.scores[rows[self.ties[rows] == first]]
-        low = float(tied_scores.min() - COST_RESOLUTION / 2)
-        high = float(tied_scores.max() + COST_RESOLUTION / 2)
-        return low, high, float(self.numbers[pair].mean())
-
-
-def _numbered_ties(scores: Floats, place: Ints) -> Ints:
-    """Return numbers of rows, equal for equal scores of one threshold and ascending with both, shape (n,)."""
-    by_score = np.lexsort((scores, place))  # within each place
-    has_new_score = np.diff(scores[by_score]) > COST_RESOLUTION
-    has_new_place = np.diff(place[by_score]) > 0
-    ties = np.empty(len(scores), dtype=np.intp)
-    ties[by_score] = np.r_[True, has_new_score | has_new_place].cumsum()
-    return ties
-
-
-def _means(losses: Floats, ties: Ints) -> Floats:
-    """Return the mean losses of rows with equal scores, shape (n, 2); ``ties`` has numbers of the scores."""
-    _, tie_of_row = np.unique(ties, return_inverse=True)
-    sums = np.stack([np.bincount(tie_of_row, column) for column in losses.T], axis=1)
-    return (sums / np.bincount(tie_of_row)[:, None])[tie_of_row]

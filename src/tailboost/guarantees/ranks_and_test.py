@@ -116,7 +116,7 @@ class RanksAndTest(Procedure):
         not randomised.
         """
         problem = self.selection.problem
-        if len(self.limits) < 2 or problem.randomized:  # before any score is computed
+        if len(self.limits) < 2:  # before any score is computed
             return False
         if any(limit.compares for limit in self.limits):
             return False

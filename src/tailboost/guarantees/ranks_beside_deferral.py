@@ -417,7 +417,7 @@ class RanksBesideDeferral(Procedure):
         answer, place, _, _ = order[:n_answered].T
         low = np.bincount(place[answer == FIRST], minlength=self.n_places)
         high = self.n_cells - np.bincount(place[answer == SECOND], minlength=self.n_places)
-        return self.selection.with_candidates([self.odds.candidate(low, high)])
+        return self.selection.with_candidate(self.odds.candidate(low, high))
 
     @property
     def parts(self) -> dict[tuple[Rate, Any], float]:

@@ -212,7 +212,7 @@ class ScorePath(Procedure):
         bands, _ = self.path
         never = ScoreCells(no_weights, places).never(bands)
         for never_given, low, high in zip(never, bands.low, bands.high, strict=True):
-            yield never_given, self.selection.with_candidates([self.odds.candidate(low, high)])
+            yield never_given, self.selection.with_candidate(self.odds.candidate(low, high))
 
 
 def counts_of(answered: FreshRows, shape: tuple[int, ...]) -> Floats:

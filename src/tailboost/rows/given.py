@@ -237,9 +237,6 @@ no y, rate of costs
     y is needed: {rate!r} is a mean of costs by row, and these rows have no labels
 
 # groups
-CVaR, by_group
-    by_group has no meaning with objective='cvar': it is for groups
-
 named objective of groups, no groups
     objective={objective!r} needs groups
 

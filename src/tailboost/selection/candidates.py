@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 
-from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs
 from tailboost.selection.outputs import LogProbabilities, Models
@@ -22,9 +20,6 @@ from tailboost.selection.threshold_rule import ThresholdRule, decimals_between, 
 MOST_WEIGHTS = 10
 # The name of a rule has no class weights if they differ by at most this fraction of the largest.
 EQUAL_WEIGHTS = 1e-9
-# Powers β of the probabilities; labels are drawn from the result. With 1 alone the CVaR at α = .2 was
-# .011 ± .007 higher; with 2 and 4 as well it was the same in 84 calls (benchmarks/ablations.py).
-POWERS = (0.5, 1.0)
 # The most rows of one interval in a step of the search for the ends of ranges.
 PROBES = 1_000
 
@@ -138,76 +133,6 @@ class ProbabilityRule:
         if len(costs) == K:
             weighted = "class"
         return f"{self.table_.words()}, {weighted} weights {' : '.join(shown)}"
-
-
-@dataclass(frozen=True)
-class PowerDraw:
-    """Candidate with labels drawn from sharpened or flattened probabilities, ``P(k) ∝ p_k(x)^β``."""
-
-    table_: Models  # the models, shared by all candidates
-    model: int | None  # number of the model; None for the average
-    power: float  # β > 0
-    draws: ClassVar[bool] = True
-    weighs_groups: ClassVar[bool] = False
-    rule: ClassVar[Any] = None  # as of `ProbabilityRule`
-
-    def predict_table(self, table: LogProbabilities) -> Floats:
-        """Return the label distribution, shape (n, K)."""
-        logs = table.pooled
-        if self.model is not None:
-            logs = table[self.model]
-        return softmax(self.power * logs, axis=1)
-
-    @property
-    def source(self) -> tuple[int, ...]:
-        """Numbers of the models behind the probabilities."""
-        if self.model is None:
-            return tuple(self.table_.pooled_models)
-        return (self.model,)
-
-    def as_part(self) -> RulePart:
-        """Return the candidate as plain numbers."""
-        return RulePart(1.0, *log_weights(self.table_, self.model), power=self.power)
-
-    def words(self, classes: object) -> str:
-        """Return a name for people."""
-        power = f" ^{self.power:g}" * (self.power != 1.0)
-        return f"{self.table_.words(self.model)} drawn{power}"
-
-
-# -- answers of selected rules to the rows of a table --------------------------------------------------------
-
-
-def shares(ensemble: MixtureEnsemble, table: LogProbabilities) -> Floats:
-    """Return the label distribution, shape (n, K), ties settled; only members with positive weight answer."""
-    used = np.flatnonzero(ensemble.weights > 0)
-    answers = {m: ensemble.base_models[m].predict_table(table) for m in used.tolist()}
-    return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
-
-
-def class_numbers(ensemble: MixtureEnsemble, table: LogProbabilities) -> Ints:
-    """Return the class number with the largest share of each row, shape (n,), ties settled."""
-    used = np.flatnonzero(ensemble.weights > 0)
-    if len(used) == 1:
-        answers = np.asarray(ensemble.base_models[used[0]].predict_table(table))
-        if answers.ndim == 1:  # no label distribution: there is nothing to mix
-            return answers
-    return shares(ensemble, table).argmax(axis=1)
-
-
-def can_defer(ensemble: MixtureEnsemble) -> bool:
-    """Whether a rule may defer rows."""
-    return any(getattr(member, "defers", False) for member in ensemble.base_models)
-
-
-def deferred(ensemble: MixtureEnsemble, table: LogProbabilities) -> Mask:
-    """Return a mask of the rows deferred with probability ½ or more, shape (n,)."""
-    if not can_defer(ensemble):
-        return np.zeros(table.n_rows, dtype=bool)
-    probability = np.zeros(table.n_rows)
-    for weight, member in zip(ensemble.weights, ensemble.base_models, strict=True):
-        probability += weight * member.defers_table(table)
-    return probability >= 0.5
 
 
 # -- rules on one score ---------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.boosting.pool import Judged, JudgedPool
 from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.learners.scores import only_scores
@@ -21,9 +20,7 @@ from tailboost.rows.given import refuse
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.candidates import (
-    POWERS,
     KnownScores,
-    PowerDraw,
     ProbabilityRule,
     ScoreRule,
 )
@@ -37,7 +34,6 @@ from tailboost.selection.data import (
 )
 from tailboost.selection.intervals import limits_probability, tightened
 from tailboost.selection.log_odds import LogOdds
-from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
 from tailboost.selection.probabilities import (
     StratumProbabilities,
@@ -54,17 +50,12 @@ from tailboost.selection.problem import (
 from tailboost.selection.program import (
     Best,
     Program,
-    mixed,
     within_budget,
 )
 from tailboost.selection.search import FEW_STARTS, STARTS, best_by_search, first_candidates
 from tailboost.selection.selected import (
     MOST_ERRORS,
-    Comparison,
-    Selected,
     SelectedRule,
-    SelectedTail,
-    without_tiny,
 )
 
 # Selections within tightened limits. A rule with one action for a larger fraction of the rows is not selected
@@ -223,7 +214,7 @@ class ProbabilityEngine(Uncached):
 
     # -- selection -------------------------------------------------------------------------------------
 
-    def select(self, problem: Problem) -> Selected:
+    def select(self, problem: Problem) -> SelectedRule:
         """Return the selected rule.
 
         Parameters
@@ -238,8 +229,6 @@ class ProbabilityEngine(Uncached):
         ValueError
             If a rate names an unknown label, group or column.
         """
-        if problem.over_rows:
-            return self.tail(problem)
         return self._rule_of(problem)
 
     def _rule_of(self, problem: Problem, pool: Pool | None = None) -> SelectedRule:
@@ -277,7 +266,6 @@ class ProbabilityEngine(Uncached):
         return best_by_search(
             pool,
             program,
-            randomized=problem.randomized,
             budgeted=problem.error_budget is not None,
             starts=starts,
         )
@@ -289,10 +277,10 @@ class ProbabilityEngine(Uncached):
         reaches the probability, the most probable one is returned. A rule with one action for nearly all rows
         is left out unless the stated limits lead to such a rule.
         """
-        pool = rule.compared.pool
-        program = rule.compared.program
+        pool = rule.pool
+        program = rule.program
         n_strata = len(program.strata.mass)
-        most_alike = max(MOST_ALIKE, _largest_share(rule.compared.selection, n_strata))
+        most_alike = max(MOST_ALIKE, _largest_share(rule.selection, n_strata))
 
         tried = [(self._probability_of_limits(rule), rule)]
         if tried[0][0] >= confidence:
@@ -318,7 +306,7 @@ class ProbabilityEngine(Uncached):
 
         reached = [surer for likely, surer in tried if likely >= confidence]
         if reached:
-            selected = min(reached, key=lambda surer: surer.compared.selection.value)
+            selected = min(reached, key=lambda surer: surer.selection.value)
         else:
             _, selected = max(tried, key=itemgetter(0))
         return replace(selected, untightened=rule)
@@ -359,17 +347,13 @@ class ProbabilityEngine(Uncached):
 
         ``selection`` picks from ``pool`` within ``program``.
         """
-        heaviest_first = np.argsort(-selection.weights, kind="stable")  # the order settles ties
-        members = [self.member(pool.candidates[i]) for i in selection.numbers]
-        K = self.probabilities.n_classes
         ensemble = MixtureEnsemble(
-            members,
-            selection.weights,
-            n_classes=K,
-            tie_order=heaviest_first,
+            [self.member(pool.candidates[selection.numbers[0]])],
+            np.ones(1),
+            n_classes=self.probabilities.n_classes,
+            tie_order=np.zeros(1, dtype=np.intp),
             gap=selection.gap,
         )
-        compared = Comparison(pool, program, selection)
         return SelectedRule(
             problem=problem,
             program=program,
@@ -378,7 +362,6 @@ class ProbabilityEngine(Uncached):
             refit=self.refit,
             pool=pool,
             selection=selection,
-            compared=compared,
         )
 
     def along(
@@ -398,7 +381,6 @@ class ProbabilityEngine(Uncached):
             limited == Objective.from_expression(error())
             and problem.objective.worst
             and not problem.limits
-            and not problem.randomized
         )
         if not first_candidates_suffice:
             limits = limits_between(
@@ -413,10 +395,9 @@ class ProbabilityEngine(Uncached):
                         rules.append(self._rule_of(problem.also_within(limit), pool))
                     done()
 
-        if not problem.randomized:
-            for number in program.keeping(pool.all_counts).tolist():
-                alone = Best.alone(program, number, pool.counts[number])
-                rules.append(self.rule(problem, program, pool, alone))
+        for number in program.keeping(pool.all_counts).tolist():
+            alone = Best.alone(program, number, pool.counts[number])
+            rules.append(self.rule(problem, program, pool, alone))
 
         reached = [(rule.value(limited), rule.value(problem.objective)) for rule in rules]
         return rules, np.array(reached).reshape(-1, 2)
@@ -450,16 +431,16 @@ class ProbabilityEngine(Uncached):
         return list(self.data.strata.classes), groups
 
     def write_thresholds(
-        self, rule: Selected, fresh: Sequence[LogProbabilities] = ()
-    ) -> Selected:
+        self, rule: SelectedRule, fresh: Sequence[LogProbabilities] = ()
+    ) -> SelectedRule:
         """Return a rule on one score in the form of its thresholds; another rule is unchanged.
 
         Thresholds are written as short decimals. The selection rows and the ``fresh`` rows get the same
         answers as by the candidate.
         """
         models = self.outputs.models
-        members = rule.ensemble.base_models
-        if models.score is None or len(members) > 1 or members[0].weighs_groups:
+        (member,) = rule.ensemble.base_models
+        if models.score is None or member.weighs_groups:
             return rule
         known = self.known_scores
         if fresh:  # many rules are written for the same fresh rows
@@ -467,7 +448,7 @@ class ProbabilityEngine(Uncached):
             known = first.derived(
                 ("beside the selection", self, *further), lambda: self._known_beside(fresh)
             )
-        decided = ScoreRule.from_candidate(members[0], models.score, *self.answer_names, known)
+        decided = ScoreRule.from_candidate(member, models.score, *self.answer_names, known)
         return replace(rule, ensemble=replace(rule.ensemble, base_models=[decided]))
 
     def _known_beside(self, fresh: Sequence[LogProbabilities]) -> KnownScores:
@@ -477,50 +458,13 @@ class ProbabilityEngine(Uncached):
             [KnownScores.from_table(table, score, self.probabilities) for table in fresh]
         )
 
-    def mix(
-        self, problem: Problem, candidates: Sequence[Candidate], weights: Floats
-    ) -> SelectedRule:
-        """Return the randomised rule of candidates with mixture weights ``weights``.
-
-        The rule may break limits of the problem.
-        """
+    def rule_by(self, problem: Problem, candidate: Candidate) -> SelectedRule:
+        """Return the rule of a stated candidate, which may break limits of the problem."""
         program = Program.of_rates(self.data.strata, problem.counted, problem.limits)
         pool = Pool(self.data)
-        pool.append(candidates)
-        selection = Best.from_weights(
-            program, np.arange(len(weights)), weights, mixed(weights, pool.counts)
-        )
-        problem = replace(problem, randomized=len(weights) > 1, confidence=None)
-        return self.rule(problem, program, pool, selection)
-
-    def tail(self, problem: Problem) -> SelectedTail:
-        """Return the best mixture for an objective over rows, such as the CVaR.
-
-        The candidates are the candidates for the largest error of a class, and draws of labels. Labels are
-        drawn from the probabilities of each model, and of the average, at the powers `POWERS`.
-        """
-        program = Program.of_rates(self.data.strata, problem.counted, ())
-        models = self.outputs.models
-        table = self.outputs.table
-        members: list[Any] = list(map(self.member, self.first_candidates(program).candidates))
-        for model in (None, *range(len(models.names))):
-            members += [PowerDraw(models, model, power) for power in POWERS]
-        K = self.probabilities.n_classes
-        rounds = [Judged.of(member, member.predict_table(table), K) for member in members]
-        pool = JudgedPool(self.outputs.rows, K, tuple(rounds))
-        mixture = Mixture(problem, pool, Counts(pool.rows, np.array(program.strata.classes)))
-        ensemble = without_tiny(mixture.rule())
-        return SelectedTail(
-            problem=problem,
-            program=program,
-            ensemble=ensemble,
-            words=self.words,
-            refit=self.refit,
-            mixture=mixture,
-            data=self.data,
-            names=tuple(member.words(program.strata.classes) for member in members),
-            thinned=True,
-        )
+        pool.append([candidate])
+        selection = Best.alone(program, 0, pool.counts[0])
+        return self.rule(replace(problem, confidence=None), program, pool, selection)
 
 
 def infers_groups(

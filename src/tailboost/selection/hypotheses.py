@@ -12,7 +12,7 @@ from tailboost.selection.curve import limits_between
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import Best, Program, best_in_pool, within_budget
-from tailboost.selection.selected import Comparison, Selected, SelectedRule, SelectedTail
+from tailboost.selection.selected import Selected, SelectedRule, SelectedTail
 
 
 def rule_of(mixture: Mixture, ensemble: MixtureEnsemble) -> Selected:
@@ -35,8 +35,7 @@ def rule_of(mixture: Mixture, ensemble: MixtureEnsemble) -> Selected:
         return SelectedTail(**facts, mixture=mixture, data=counts.data, inside=counts.inside)
     pool = mixture.candidates()
     alone = Best.alone(mixture.program, 0, mixture.predicted(ensemble))
-    compared = Comparison(pool, mixture.program, alone)
-    return SelectedRule(**facts, pool=pool, selection=alone, compared=compared)
+    return SelectedRule(**facts, pool=pool, selection=alone)
 
 
 def along(

@@ -392,10 +392,8 @@ def stated(
     objective: Stated = None,
     limits: Stated = (),
     max_error: Stated = None,
-    alpha: float | None = None,
     *,
     error_budget: float | None = None,
-    randomized: bool | str = "auto",
     confidence: float | None = None,
 ) -> Problem:
     """Return the problem that parameters of a classifier state: every other spelling ends here.
@@ -409,10 +407,8 @@ def stated(
     max_error : float or dict, optional
         Limits on the family of which the objective is the largest rate. The overall error is minimised. If
         there are no other limits, a rule is selected even if none keeps these.
-    alpha : float, optional
-        Tail mass of the CVaR, for the objective "cvar" alone.
-    error_budget, randomized, confidence
-        As in `Problem`; "auto" draws for a CVaR alone.
+    error_budget, confidence
+        As in `Problem`.
 
     Raises
     ------
@@ -426,18 +422,12 @@ def stated(
             "with which they hold on new rows"
         )
     if objective == "cvar":
-        _refuse_beside_cvar(all_limits, max_error, alpha, randomized)
-        return Problem(
-            objective_named("cvar", alpha), (), error_budget=error_budget, randomized=True
+        raise ValueError(
+            "objective='cvar': one rule for all rows cannot trade them; a boosting classifier such "
+            "as AdaLPBoostClassifier minimises a CVaR"
         )
     if objective is None:
         objective = "error" if all_limits and max_error is None else "worst_class"
-    if alpha is not None:
-        raise ValueError(
-            f"alpha={alpha!r} has no meaning with objective={name_of(objective)!r}: it is the "
-            "tail mass of a CVaR. The error probability of certificates is 1 - confidence"
-        )
-
     minimised = objective_named(objective, alpha=None)
     aims = False
     if max_error is not None:
@@ -449,49 +439,13 @@ def stated(
         aims = not all_limits
         all_limits = (minimised.rate <= max_error, *all_limits)
         minimised = Objective.from_expression(error())
-    may_mix = randomized != "auto" and bool(randomized)
     return Problem(
         minimised,
         all_limits,
         aims=aims,
         error_budget=error_budget,
-        randomized=may_mix,
         confidence=confidence,
     )
-
-
-def _refuse_beside_cvar(
-    limits: Sequence[Limit], max_error: Stated, alpha: float | None, randomized: bool | str
-) -> None:
-    """Raise ValueError for arguments without a meaning for a CVaR, or for a CVaR without a tail mass.
-
-    Parameters
-    ----------
-    limits : sequence of Limit
-        All stated limits.
-    max_error : float, dict or None
-        Limits on errors.
-    alpha : float or None
-        The tail mass.
-    randomized : bool or "auto"
-        Whether the rule may draw.
-    """
-    if limits:
-        raise ValueError(
-            "objective='cvar', which alpha= states, takes no limits on rates: give limits=[] "
-            "with it, or a rate as the objective"
-        )
-    if alpha is None:
-        cvar = as_typed("objective='cvar'", "'cvar'")
-        how = as_typed("", "; it is an objective of `tailboost fit`: --set alpha=.1")
-        raise ValueError(f"{cvar} needs alpha, the tail mass in (0, 1]{how}")
-    if max_error is not None:
-        raise ValueError("max_error has no meaning with objective='cvar'")
-    if randomized is False:
-        raise ValueError(
-            "randomized=False selects one candidate, and its CVaR is the smaller of 1 and "
-            "mean loss / alpha: objective='cvar' needs a mixture"
-        )
 
 
 def without_group(

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.special import softmax
 
-from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Array, Floats, Groups, Ints, SqlColumns, Table
 from tailboost.core.checks import (
     as_pandas,
@@ -156,25 +155,11 @@ class Rule(StoredRule):
     least_probability: float = LEAST_PROBABILITY
 
     @classmethod
-    def of(
-        cls, ensemble: MixtureEnsemble, classes: Array, groups: Sequence[Any] | None
-    ) -> Self:
-        """Return the rule of an ensemble; members settle ties in the order of the parts.
-
-        Members (with a method ``as_part``) of weight 0 are left out. ``groups`` are the groups of a
-        group-aware rule, otherwise None.
-        """
-        weights = ensemble.weights.tolist()
-        settlers = np.asarray(ensemble.tie_order).tolist()
-        other_members = [m for m in range(len(weights)) if m not in settlers]
-        parts = [
-            replace(ensemble.base_models[m].as_part(), weight=weights[m])
-            for m in [*settlers, *other_members]
-            if weights[m] > 0
-        ]
+    def of(cls, member: Any, classes: Array, groups: Sequence[Any] | None) -> Self:
+        """Return the rule of a candidate; ``groups`` are those of a group-aware rule, otherwise None."""
         if groups is not None:
             groups = list(groups)
-        return cls(np.asarray(classes).tolist(), groups, parts)
+        return cls(np.asarray(classes).tolist(), groups, [member.as_part()])
 
     @property
     def models(self) -> list[str]:

@@ -142,7 +142,6 @@ def best_by_search(
     pool: Pool,
     program: Program,
     *,
-    randomized: bool = False,
     budgeted: bool = False,
     starts: int = STARTS,
 ) -> Best:
@@ -157,8 +156,6 @@ def best_by_search(
         The candidates so far, which gets further ones if they can help.
     program : Program
         The objective and the limits.
-    randomized : bool, default=False
-        Whether the rule may draw among several candidates.
     budgeted : bool, default=False
         Whether the last limit is an error budget.
     starts : int
@@ -166,27 +163,15 @@ def best_by_search(
     """
     # The best rule for a ratio depends on the reached level. Only the growth finds this level.
     is_ratio = program.objective.rate.is_ratio and not program.objective.worst
-    # Without limits one rule is best: a mixture would gain by chance alone.
-    may_mix = randomized and (program.objective.worst or bool(program.limits))
-    if not is_ratio and not may_mix:
+    if not is_ratio:
         number = _best_without_limits(pool, program, budgeted=budgeted)
         if program.violations(pool.counts[number]).max(initial=0.0) <= SLIGHT:
             return best_in_pool(pool, program, among=[number])
 
     small = pool.data.thinned(ROWS)
     if small is pool.data:
-        return _extend(pool, program, starts, randomized=randomized)
-
-    sample = pool.on(small)
-    if not randomized:
-        return _best_by_sample(pool, program, sample, starts)
-
-    on_sample = program.over(small.strata)
-    best = _extend(sample, on_sample, starts, randomized=True)
-    # Limits on all rows need other candidates than limits on the sample.
-    descend(sample, on_sample, best.solution)
-    pool.add_all(sample.candidates)
-    return best_in_pool(pool, program, randomized=True)
+        return _extend(pool, program, starts)
+    return _best_by_sample(pool, program, pool.on(small), starts)
 
 
 def _best_without_limits(pool: Pool, program: Program, *, budgeted: bool) -> int:
@@ -231,7 +216,7 @@ def _best_by_sample(pool: Pool, program: Program, sample: Pool, starts: int) -> 
         Number of candidates at the start of a search.
     """
     on_sample = program.over(sample.data.strata)
-    best = _extend(sample, on_sample, starts, randomized=False)
+    best = _extend(sample, on_sample, starts)
     carried = [int(best.numbers[0]), *map(int, np.flatnonzero(best.solution.weights))]
     number, *_ = pool.add_all([sample.candidates[i] for i in carried])
     pool.add(with_full_deferral(pool, program, pool.candidates[number]))
@@ -244,7 +229,7 @@ def _best_by_sample(pool: Pool, program: Program, sample: Pool, starts: int) -> 
         on_sample = _with_limits_moved(
             on_sample, program, sample.counts[sample_number], pool.counts[number]
         )
-        best = _extend(sample, on_sample, starts, randomized=False)
+        best = _extend(sample, on_sample, starts)
         selected = sample.candidates[best.numbers[0]]
         number = pool.add(with_full_deferral(pool, program, selected))
         best_on_all = best_in_pool(pool, program)
@@ -275,8 +260,8 @@ def _with_limits_moved(
     return on_sample.within(moved)
 
 
-def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) -> Best:
-    """Return the selection after adding candidates by column generation and, for a single rule, by search.
+def _extend(pool: Pool, program: Program, n_starts: int) -> Best:
+    """Return the selection after adding candidates by column generation and by search.
 
     The search is left out if the best
     candidate is nearly as good as the best mixture, or if no mixture keeps the limits.
@@ -289,12 +274,8 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
         The objective and the limits over the rows of the pool.
     n_starts : int
         Number of candidates at the start of the search.
-    randomized : bool
-        Whether the rule may draw among several candidates.
     """
     solution = grow(pool, program)
-    if randomized:
-        return best_in_pool(pool, program, randomized=True)
     _add_with_full_deferral(pool, program)
     sweep(pool, program)
 

@@ -22,7 +22,7 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
     warn_user,
 )
-from tailboost.core.spelling import as_typed, how_many
+from tailboost.core.spelling import how_many
 from tailboost.rates import (
     ROUNDING,
     Limit,
@@ -66,7 +66,7 @@ from tailboost.selection.program import (
     solve,
 )
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.summary import NO_SHARE, OVERALL, Summary, mixture_summary
+from tailboost.selection.summary import OVERALL, Summary
 
 # Maximum number of subgroups in a warning.
 SUBGROUPS_SHOWN = 4
@@ -236,30 +236,6 @@ class Selected(Uncached, ABC):
         """Return another objective, or the gap or ratio of a family, on the selection data."""
         return measured.value(measured.rate.terms(self.program.strata).values(self.counts))
 
-    @abstractmethod
-    def summary(self, classes: Sequence[Any], name: str) -> Summary:
-        """Return the summary; ``name`` names this rule."""
-
-    @abstractmethod
-    def warn(self, *, forewarned: bool) -> None:
-        """Give the warnings of limits and rates; with ``forewarned``, `warn_of_limits` has been called."""
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """A selection with its candidates and its program."""
-
-    pool: Pool
-    program: Program
-    selection: Best
-
-    def within(self, limits: Sequence[Limit]) -> Self:
-        """Return the same selection as one made within these limits."""
-        program = self.program.within(limits)
-        violations = program.violations(self.selection.counts)
-        selection = replace(self.selection, violations=violations)
-        return replace(self, program=program, selection=selection)
-
 
 @dataclass(frozen=True, eq=False)
 class SelectedRule(Selected):
@@ -267,8 +243,6 @@ class SelectedRule(Selected):
 
     pool: Pool  # the candidates, with their counts for estimates
     selection: Best  # with the counts for estimates
-    # With the counts of the selection, which are others if there are rows without labels.
-    compared: Comparison
     # The rule without ``confidence``, if limits were tightened for it; otherwise None.
     untightened: SelectedRule | None = None
 
@@ -333,10 +307,10 @@ class SelectedRule(Selected):
         These are tightened by three standard errors. Gaps and ratios are not tightened, because the noise of
         the counts enlarges them.
         """
-        pool = self.compared.pool
+        pool = self.pool
         limits = self.problem.limits
-        counts = self.compared.selection.counts
-        program = self.compared.program.within(limits)
+        counts = self.selection.counts
+        program = self.program.within(limits)
         if any(program.keeps(constant) for constant in program.strata.constants()):
             return True
 
@@ -382,8 +356,8 @@ class SelectedRule(Selected):
         It is NaN for a line without a limit. None without limits, and for rows without stratum probabilities:
         there no candidate can be added.
         """
-        pool = self.compared.pool
-        program = self.compared.program
+        pool = self.pool
+        program = self.program
         if not program.limits or not pool.data.has_probabilities:
             return None
         sample = pool.data.thinned(ROWS)
@@ -392,7 +366,7 @@ class SelectedRule(Selected):
         else:
             pool = pool.on(sample)
         solution = grow(pool, program.over(sample.strata))
-        counts = self.compared.selection.counts
+        counts = self.selection.counts
         prices_by_limit = solution.program.shadow_prices(solution.duals, counts)
 
         def none_for(rate: Rate) -> Floats:
@@ -407,13 +381,13 @@ class SelectedRule(Selected):
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same rule as one selected within these limits."""
-        measured = Comparison(self.pool, self.program, self.selection).within(limits)
+        program = self.program.within(limits)
+        violations = program.violations(self.selection.counts)
         return replace(
             self,
             problem=replace(self.problem, limits=tuple(limits), aims=False, confidence=None),
-            program=measured.program,
-            selection=measured.selection,
-            compared=self.compared.within(limits),
+            program=program,
+            selection=replace(self.selection, violations=violations),
             untightened=None,
         )
 
@@ -580,16 +554,9 @@ class SelectedRule(Selected):
         for number in np.flatnonzero(selection.violations > SOLVED):
             limit = self.program.limits[number]
             reached = reached_words(self.program, limit, selection.counts)
-            mixture = ""
-            if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
-                mixture = (
-                    f"; with {how_to_draw()} a mixture of rules satisfies it, with "
-                    f"{self.objective} of {selection.bound:.4g} (this rule: "
-                    f"{selection.value:.4g})"
-                )
             warn_user(
                 f"limit violated on {self.words}: {limit}, but the best rule found reaches "
-                f"{reached}{mixture}",
+                f"{reached}",
                 BoundNotMetWarning,
             )
 
@@ -666,9 +633,6 @@ class SelectedTail(Selected):
     mixture: Mixture  # the candidates with their losses by row
     data: SelectionData
     inside: Mask | None = None  # the rows of ``data`` among those with losses; None for all
-    names: tuple[str, ...] = ()  # names of the candidates
-    # Whether candidates without weight are not needed, not even to settle ties.
-    thinned: bool = False
 
     @cached_property
     def counts(self) -> Floats:
@@ -695,51 +659,18 @@ class SelectedTail(Selected):
     def within(self, error_budget: float | None) -> Self:
         """Return the mixture within an error budget."""
         mixture = self.mixture.aiming_at(replace(self.problem, error_budget=error_budget))
-        return replace(self, mixture=mixture, ensemble=self._settled(mixture.rule()))
+        return replace(self, mixture=mixture, ensemble=mixture.rule())
 
     def curve(self) -> tuple[list[tuple[float, float, Self]], float]:
         """Return mean loss, CVaR and mixture of each corner of the trade-off, and the gap of the curve."""
         mixture = self.mixture.aiming_at(replace(self.problem, error_budget=None))
         curve = mixture.curve()
         rules = [
-            replace(self, mixture=mixture, ensemble=self._settled(mixture.pool.rule(weights)))
+            replace(self, mixture=mixture, ensemble=mixture.pool.rule(weights))
             for weights in curve.mixture
         ]
         values = [mixture.value(weights) for weights in curve.mixture]
         return list(zip(curve.mean.tolist(), values, rules, strict=True)), curve.gap
-
-    def _settled(self, ensemble: MixtureEnsemble) -> MixtureEnsemble:
-        """Return the ensemble, without tiny weights if the rule is thinned."""
-        if self.thinned:
-            return without_tiny(ensemble)
-        return ensemble
-
-    def summary(self, classes: Sequence[Any], name: str) -> Summary:
-        """Return the summary, with the best single candidate and constants."""
-        return mixture_summary(
-            None,
-            self.mixture,
-            self.ensemble.weights,
-            gap=self.gap,
-            classes=classes,
-            names=self.names,
-        )
-
-    def warn(self, *, forewarned: bool) -> None:
-        """Give no warning: a CVaR has no limits."""
-
-
-def how_to_draw() -> str:
-    """Return how the reader asks for a rule with random draws."""
-    return as_typed("randomized=True", "--set randomized=true of fit (tune has no such option)")
-
-
-def without_tiny(ensemble: MixtureEnsemble) -> MixtureEnsemble:
-    """Return a mixture after removal of tiny weights, which are rounding errors of the solver."""
-    weights = np.where(ensemble.weights > NO_SHARE, ensemble.weights, 0.0)
-    # Candidates without weight settle no ties, so prediction does not need their models.
-    order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
-    return replace(ensemble, weights=weights / weights.sum(), tie_order=order)
 
 
 # -- useless rules ---------------------------------------------------------------------------------------

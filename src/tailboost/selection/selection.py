@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -28,7 +28,7 @@ from tailboost.selection.problem import (
     Problem,
 )
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.selected import Selected, SelectedRule
+from tailboost.selection.selected import SelectedRule
 
 # Smaller factors of a class in a group count as this one.
 LEAST_FACTOR = 1e-300
@@ -46,13 +46,13 @@ class Selection(Uncached):
         The candidates on the selection data.
     problem : Problem
         The objective within limits.
-    rule : Selected
+    rule : SelectedRule
         The selected rule.
     """
 
     engine: ProbabilityEngine
     problem: Problem
-    rule: Selected
+    rule: SelectedRule
 
     @classmethod
     def of(cls, engine: ProbabilityEngine, problem: Problem) -> Selection:
@@ -89,10 +89,16 @@ class Selection(Uncached):
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
-        rule = cast("SelectedRule", self.rule).within(limits)
+        rule = self.rule.within(limits)
         return replace(self, problem=self.problem.within(tuple(limits)), rule=rule)
 
     # -- the selected rule -------------------------------------------------------------------------------
+
+    @property
+    def member(self) -> Any:
+        """The selected candidate."""
+        (member,) = self.rule.ensemble.base_models
+        return member
 
     @property
     def n_rows(self) -> float:
@@ -103,13 +109,6 @@ class Selection(Uncached):
     def estimates(self) -> RateTable:
         """The same rates without shadow prices, which take most of the time."""
         return self.rule.estimates
-
-    @property
-    def drawing(self) -> Selection | None:
-        """The same selection with random draws allowed for its certified rule; None if already allowed."""
-        if self.problem.randomized:
-            return None
-        return replace(self, problem=replace(self.problem, randomized=True))
 
     def warn(self, *, forewarned: bool) -> None:
         """Give the warnings of limits and rates; with ``forewarned``, `warn_of_limits` has been called."""
@@ -160,12 +159,8 @@ class Selection(Uncached):
             if self.engine.probabilities.group_aware:
                 return ThresholdFamily.plain(data, self.engine.probabilities.places)
             return None
-        members = self.rule.ensemble.base_models
-        if len(members) == 1:
-            family = ThresholdFamily.from_candidate(members[0].candidate, data.strata)
-            if family is not None:
-                return family
-        return ThresholdFamily.plain(data)
+        family = ThresholdFamily.from_candidate(self.member.candidate, data.strata)
+        return family or ThresholdFamily.plain(data)
 
     @property
     def one_threshold(self) -> ThresholdFamily | None:
@@ -186,7 +181,7 @@ class Selection(Uncached):
     @property
     def weighs_groups(self) -> bool:
         """Whether the rule weighs an estimate of the group, and so is no threshold on one score."""
-        return any(member.weighs_groups for member in self.rule.ensemble.base_models)
+        return self.member.weighs_groups
 
     @property
     def log_odds(self) -> LogOdds | None:
@@ -199,46 +194,23 @@ class Selection(Uncached):
     def _scored_data(self) -> SelectionData | None:
         """The selection data for a family of thresholds.
 
-        None for an objective over rows, with an error budget or costs, and for data outside memory.
+        None with an error budget or costs.
         """
         data = self.engine.data
-        if self.problem.over_rows or self.problem.error_budget is not None:
+        if self.problem.error_budget is not None:
             return None
         if data.costs is not None:
             return None
         return data
 
-    def with_candidates(
-        self,
-        candidates: Sequence[Candidate],
-        weights: Floats | None = None,
-        fresh: Sequence[LogProbabilities] = (),
+    def with_candidate(
+        self, candidate: Candidate, fresh: Sequence[LogProbabilities] = ()
     ) -> Selection:
-        """Return the selection with another rule: the mixture of these candidates.
+        """Return the selection with the rule of another candidate, which may break limits of the problem.
 
-        Parameters
-        ----------
-        candidates : sequence of Candidate
-            Candidates on the selection data. The rule may break limits of the problem.
-        weights : ndarray of shape (k,), optional
-            Probability of each candidate; may be left out for a single one.
-        fresh : sequence of LogProbabilities, optional
-            Further rows. Thresholds are written as short decimals, and keep the candidates' answers to these
-            rows.
-
-        Raises
-        ------
-        ValueError
-            If there is not one weight for each candidate.
+        Thresholds are written as short decimals, and keep the candidate's answers to the ``fresh`` rows.
         """
-        if weights is None:
-            weights = np.ones(1)
-        if len(weights) != len(candidates):
-            raise ValueError(
-                f"weights: {len(candidates)} candidates need a probability each, got "
-                f"{len(weights)}"
-            )
-        rule = self.engine.mix(self.problem, candidates, weights)
+        rule = self.engine.rule_by(self.problem, candidate)
         return replace(self, rule=self.engine.write_thresholds(rule, fresh))
 
     def thresholds(self, family: ThresholdFamily) -> Thresholds:
@@ -249,24 +221,13 @@ class Selection(Uncached):
         self,
         family: ThresholdFamily,
         thresholds: Floats,
-        weights: Floats | None = None,
         fresh: Sequence[LogProbabilities] = (),
     ) -> Selection:
-        """Return the selection with the rule of stated thresholds.
+        """Return the selection with the rule of stated thresholds, shape (m,), of a `family`.
 
-        Parameters
-        ----------
-        family : ThresholdFamily
-            From `family`.
-        thresholds : ndarray of shape (m,) or (k, m)
-            One for each group, or one for all rows. A randomised rule draws one of k rows.
-        weights : ndarray of shape (k,), optional
-            Probability of each draw.
-        fresh : sequence of LogProbabilities, optional
-            As in `with_candidates`.
+        ``fresh`` are further rows, as in `with_candidate`.
         """
-        candidates = [family.candidate(drawn) for drawn in np.atleast_2d(thresholds)]
-        return self.with_candidates(candidates, weights, fresh)
+        return self.with_candidate(family.candidate(thresholds), fresh)
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,6 +304,6 @@ class Unselected:
         return Selection.of(self.engine, problem)
 
     @property
-    def rule(self) -> Selected:
+    def rule(self) -> SelectedRule:
         """Raise: there is no rule."""
         raise NotFittedError("no rule was selected, because the limits contradict each other")
