@@ -8,7 +8,6 @@ fit contains the whole curve between the two; a budget selects a point, and noth
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 import tailboost as tb
@@ -31,9 +30,5 @@ for budget in (0.01, 0.03, 0.1):
 
 # %%
 # The curve on the selection data, and the errors of ``predict`` on test rows.
-forests = {
-    "forest": RandomForestClassifier(random_state=0).fit(X, y),
-    "balanced forest": RandomForestClassifier(class_weight="balanced", random_state=0).fit(X, y),
-}
-tb.plotting.TradeOffDisplay.from_estimator(clf, X_test, y_test, others=forests)
+tb.plotting.TradeOffDisplay.from_estimator(clf, X_test, y_test)
 plt.show()
