@@ -134,7 +134,6 @@ TIES = {
 
 
 @pytest.mark.parametrize(("name", "scheme", "learner"), CASES)
-@pytest.mark.thinned(13)
 def test_weight_is_repetition(name, scheme, learner):
     for seed in range(FEW):
         fits = weighted_and_repeated(name, scheme, learner, seed)
@@ -160,7 +159,6 @@ def test_weight_is_repetition_on_sixty_sets(name, scheme, learner):
 @pytest.mark.parametrize(
     ("name", "scheme"), [(n, s) for n in MIXTURES for s in (SCHEMES[:3] if n in VALIDATED else ("train",))]
 )
-@pytest.mark.thinned(15)
 def test_weight_zero_is_absence(name, scheme, learner):
     """To the last bit: rows without weight are dropped first."""
     X, y, weight = table(7)
@@ -176,7 +174,6 @@ def test_weight_zero_is_absence(name, scheme, learner):
 @pytest.mark.parametrize(
     ("name", "scheme"), [(n, s) for n in MIXTURES for s in (SCHEMES[:3] if n in VALIDATED else ("train",))]
 )
-@pytest.mark.thinned(15)
 def test_order_of_rows_means_nothing(name, scheme, learner):
     X, y, weight = table(12)
     order = np.random.default_rng(0).permutation(len(y))

@@ -103,7 +103,6 @@ WRONG = {
 }
 
 
-@pytest.mark.thinned(100)
 @pytest.mark.parametrize("how", WRONG)
 @pytest.mark.parametrize(("call", "wrong"), CASES)
 def test_parts_of_other_rows_are_refused(call, wrong, how):
@@ -115,9 +114,6 @@ def test_parts_of_other_rows_are_refused(call, wrong, how):
     with pytest.raises(ValueError, match="different") as caught:
         function(FRAME.copy(), **arguments)
     assert wrong in str(caught.value)
-    assert ".to_numpy()" in str(caught.value)
-    if not call.startswith("Dask"):  # partitions of two collections have different rows
-        assert (".index] to match the rows" in str(caught.value)) == (how == "another order")
 
 
 @pytest.mark.parametrize("call", CALLS)

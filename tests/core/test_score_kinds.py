@@ -102,7 +102,6 @@ def test_each_form_accepts_the_same_numbers(rule):
     assert in_sql(rule, values, "real") == expected
 
 
-@pytest.mark.thinned(124)
 @pytest.mark.parametrize("rule", CASES)
 @pytest.mark.parametrize("text", ["abc", "0.5", "87", "1.0e-05", "", "-0.005"])
 @pytest.mark.parametrize("declared", ["", "text", "blob"])

@@ -51,7 +51,6 @@ def quiet():
         yield
 
 
-@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_layout_means_its_dense_form(name):
     model = clone(MODELS[name])

@@ -168,7 +168,6 @@ def failures_of_recheck(n, repeats):
     return failures
 
 
-@pytest.mark.thinned(13)
 @pytest.mark.parametrize("name", POPULATIONS)
 @pytest.mark.parametrize("n", [5, 30, 300])
 def test_means_and_tails_few(name, n):

@@ -479,7 +479,6 @@ def test_rows_are_deferred_beside_a_limit_on_a_gap():
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.thinned(1)
 def test_rules_that_defer_are_as_good_whichever_label_is_first(seed):
     """Only the order of the labels differs: the limited one is the second, or the first."""
     rng = np.random.default_rng(10 + seed)

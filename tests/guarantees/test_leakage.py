@@ -339,7 +339,6 @@ def test_copies_of_distinct_rows_that_are_said_to_be_natural_are_refused():
         tb.certify(forest(X, y), X, y, equal_rows="natural")
 
 
-@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("n", "m"), [(400, 400), (1000, 100), (100, 600)])
 def test_natural_rows_are_rarely_refused(n, m):
     """Monte Carlo on the hardest tables: at most 1 in 100 refused."""

@@ -278,7 +278,6 @@ def failures(setting, n, times, delta):
     return wrong / times, passed / times
 
 
-@pytest.mark.thinned(1)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_bounds_rarely_fail(setting):
     times, delta = 60, 0.2

@@ -74,7 +74,6 @@ def test_a_limit_on_the_f_score_is_kept_at_the_least_cost():
 
 
 @pytest.mark.parametrize("rate", [rates.f_score(1), rates.f_score(1, beta=2), rates.jaccard(1), rates.npv(1)])
-@pytest.mark.thinned(2)
 def test_certified_bounds_hold_for_most_samples(rate):
     """Lower bounds at 90 % fail in at most 10 % of samples; at most 11 of 40 are allowed (p < .001)."""
     X, y = scored(200_000, 9)

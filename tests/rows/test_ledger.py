@@ -105,7 +105,6 @@ def test_the_bound_on_chance_is_above_the_exact_probability(one, other):
 
 @pytest.mark.parametrize("totals", [(2, 2, 2), (4, 4), (1, 1, 3, 3), (6, 1, 1), (1, 1, 1, 2, 2, 2), (2,) * 6])
 @pytest.mark.parametrize("power", [0, 1, -2])
-@pytest.mark.thinned(3)
 def test_tables_of_two_populations_rarely_agree_more_than_their_chance_says(totals, power):
     """All divisions; the odds of a content with t rows are a power of t, times a random number."""
     t, content = np.array(totals), np.arange(len(totals))
@@ -132,7 +131,6 @@ def test_equal_tables_of_different_rows_have_the_probability_of_one_division():
     assert chance_of_agreement(counts(range(n)), counts(range(n))) == pytest.approx(exact, rel=0.01)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("values", [2, 5, 100, 10_000])
 def test_independent_tables_are_not_refused(values):
     r = np.random.default_rng(values)
@@ -159,7 +157,6 @@ def as_used(scores, y):
     return UsedRows.from_hashes(hash_rounded_rows(scores[:, None]), y)
 
 
-@pytest.mark.thinned(3)
 @pytest.mark.parametrize("decimals", [2, 3, 4])
 @pytest.mark.parametrize(
     "changed",
@@ -229,7 +226,6 @@ def test_copies_with_their_groups_are_recognised(n, m, copied, decimals):
     assert n_by_name == n_without  # groups of another column say nothing
 
 
-@pytest.mark.thinned(3)
 @pytest.mark.parametrize("decimals", [2, 3, 4])
 def test_independent_rows_with_groups_are_not_refused(decimals):
     for seed, (n, m) in enumerate([(800, 8000), (8000, 300), (60, 200), (60, 60)] * 3):

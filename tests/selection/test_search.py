@@ -204,7 +204,6 @@ def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
         assert alone.value <= drawn.value + 5e-3
 
 
-@pytest.mark.thinned(12)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     """Against every threshold on the score: the rule keeps the limit, with no more error than the best."""

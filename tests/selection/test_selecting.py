@@ -142,7 +142,6 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.thinned(3)
 def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
     objective, limits = PROGRAMS[name]
     defers, costs = name.startswith("pass on"), name.startswith("cost of rows")

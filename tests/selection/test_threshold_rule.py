@@ -38,7 +38,6 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.thinned(11)
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("kind", SCORES)
 def test_all_forms_of_a_rule_decide_alike(kind, problem):
@@ -356,7 +355,6 @@ def test_constant_scores_are_noticed():
         tb.tune(tb.Scores("p", "toxic"), TABLE.assign(p=0.5)[A], Y[A])
 
 
-@pytest.mark.thinned(7)
 @pytest.mark.parametrize(
     "limits", [["miss(toxic, by=lang) <= .15"], ["miss(toxic, by=lang) <= .15", "deferred() <= .05"]]
 )

@@ -185,7 +185,6 @@ def test_the_curve_of_a_tail(alpha):
     np.testing.assert_allclose(tail, np.minimum(1.0, overall / alpha))
 
 
-@pytest.mark.thinned(7)
 @pytest.mark.parametrize(
     "clf",
     [

@@ -81,7 +81,6 @@ def check_curve(curve, losses, means, alpha=None, base=None, tolerance=1e-9):
         assert on_curve(curve, limit) == pytest.approx(truth, abs=max(1e-8, 2 * tolerance))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_curve_over_units_is_that_of_linear_programs(seed):
     errors, means = unit_pool(seed)
@@ -97,7 +96,6 @@ def test_the_curve_of_fitted_trees(load):
     check_curve(curve, errors, means)
 
 
-@pytest.mark.thinned(1)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("alpha", [0.05, 0.4])
 def test_the_curve_of_a_tail(alpha, weighted):
@@ -112,7 +110,6 @@ def test_the_curve_of_a_tail(alpha, weighted):
     np.testing.assert_allclose(np.interp(dense.mean, curve.mean, curve.worst), dense.worst, atol=1e-8)
 
 
-@pytest.mark.thinned(6)
 @pytest.mark.parametrize("seed", range(8))
 def test_one_budget_over_units(seed):
     errors, means = unit_pool(seed)
@@ -137,7 +134,6 @@ def check_certificate(found, losses, means, limit, cap=1.0):
     assert found.mixture @ means == pytest.approx(found.mean)
 
 
-@pytest.mark.thinned(1)
 @pytest.mark.parametrize("alpha", [0.05, 0.2, 0.7])
 def test_one_budget_of_a_tail(alpha):
     wrong, _ = fitted_pool(load_digits, 20)
@@ -167,7 +163,6 @@ def test_the_mixture_within_a_limit_does_not_depend_on_the_order_of_units():
     np.testing.assert_allclose(a.mixture, b.mixture, atol=1e-9)
 
 
-@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     ("errors", "means", "corners"),
     [

@@ -35,7 +35,6 @@ def fit_on_training_rows(name, learner, seed, n=90, **params):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.thinned(1)
 def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, seed):
     clf, X, y, weight = fit_on_training_rows("adalpboost", learner, seed, alpha=0.3)
     answers = [np.eye(len(clf.classes_))[member.predict(X)] for member in clf.estimators_[: clf.n_iter_]]
@@ -56,7 +55,6 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
 @pytest.mark.parametrize("name", ["lpboost", "regularizedlpboost"])
 @pytest.mark.parametrize("alpha", [0.05, 0.3, 0.6, 1.0])
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.thinned(5)
 def test_lpboosts_are_at_least_as_good_as_erm_and_coin_flip(name, alpha, seed):
     clf, X, y, weight = fit_on_training_rows(name, "tree", seed, alpha=alpha)
     value = cvar_zero_one_loss(y, clf.predict_distribution(X), alpha, sample_weight=weight)
@@ -118,7 +116,6 @@ def test_cvar_is_the_worst_case_over_a_renyi_ball_of_infinite_order(seed):
     assert cvar(losses, alpha, p) == pytest.approx(-worst.fun)
 
 
-@pytest.mark.thinned(24)
 @pytest.mark.parametrize("seed", range(40))
 def test_strong_duality(seed):
     """Value and certificate of (3) and (4) agree; the certificate obeys its cap; all recomputed here."""
@@ -245,7 +242,6 @@ def test_parameters_of_the_rate_are_checked(n_estimators):
             make("regularizedlpboost", **params).fit(X, y)
 
 
-@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("alpha", "delta", "beta", "rounds"),
     [

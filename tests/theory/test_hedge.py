@@ -121,7 +121,6 @@ def test_update_leaves_the_old_state_alone():
 
 
 @pytest.mark.parametrize("eta", [1e-3, 1.0, 50.0])
-@pytest.mark.thinned(3)
 def test_ten_thousand_rounds_stay_finite(eta):
     rng = np.random.default_rng(0)
     rule = Hedge(eta)
@@ -138,7 +137,6 @@ def test_ten_thousand_rounds_stay_finite(eta):
 @pytest.mark.parametrize("name", ["adalpboost", "averageboost", "groupdroboost"])
 @pytest.mark.parametrize("eta", ["theory", 0.1, 1.0, 5.0])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.thinned(4)
 def test_bounds_of_real_fits(name, eta, weighted):
     for seed in range(3):
         X, y = noisy(seed, n=80, K=2 + seed % 2)

@@ -31,14 +31,12 @@ def classifiers(binary, lam, rounds=ROUNDS):
 
 @pytest.mark.parametrize("lam", LAMBDAS)
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_digits, load_iris])
-@pytest.mark.thinned(3)
 def test_cost_falls(load, lam):
     X, y = load(return_X_y=True)
     for clf in classifiers(len(np.unique(y)) == 2, lam, 60):
         assert_falls(clf.fit(X, y))
 
 
-@pytest.mark.thinned(1)
 @pytest.mark.parametrize("lam", LAMBDAS)
 def test_cost_falls_with_weights(lam):
     X, y = load_breast_cancer(return_X_y=True)
