@@ -102,3 +102,23 @@ def test_fit_warns_of_persons_once(visits):
     with pytest.warns(tb.DependentRowsWarning, match=cure) as caught:
         mix.fit(X, visits["y"])
     assert [w.category for w in caught].count(tb.DependentRowsWarning) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_amounts_ages_and_codes_are_no_persons(seed):
+    rng = np.random.default_rng(seed)
+    names = (
+        "amount",
+        "age",
+        "income",
+        "zip",
+        "icd_code",
+        "balance",
+        "paid",
+        "bid",
+        "n_visits",
+        "valid",
+        "score",
+    )
+    table = pd.DataFrame({name: rng.integers(0, rng.integers(2, 3000), 2000) for name in names})
+    assert column_of_persons(table, ()) is None
