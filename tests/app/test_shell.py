@@ -169,6 +169,7 @@ def test_an_alarm_ends_with_code_3(folder, tables):
     [
         ("example .", "exists"),
         ("fit a.csv --target frod --out m.model", "'frod'"),
+        ("fit a.csv --target score --out m.model", "classes"),
         ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
         ("fit a.csv --target fraud --out no/m.model", "'no'"),
         ("tune none.csv --score score --target fraud --out r.json", "none.csv"),
@@ -178,6 +179,7 @@ def test_an_alarm_ends_with_code_3(folder, tables):
         ("tune a.csv --score score --target fraud --positive yes --out r.json --sep ';'", "--sep"),
         (f"calibrate a.csv {OPTIONS} --limit 'mis(yes) <= 1%' --out r.json", "mis"),
         ("calibrate tuned.json --out r.json", "fresh"),
+        ("calibrate tuned.json b.csv --out r.json", "b.csv"),
         ("certify tuned.json a.csv --confidence 2", "confidence"),
         ("predict a.csv a.csv", "a.csv"),
         ("predict tuned.json a.csv --out a.csv", "a.csv"),

@@ -233,6 +233,7 @@ def calibrate(
     MODEL is a model file, a rule file, whose scores are calibrated, or with --score the table of fresh rows.
     """
     groups = _columns(by_group, group)
+    selected: Any = ()
     options: dict[str, Any] = {"limits": limit or None, "confidence": confidence}
     selecting = {"by_group": by_group, "objective": objective}
     if score:
@@ -253,11 +254,12 @@ def calibrate(
         classifier = stored.classifier
         if stored.scores is not None:
             classifier = stored.scores
+            selected = stored.classifier.records_.tables
             options |= stored.settings
         options |= {
             name: value for name, value in (selecting | {"limits": limit}).items() if value
         }
-    rule = calibrated(classifier, rows, **options)
+    rule = calibrated(classifier, rows, selected, **options)
     write(rule, out, roles)
     say(rule.certificate_, as_json)
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")

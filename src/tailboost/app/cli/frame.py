@@ -20,7 +20,6 @@ from tailboost.core.long_work import telling
 MISTAKE, ALARM, NOT_CERTIFIED, INTERRUPTED = 2, 3, 4, 130
 
 app = typer.Typer(
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -46,7 +45,8 @@ _SAME = (
     "table",
     "purpose",
 )
-_ARGUMENT = re.compile(rf"\b({'|'.join([*_OPTIONS, *_SAME])})=")
+# An argument in a sentence, and not in a call of Python.
+_ARGUMENT = re.compile(rf"(?<!\w\()(?<!, )\b({'|'.join([*_OPTIONS, *_SAME])})=(?=(.?))")
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
@@ -58,8 +58,9 @@ def as_typed(text: str) -> str:
     """Return a text of the library, whose arguments ``name=`` are the options ``--name`` of the shell."""
 
     def typed(match: re.Match[str]) -> str:
-        name = match[1]
-        return f"--{_OPTIONS.get(name, name).replace('_', '-')} "
+        name, follows = match.groups()
+        space = " " if follows.strip(" ,.;:)") else ""
+        return f"--{_OPTIONS.get(name, name).replace('_', '-')}{space}"
 
     return _ARGUMENT.sub(typed, text)
 
@@ -165,8 +166,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         The words after ``tailboost``; by default those of the process.
     """
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
+        code = app(args=words or ["-h"], prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
         name = error.ctx.command_path if error.ctx else "tailboost"
         message = error.format_message().replace("\n", " ").strip().rstrip(".")

@@ -68,8 +68,12 @@ def write(classifier: Any, path: Path, roles: Roles) -> None:
         tb.save_model(classifier, path, notes={"roles": roles.to_dict()})
 
 
-def calibrated(model: Any, rows: Rows, **options: Any) -> Any:
+def calibrated(
+    model: Any, rows: Rows, selected: Sequence[UsedRows] = (), **options: Any
+) -> Any:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
+
+    Rows that ``selected`` a rule of these scores before are refused.
 
     An earlier attempt on a table of the folder counts if it had rows of this call, whatever the name of its
     file, or if it certified nothing for this target and no later one did.
@@ -80,6 +84,10 @@ def calibrated(model: Any, rows: Rows, **options: Any) -> Any:
         features = rows.features
         labels = rows.labels
         used = UsedRows.from_hashes(row_hashes(model, features).whole, labels.to_numpy())
+        if any(used.shared_with(each) for each in selected):
+            raise ValueError(
+                f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
+            )
         target = rows.roles.target
         counting: list[_Entry] = []
         for entry in entries:

@@ -17,6 +17,7 @@ from tailboost.core.spelling import did_you_mean
 _PARQUET = (".parquet", ".pq")
 # Whole numbers as Python writes them: 007 and 1.0 are text.
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
+_FRACTION = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?")
 _TRUTH = {"True": True, "False": False}
 
 
@@ -62,7 +63,10 @@ class Reader:
         try:
             table = self._table(path, names)
         except (ValueError, LookupError, ImportError) as error:
-            raise ValueError(f"{str(path)!r} cannot be read: {error}") from None
+            cure = (
+                "; name its encoding by --encoding" if isinstance(error, UnicodeError) else ""
+            )
+            raise ValueError(f"{str(path)!r} cannot be read: {error}{cure}") from None
         if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
         return Rows(path, table, roles, {str(value): value for value in known})
@@ -190,11 +194,13 @@ class Rows:
 def _typed(column: Any, known: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return for each text of a column the known value with this text; otherwise the text.
 
-    Without known values, truth values and whole numbers are such if all texts are.
+    Without known values, truth values and numbers are such if all texts are.
     """
     texts = column.dropna().unique().tolist()
     if known is None:
-        known = {text: int(text) for text in texts if _WHOLE.fullmatch(text)} or _TRUTH
+        known = {text: int(text) for text in texts if _WHOLE.fullmatch(text)}
+        known |= {text: float(text) for text in texts if _FRACTION.fullmatch(text)}
+        known = known or _TRUTH
         if not {*texts} <= {*known}:
             known = {}
     return {text: known.get(text, text) for text in texts}
