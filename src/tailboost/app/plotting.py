@@ -353,7 +353,9 @@ class TradeOffDisplay:
             For ``Axes.plot``.
         """
         ax = _axes(ax, "TradeOffDisplay", (5.4, 4.0))
-        (self.line_,) = ax.plot(self.x, self.y, **{"label": self.name, "linewidth": 2, **kwargs})
+        (self.line_,) = ax.plot(
+            self.x, self.y, **{"label": self.name, "linewidth": 2, **kwargs}
+        )
         if self.limit is not None:
             ax.axvline(self.limit, color="0.5", linestyle=":")
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
