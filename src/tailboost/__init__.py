@@ -62,7 +62,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.selection.problem import CVaR as CVaR
     from tailboost.selection.problem import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
-    from tailboost.selection.rule import RulePart as RulePart
     from tailboost.selection.summary import Bound as Bound
     from tailboost.selection.summary import Summary as Summary
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
@@ -95,7 +94,7 @@ _MODULES = {
     "guarantees.rate_bounds": "CertifiedBound Shortfall",
     "learners.scores": "Scores",
     "selection.problem": "CVaR WorstRow",
-    "selection.rule": "Rule RulePart",
+    "selection.rule": "Rule",
     "selection.threshold_rule": "ThresholdRule",
     "storage.models": "load_model save_model",
     "storage.rule_documents": "save_rule",

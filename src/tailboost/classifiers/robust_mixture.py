@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import field, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
@@ -620,7 +620,7 @@ class RobustMixtureClassifier(
         thresholds = member.rule
         if thresholds is None:
             _, groups_read = self.selection_.engine.answer_names
-            return Rule.of(member, self.classes_, groups_read)
+            return cast("Rule", member.as_rule(self.classes_.tolist(), groups_read))
         column = column_read(self)
         if column is None:
             return thresholds
