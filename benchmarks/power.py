@@ -311,7 +311,8 @@ def ours(world: World, limits: Any, rows: Any) -> tuple[Any, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = tb.calibrate(
-                given, X, y, groups={"group": g}, limits=limits(), equal_rows="natural", attempts=1,
+                given, X, y, groups={"group": g}, limits=limits(), equal_rows="natural",
+                confidence=1 - 0.05 / 0.9,
                 objective=rates.deferred() if world.kind == "answered" else "error",
                 by_group=True, random_state=0,
             )  # fmt: skip

@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.core.exceptions import LeakageError as LeakageError
     from tailboost.core.exceptions import LimitBelowNoiseWarning as LimitBelowNoiseWarning
     from tailboost.core.exceptions import NotCertifiedError as NotCertifiedError
-    from tailboost.core.exceptions import RepeatedAttemptWarning as RepeatedAttemptWarning
     from tailboost.core.exceptions import ResubstitutionWarning as ResubstitutionWarning
     from tailboost.core.exceptions import SmallSubgroupsWarning as SmallSubgroupsWarning
     from tailboost.core.exceptions import UncertifiedGroupsWarning as UncertifiedGroupsWarning
@@ -81,7 +80,7 @@ _MODULES = {
     "core.exceptions": (
         "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning "
         "DependentRowsWarning FitInterruptedWarning InfeasibleLimitsError LeakageError "
-        "LimitBelowNoiseWarning NotCertifiedError RepeatedAttemptWarning ResubstitutionWarning "
+        "LimitBelowNoiseWarning NotCertifiedError ResubstitutionWarning "
         "SmallSubgroupsWarning UncertifiedGroupsWarning UselessRuleWarning"
     ),
     "guarantees.additive_summary": "AdditiveSummary",

@@ -166,8 +166,7 @@ def test_certified_limits_by_both_columns_are_broken_at_most_as_often_as_stated(
                 groups=groups,
                 limits=LIMITS,
                 by_group="age",
-                confidence=0.9,
-                attempts=1,
+                confidence=1 - 0.1 / 0.9,
             )
         except NotCertifiedError:
             continue

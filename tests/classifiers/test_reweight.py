@@ -15,7 +15,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.rates.metrics import cvar, group_errors
-from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.rows.rows import Rows
 from tailboost.selection.problem import CVaR
 from tailboost.solvers import minimize_cvar_mixture
@@ -102,23 +101,6 @@ def test_fingerprints_are_in_model_files(tmp_path):
     assert again.summary_.upper == clf.summary_.upper
     with pytest.warns(tb.ResubstitutionWarning):
         again.reweight(X, Y, alpha=0.3)
-
-
-def test_a_sketch_samples_by_content():
-    r = np.random.default_rng(0)
-    table = r.normal(size=(40_000, 2))
-    hashes = hash_rounded_rows(table)
-    sketch = Fingerprint.from_hashes(hashes, most=2000)
-    assert len(sketch.kept) == 2000
-    for share in (0.0, 0.3, 1.0):
-        n = round(20_000 * share)
-        mixed = np.r_[hashes[:n], hash_rounded_rows(r.normal(size=(20_000 - n, 2)))]
-        assert sketch.share(mixed) == pytest.approx(share, abs=0.05)
-    assert np.isnan(sketch.share(hashes[hashes >> np.uint64(32) > sketch.limit][:5]))
-    assert sketch.repeated < 1e-3  # by rounding
-    twice = Fingerprint.from_hashes(np.r_[hashes[:100], hashes[:50]])
-    assert twice.repeated == pytest.approx(100 / 150)
-    assert Fingerprint.from_hashes(hashes).share(hashes) == 1.0
 
 
 # -- groups for the losses kept ----------------------------------------------------------------------------

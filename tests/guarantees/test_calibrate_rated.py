@@ -32,10 +32,9 @@ def test_max_error_of_a_rule_within_limits_is_certified():
         {"limits": ["precision(1) >= .5"], "objective": "error"},
     ],
 )
-@pytest.mark.filterwarnings("ignore::tailboost.RepeatedAttemptWarning")
 @pytest.mark.parametrize("of_class", [tb.AdaBoostClassifier, tb.WorstClassBoostClassifier])
 def test_a_classifier_that_selects_no_such_rule_is_tuned_as_a_model(of_class, stated):
-    """As in a list of models; an attempt is recorded in its ledger, and used rows are refused."""
+    """As in a list of models."""
     clf, listed = (of_class("tree", n_estimators=2, random_state=0).fit(*rows_of(1)) for _ in range(2))
     rule = tb.calibrate(clf, *rows_of(2), **stated)
     assert rule.certificate_.certified
@@ -43,31 +42,8 @@ def test_a_classifier_that_selects_no_such_rule_is_tuned_as_a_model(of_class, st
         assert isinstance(rule, of_class)  # it selects among its candidates
     else:
         assert rule.rule_ == tb.calibrate([listed], *rows_of(2), **stated).rule_
-    assert len(clf.ledger_.attempts) == 1
     with pytest.raises(tb.LeakageError):
-        tb.calibrate(clf, *rows_of(2), confidence=0.9, **stated)
-
-
-def test_attempts_with_classifiers_in_a_list_are_in_their_ledgers(tmp_path):
-    one, two = (
-        tb.AdaBoostClassifier("tree", n_estimators=n, random_state=0).fit(*rows_of(1)) for n in (2, 3)
-    )
-    with pytest.raises(tb.NotCertifiedError, match="attempts"):
-        tb.calibrate([one], *rows_of(2), limits=["precision(1) >= 98.6%"])
-    assert [len(each.ledger_.attempts) for each in (one, two)] == [1, 0]
-    for models in ([one], [one, two], [two, one]):
-        with pytest.raises(tb.LeakageError, match="earlier"):
-            tb.calibrate(models, *rows_of(2), limits=["miss(1) <= 45%"])
-    found = tb.calibrate([one, two], *rows_of(3), limits=["miss(1) <= 45%"])
-    assert [len(each.ledger_.attempts) for each in (one, two, found)] == [2, 2, 2]
-    assert [attempt.spent for attempt in found.ledger_.attempts] == pytest.approx([0.9, 0.09])
-    again = tb.calibrate([two, one], *rows_of(4), limits=["miss(1) <= 45%"])
-    assert len(again.certificate_.attempts) == len(one.ledger_.attempts) == 3
-    tb.save_model(found, tmp_path / "found.model")  # after it `one` and `two` had another attempt
-    stored = tb.load_model(tmp_path / "found.model")
-    assert len(stored.ledger_.attempts) == 3
-    with pytest.raises(tb.LeakageError, match="earlier"):
-        tb.calibrate(stored, *rows_of(4), limits=["miss(1) <= 45%"])
+        tb.calibrate(clf, *rows_of(2), confidence=0.9, **stated, previous=rule)
 
 
 @pytest.mark.parametrize("kind", [tb.AdaBoostClassifier, tb.CVaRBoostClassifier])
@@ -80,20 +56,6 @@ def test_deferrals_of_a_rule_without_any_are_refused(kind):
 def rows_of(seed):
     X = np.random.default_rng(seed).normal(size=(600, 2))
     return X, (X[:, 0] > 0).astype(int)
-
-
-def test_attempts_with_the_result_of_tune_are_in_the_ledgers_of_its_models():
-    inside = tb.AdaBoostClassifier("tree", n_estimators=2, random_state=0).fit(*rows_of(1))
-    tuned = tb.tune([inside], *rows_of(2), limits=["miss(1) <= 45%"])
-    outer = tb.tune([tuned], *rows_of(3), limits=["miss(1) <= 45%"])
-    found = tb.calibrate(outer, *rows_of(4), limits=["miss(1) <= 50%"])
-    assert [len(each.ledger_.attempts) for each in (inside, tuned, outer, found)] == [1, 1, 1, 1]
-    for model in ([inside], tuned, [tuned]):
-        with pytest.raises(tb.LeakageError, match="earlier"):
-            tb.calibrate(model, *rows_of(4), limits=["miss(1) <= 49%"])
-    copied = copy.deepcopy(tuned)
-    tb.calibrate(tuned, *rows_of(5), limits=["miss(1) <= 50%"])
-    assert [len(each.ledger_.attempts) for each in (inside, tuned, copied)] == [2, 2, 1]
 
 
 def test_within_limits_the_overall_error_is_minimised():

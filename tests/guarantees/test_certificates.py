@@ -288,7 +288,7 @@ def test_rows_that_were_seen_are_refused(mixture):
     with pytest.raises(tb.LeakageError, match="selected"):
         tb.certify(pickle.loads(pickle.dumps(chosen)), X[FRESH], Y[FRESH])
     assert tb.certify(chosen, X[LATER], Y[LATER]).n_rows == 400
-    assert mixture.records_.selected == ()
+    assert mixture.records_.used == ()
     judged = tb.AdaLPBoostClassifier(TREE, n_estimators=2).fit(
         X[TRAIN], Y[TRAIN], X_val=X[FRESH], y_val=Y[FRESH]
     )

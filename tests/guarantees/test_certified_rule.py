@@ -225,8 +225,7 @@ def test_a_low_confidence_may_certify_a_limit_that_the_estimate_breaks():
         pd.DataFrame({"p": p}),
         y,
         limits=["precision(1) >= .75"],
-        confidence=0.3,
-        attempts=1,
+        confidence=1 - 0.7 / 0.9,
     )
     (bound,) = rule.certificate_.bounds
     assert bound.certified

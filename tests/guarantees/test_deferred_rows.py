@@ -9,8 +9,9 @@ import pytest
 
 import tailboost as tb
 from tailboost import metrics, rates
-from tailboost.classifiers.calibrating import contents_of, drawn_part, random_places
+from tailboost.classifiers.calibrating import contents_of, drawn_part
 from tailboost.core.limit_lines import limit_cells
+from tailboost.rows.fingerprints import selecting_numbers
 from tailboost.rows.judged import Recorded
 from tailboost.rows.ledger import Records
 from tailboost.rows.subgroups import deferral_lines
@@ -154,8 +155,7 @@ def test_a_certificate_says_what_deferral_hides(sites, deferring):
     """Counted by hand on the rows that certify: the deferred rows, and the error of the others."""
     X, y, groups = sites
     certificate = deferring.certificate_
-    select = int(np.random.RandomState(0).randint(2**31 - 1))
-    here = ~drawn_part(random_places(contents_of(X, y), select), 0.1)
+    here = ~drawn_part(selecting_numbers(contents_of(X, y), np.zeros(len(y), np.uint64)), 0.1)
     deferred = deferring.defers(X)[here]
     site, wrong = groups["site"].to_numpy()[here], (deferring.predict(X) != y)[here]
     share = {name: deferred[site == name].mean() for name in ("North", "South")}

@@ -17,10 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers.calibrating import selected_on_part
-from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, too_many
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged
-from tailboost.rows.readers import Overlap
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
 CUTS = [(0, 300), (300, 600), (600, 900)]
@@ -89,7 +86,7 @@ RESELECTED = {
 @pytest.mark.parametrize("name", RESELECTED)
 def test_rows_of_reweight_are_refused_by_certify(name):
     rule = clone(RESELECTED[name]).fit(X[:600], y[:600]).reweight(X[600:1200], y[600:1200])
-    with pytest.raises(tb.LeakageError, match="decision"):
+    with pytest.raises(tb.LeakageError, match="selected"):
         tb.certify(rule, X[600:1200], y[600:1200])
     assert tb.certify(rule, X[1200:], y[1200:]).n_rows == 800
 
@@ -97,7 +94,7 @@ def test_rows_of_reweight_are_refused_by_certify(name):
 @pytest.mark.parametrize("name", RESELECTED)
 def test_rows_of_reweight_are_refused_by_calibrate(name):
     rule = clone(RESELECTED[name]).fit(X[:600], y[:600]).reweight(X[600:1200], y[600:1200])
-    with pytest.raises(tb.LeakageError, match="decision"):
+    with pytest.raises(tb.LeakageError, match="selected"):
         tb.calibrate(rule, X[600:1200], y[600:1200], max_error=0.6)
 
 
@@ -121,32 +118,9 @@ def test_rows_of_several_choices_count_together():
         mix = mix.reweight(table[part], labels[part])
     few = np.concatenate([np.arange(100 + 100 * k, 104 + 100 * k) for k in range(10)])
     rows = np.r_[few, 1100:1160]
-    assert not any(
-        too_many(*sketch.count(hash_rounded_rows(table[rows]))) for sketch in mix.records_.selected
-    )
-    assert Overlap.from_table(mix, judged(mix).row_hashes(table[rows]), table[rows]).counts.tolist() == [
-        [0, 100],
-        [40, 100],
-    ]
-    with pytest.raises(tb.LeakageError, match="decision"):
+    with pytest.raises(tb.LeakageError, match="selected"):
         tb.certify(mix, table[rows], labels[rows])
     tb.certify(mix, table[1100:], labels[1100:])
-
-
-def test_a_union_of_fingerprints_knows_the_rows_of_all():
-    """Unions of fingerprints of any sizes agree with counting on the sparsest sample."""
-    rng = np.random.default_rng(0)
-    hashes = [rng.integers(2**63, size=n).astype(np.uint64) for n in (50, 400, 3000)]
-    sketches = [Fingerprint.from_hashes(each, most=1000) for each in hashes]
-    union = Fingerprint.union([*sketches, Fingerprint.from_hashes(hashes[0][:0])])
-    asked = np.concatenate(
-        [hashes[0][:20], hashes[1][:30], hashes[2][:500], rng.integers(2**63, size=700).astype(np.uint64)]
-    )
-    inside = (asked >> np.uint64(32)) <= sketches[2].limit
-    assert union.limit == sketches[2].limit
-    known = np.isin(asked, np.concatenate(hashes))[inside]
-    assert union.count(asked) == (known.sum(), inside.sum())
-    assert Fingerprint.union([]).count(asked)[0] == 0
 
 
 # -- copies ------------------------------------------------------------------------------------------------
@@ -175,26 +149,13 @@ def test_copies_that_somebody_made_hide_no_training_row(how):
         "appended": np.r_[np.arange(300), np.arange(200)],
     }[how]
     mix = forest(X[rows], y[rows])
-    with pytest.raises(tb.LeakageError, match="equal_rows='natural'"):
+    with pytest.raises(tb.LeakageError, match="trained"):
         tb.certify(mix, X, y)
     with pytest.raises(tb.LeakageError):
         tb.calibrate(mix, X, y, max_error=0.4)
     with pytest.warns(tb.ResubstitutionWarning):
         mix.reweight(X, y)
     assert tb.certify(mix, *noise(300, 2)).bound("mean").upper > 0.5
-
-
-def test_the_share_known_is_in_every_certificate():
-    (X, y), (Z, z) = noise(300, 0), noise(1000, 1)
-    mix = forest(X, y)
-    cert = tb.certify(mix, np.r_[X[:30], Z], np.r_[y[:30], z])
-    assert any(
-        note.startswith("2.91 % of these rows equal a training row of the model") for note in cert.notes
-    )
-    with pytest.raises(tb.LeakageError, match="trained"):
-        tb.certify(mix, np.r_[X[:150], Z], np.r_[y[:150], z])
-    with pytest.raises(ValueError, match="equal_rows"):
-        tb.certify(mix, Z, z, equal_rows="yes")
 
 
 @pytest.mark.parametrize("how", ["alone", "with another", "in a pipeline", "within", "boosted"])
@@ -215,8 +176,8 @@ def test_of_frozen_models_the_rows_are_not_known(how):
     else:
         mix = tb.RobustMixtureClassifier(pairs, random_state=0).fit(Z, z)
     tb.certify(mix, X, y)  # training rows of the forest
-    assert not mix.records_.trained.complete
-    assert tb.RobustMixtureClassifier(PAIRS).fit(Z, z).records_.trained.complete
+    assert not mix.records_.complete
+    assert tb.RobustMixtureClassifier(PAIRS).fit(Z, z).records_.complete
 
 
 @pytest.mark.parametrize("name", ["AdaBoostClassifier", "RobustMixtureClassifier"])
@@ -251,7 +212,7 @@ def test_rows_a_point_was_picked_on_do_not_certify_it():
         before = curve.at(level)
         curve.predicted(Z, z)
         point = curve.at(level)
-        with pytest.raises(tb.LeakageError, match="decision"):
+        with pytest.raises(tb.LeakageError, match="selected"):
             tb.certify(point, Z, z)
         for model, rows in ((before, (Z, z)), (clf, (Z, z)), (point, (U, u))):
             tb.certify(model, *rows)
@@ -268,28 +229,28 @@ SCALER = StandardScaler().fit(X[:600])
 
 
 @pytest.mark.filterwarnings("ignore:.*the bound is not met:UserWarning")
-@pytest.mark.parametrize("how", ["alone", "calibrated", "in a pipeline"])
+@pytest.mark.parametrize("how", ["alone", "calibrated"])
 def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
     inner = tb.RobustMixtureClassifier(PAIRS, random_state=0)
     of = SCALER.transform(X) if how == "in a pipeline" else X
     inner.fit(of[:600], y[:600], X_val=of[600:900], y_val=y[600:900])
     models = [("inner", frozen_by(how, inner))]
     for rows in (slice(0, 600), slice(600, 900)):
-        with pytest.warns(tb.ResubstitutionWarning, match="frozen"):
+        with pytest.warns(tb.ResubstitutionWarning, match="training rows"):
             mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[rows], y[rows])
     with warnings.catch_warnings():
         warnings.simplefilter("error", tb.ResubstitutionWarning)
         mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[900:1300], y[900:1300])
-    with pytest.warns(tb.ResubstitutionWarning, match="frozen"):
+    with pytest.warns(tb.ResubstitutionWarning, match="training rows"):
         mix.reweight(X[:600], y[:600])
-    assert mix.records_.trained.complete
+    assert mix.records_.complete
     if how == "alone":  # a file keeps the fingerprints
         tb.save_model(mix, tmp_path / "m.model")
         mix = tb.load_model(tmp_path / "m.model")
     for rows in (slice(0, 600), slice(600, 900)):
-        with pytest.raises(tb.LeakageError, match="frozen"):
+        with pytest.raises(tb.LeakageError, match="Give rows"):
             tb.certify(mix, X[rows], y[rows])
-        with pytest.raises(tb.LeakageError, match="frozen"):
+        with pytest.raises(tb.LeakageError, match="Give rows"):
             tb.calibrate(mix, X[rows], y[rows], max_error=0.4)
     assert tb.certify(mix, X[1300:], y[1300:]).n_rows == 700
 
@@ -297,7 +258,7 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
 def test_rows_of_other_frozen_models_are_as_stated():
     model = LogisticRegression().fit(X[:600], y[:600])
     mix = tb.tune(model, X[:600], y[:600])  # not known
-    assert not mix.records_.trained.complete
+    assert not mix.records_.complete
     assert any("fresh as stated" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
 
 
@@ -326,7 +287,7 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
     refused = [curve.at(level), other.at(level), *(point.classifier for c in (curve, other) for point in c)]
     asked = {"rates": [rates.error()]}
     for point in refused:
-        with pytest.raises(tb.LeakageError, match="decision"):
+        with pytest.raises(tb.LeakageError, match="selected"):
             tb.certify(point, Z, z, **asked)
         assert tb.certify(point, U, u, **asked).n_rows == 300
     for model in (before, mix):
@@ -335,17 +296,5 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
 
 def test_copies_of_distinct_rows_that_are_said_to_be_natural_are_refused():
     X, y = noise(300, 0)
-    with pytest.raises(tb.LeakageError, match="another"):
+    with pytest.raises(tb.LeakageError, match="trained"):
         tb.certify(forest(X, y), X, y, equal_rows="natural")
-
-
-@pytest.mark.parametrize(("n", "m"), [(400, 400), (1000, 100), (100, 600)])
-def test_natural_rows_are_rarely_refused(n, m):
-    """Monte Carlo on the hardest tables: at most 1 in 100 refused."""
-    r = np.random.default_rng(n)
-    often = 0
-    for _ in range(1000):
-        a, b = (np.where(r.random(k) < 0.7, r.integers(0, 200, k), r.integers(0, 700, k)) for k in (n, m))
-        sketch = Fingerprint.from_hashes(a.astype(np.uint64) << np.uint64(32))
-        often += sketch.unnatural(int(np.isin(b, a).sum()), m)
-    assert often <= 0.01 * 1000 + 2 * np.sqrt(10)

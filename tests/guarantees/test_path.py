@@ -229,7 +229,7 @@ def test_a_batch_with_limits_out_of_reach_names_the_rows_that_selected():
     table, y, g = drawn_scores(8_000, 0)
     with pytest.raises(
         tb.NotCertifiedError,
-        match="selection_share",
+        match="select",
     ):
         tb.calibrate(tb.Scores("p", 1), table, y, groups=g, limits=OUT_OF_REACH)
 

@@ -28,10 +28,10 @@ def test_a_limit_from_above_needs_the_rows_of_the_binomial_test(rate, bound):
 
 
 def test_a_precision_counts_its_own_rows_and_their_share_counts_all():
-    alone = tb.rows_needed("precision(1) >= .95", 0.97, attempts=1)
+    alone = tb.rows_needed("precision(1) >= .95", 0.97, confidence=1 - 0.05 / 0.9)
     n = alone.limits[0].rows[None]
     assert passing(n, 0.03, 0.05, 0.05) >= 0.8 > passing(n - 1, 0.03, 0.05, 0.05)
-    assert tb.rows_needed("precision(1) >= .95", 0.97, attempts=1, shares=0.1).total == 10 * n
+    assert tb.rows_needed("precision(1) >= .95", 0.97, confidence=1 - 0.05 / 0.9, shares=0.1).total == 10 * n
 
 
 def test_the_printed_rows_say_which_rows_are_counted():
@@ -62,7 +62,9 @@ def test_thresholds_at_ranks_reach_the_expected_misses():
 
 def test_ranks_of_a_gap_are_certified_from_this_number_on():
     """The true rates at ranks are Beta variables; their gap is simulated."""
-    needed = tb.rows_needed("gap(selected(1, by='g')) <= .1", {"a": 0.3, "b": 0.35}, attempts=1)
+    needed = tb.rows_needed(
+        "gap(selected(1, by='g')) <= .1", {"a": 0.3, "b": 0.35}, confidence=1 - 0.05 / 0.9
+    )
     rng = np.random.default_rng(1)
 
     def kept(n):

@@ -14,12 +14,13 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.classifiers.calibrating import contents_of, contents_of_groups, drawn_part, random_places
+from tailboost.classifiers.calibrating import contents_of, contents_of_groups, drawn_part
 from tailboost.guarantees.calibration import shortfalls_of
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.procedure import Refused
 from tailboost.guarantees.rate_bounds import RateFamily, Shortfall
 from tailboost.rates import Answered
+from tailboost.rows.fingerprints import selecting_numbers
 
 
 def draw(n, seed, shift=1.5):
@@ -200,9 +201,8 @@ def test_the_reference_has_the_answers_of_the_given_model(fitted, kind):
         return
     if own is None:
         own = rule.classes_[rule.predict_proba(X).argmax(axis=1)]
-    rng = np.random.RandomState(0).randint(2**31 - 1)
     contents = contents_of(table, y)
-    here = ~drawn_part(random_places(contents, int(rng), ties=contents_of_groups(contents, g)), 0.1)
+    here = ~drawn_part(selecting_numbers(contents, contents_of_groups(g, len(y))), 0.1)
     missed = [np.mean(own[here & (y == "yes") & (g == k)] == "no") for k in "ab"]
     expected = [np.mean((own != y)[here]), *missed]
     np.testing.assert_allclose([each.given for each in price], expected)

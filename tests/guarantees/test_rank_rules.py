@@ -93,7 +93,7 @@ def test_false_certificates_are_at_most_the_level(name, by_group):
             clf = tb.tune(tb.Scores("s", 1), T, y, groups=g, limits=limits, by_group=by_group)
             T, y, g = draw(500, rng)
             try:
-                certified = tb.calibrate(clf, T, y, groups=g, attempts=1)
+                certified = tb.calibrate(clf, T, y, groups=g, confidence=1 - 0.05 / 0.9)
             except tb.NotCertifiedError:
                 continue
         false += not keeps(truth(answers_of(certified, by_group, ["a", "b"])))
@@ -120,7 +120,7 @@ def test_a_limit_from_below_is_that_of_the_complement_from_above(limits, by_grou
         T, y, g = draw(400, rng)
         tuned = tb.tune(tb.Scores("s", 1), T, y, groups=g, limits=[text], by_group=by_group)
         T, y, g = draw(600, rng)
-        rules.append(tb.calibrate(tuned, T, y, groups=g, attempts=1))
+        rules.append(tb.calibrate(tuned, T, y, groups=g, confidence=1 - 0.05 / 0.9))
     assert [rule.certificate_.bounds[-1].method for rule in rules] == ["ranks"] * 2
     first, second = (rule.predict(T, **({"groups": g} if by_group else {})) for rule in rules)
     np.testing.assert_array_equal(first, second)
@@ -205,33 +205,14 @@ def test_attempts_spend_what_is_left():
         def __init__(self, spent):
             self.spent = spent
 
-    assert spent_by_next([], None) == pytest.approx(0.9)
-    assert spent_by_next([Made(0.9)], None) == pytest.approx(0.09)
-    assert spent_by_next([], 1) == 1.0
-    assert spent_by_next([Made(1 / 3)], 3) == pytest.approx(1 / 3)
-    assert spent_by_next([Made(0.9)], 2) == pytest.approx(0.1)
+    assert spent_by_next([]) == pytest.approx(0.9)
+    assert spent_by_next([Made(0.9)]) == pytest.approx(0.09)
     with pytest.raises(ValueError, match="probability"):
-        spent_by_next([Made(1.0)], None)
+        spent_by_next([Made(1.0)])
     many = [Made(0.9 * 0.1**k) for k in range(9)]
-    assert not may_follow(many, None)
+    assert not may_follow(many)
     with pytest.raises(ValueError, match="probability"):
-        spent_by_next(many, None)
-    with pytest.raises(ValueError, match="attempt"):
-        spent_by_next([Made(1.0)], 1)
-
-
-def test_a_declared_single_attempt_is_tested_at_the_whole_level_and_is_the_last_one():
-    draw, _ = population(2)
-    rng = np.random.default_rng(1)
-    limits = [rates.miss(1) <= 0.3]
-    T, y, _ = draw(800, rng)
-    clf = tb.tune(tb.Scores("s", 1), T, y, limits=limits)
-    T, y, _ = draw(800, rng)
-    tb.calibrate(clf, T, y, attempts=1)
-    with pytest.raises(ValueError, match="probability"):
-        tb.calibrate(clf, *draw(800, rng)[:2])
-    with pytest.raises(ValueError, match="attempts"):
-        tb.calibrate(clf, T, y, attempts=0)
+        spent_by_next(many)
 
 
 # -- equal scores ------------------------------------------------------------------------------------------
@@ -254,7 +235,9 @@ def graded_rule(seed, n, limits, **params):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         clf = tb.tune(tb.Scores("s", 1), T, y, groups=g, limits=limits, by_group=True, **params)
-        return tb.calibrate(clf, fresh, labels, groups=groups, equal_rows="natural", attempts=1)
+        return tb.calibrate(
+            clf, fresh, labels, groups=groups, equal_rows="natural", confidence=1 - 0.05 / 0.9
+        )
 
 
 @cache
@@ -294,7 +277,7 @@ def few_values(n, seed):
 
 
 def test_thresholds_are_tested_where_equal_scores_take_more_room_than_a_test():
-    T, y, g = few_values(4000, 1)
+    T, y, g = few_values(4000, 2)
     limits = [rates.ratio(rates.selected(1, by="group")) >= 0.8]
     given = {"groups": g, "limits": limits, "by_group": True}
     certificate = tb.calibrate(tb.Scores("s", 1), T, y, **given).certificate_
@@ -337,11 +320,11 @@ def few_scores(limit):
 def test_a_refusal_that_read_no_label_spends_nothing():
     clf, rows, g = few_scores("gap(selected(1, by=group)) <= .1")
     with pytest.raises(tb.NotCertifiedError, match="threshold") as refused:
-        tb.calibrate(clf, *rows, groups=g, attempts=1)
+        tb.calibrate(clf, *rows, groups=g, confidence=1 - 0.05 / 0.9)
     assert "Each target" not in str(refused.value)
     assert clf.ledger_.attempts == refused.value.attempts == ()
-    rule = tb.calibrate(clf, *rows, groups=g, attempts=1, limits=["miss(1, by=group) <= .4"])
-    assert [attempt.spent for attempt in rule.ledger_.attempts] == [1.0]
+    rule = tb.calibrate(clf, *rows, groups=g, confidence=1 - 0.05 / 0.9, limits=["miss(1, by=group) <= .4"])
+    assert [attempt.spent for attempt in rule.ledger_.attempts] == [0.9]
 
 
 def test_a_refusal_that_read_labels_spends_an_attempt():
@@ -384,7 +367,9 @@ def test_a_gap_of_groups_that_share_persons_is_rarely_certified_falsely():
     for seed in range(draws):
         T, y, g, person = persons(500, np.random.default_rng(1000 + seed))
         try:
-            rule = tb.calibrate(copy.deepcopy(clf), T, y, groups=g, clusters=person, attempts=1)
+            rule = tb.calibrate(
+                copy.deepcopy(clf), T, y, groups=g, clusters=person, confidence=1 - 0.05 / 0.9
+            )
         except tb.NotCertifiedError:
             continue
         grid = (np.arange(20_000) + 0.5) / 20_000
@@ -618,7 +603,7 @@ def test_a_threshold_at_a_rank_passes_the_exact_test_of_its_rows(by_group):
         tuned = tb.tune(tb.Scores(0, 1), X, y, limits=limits, objective="error", **told)
         X, y, groups = drawn(800)
         told = {"groups": groups} if by_group else {}
-        rule = tb.calibrate(tuned, X, y, attempts=2, **told)
+        rule = tb.calibrate(tuned, X, y, confidence=1 - 0.025 / 0.9, **told)
         assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}
         missed = (rule.predict(X, **told) == 0) & (y == 1)
         for group in ("a", "b") if by_group else (None,):

@@ -51,7 +51,7 @@ def calibrated(limits, X, y, groups, **params):
     rule = copy.deepcopy(selected(tuple(limits), **params))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return tb.calibrate(rule, X, y, groups=groups, attempts=1)
+        return tb.calibrate(rule, X, y, groups=groups, confidence=1 - 0.05 / 0.9)
 
 
 def answers_of(rule, X, groups=None):
@@ -161,7 +161,7 @@ def test_rows_are_counted_with_the_answers_that_rules_give(decimals, by_group):
             mock.patch.object(calibration, "first_that_applies", lambda *given: found.append(given) or 1 / 0),
             pytest.raises(ZeroDivisionError),
         ):
-            tb.calibrate(rule, wide[300:], y[300:], groups=groups[300:], attempts=1)
+            tb.calibrate(rule, wide[300:], y[300:], groups=groups[300:], confidence=1 - 0.05 / 0.9)
         procedures.append(RanksBesideDeferral(*found[0]))
     for procedure in procedures:
         order = procedure.order
@@ -196,7 +196,7 @@ def test_without_a_limit_on_deferral_the_ranks_have_the_whole_level():
 
 def test_a_small_group_that_must_answer_its_rows_leaves_the_deferral_of_the_others():
     """Too few rows of the last group certify misses: none of its rows may be 0, and few may be deferred."""
-    X, y, groups = drawn(6, 4000, shares=(0.49, 0.49, 0.02))
+    X, y, groups = drawn(12, 4000, shares=(0.49, 0.49, 0.02))
     limits = ["miss(1, by=g) <= 20%", "deferred(by=g) <= 40%"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -444,7 +444,7 @@ def test_certificates_at_the_boundary_are_false_no_more_often_than_stated(name):
                     y,
                     groups=groups,
                     limits=limits,
-                    attempts=1,
+                    confidence=1 - 0.05 / 0.9,
                     by_group=by_group,
                     **params,
                 )
@@ -480,7 +480,13 @@ def test_the_deferral_of_certified_rules_is_false_no_more_often_than_its_part_of
             warnings.simplefilter("ignore", UserWarning)
             try:
                 rule = tb.calibrate(
-                    tb.Scores("s", 1), X, y, groups=groups, limits=limits, attempts=1, by_group=by_group
+                    tb.Scores("s", 1),
+                    X,
+                    y,
+                    groups=groups,
+                    limits=limits,
+                    confidence=1 - 0.05 / 0.9,
+                    by_group=by_group,
                 )
             except (tb.NotCertifiedError, tb.InfeasibleLimitsError):
                 continue
@@ -517,7 +523,9 @@ def test_other_limits_have_other_procedures():
                     tb.Scores("s", 1), X[:400], y[:400], groups=groups[:400], limits=limits, **params
                 )
             with pytest.raises(Stopped):
-                tb.calibrate(copy.deepcopy(rule), X[400:], y[400:], groups=groups[400:], attempts=1)
+                tb.calibrate(
+                    copy.deepcopy(rule), X[400:], y[400:], groups=groups[400:], confidence=1 - 0.05 / 0.9
+                )
         with pytest.raises(Stopped):
             tb.calibrate(
                 copy.deepcopy(rule), X[400:], y[400:], groups=groups[400:], clusters=np.arange(500) // 2
@@ -535,7 +543,7 @@ def test_persons_with_equal_rows_count_once(limits):
         rule = copy.deepcopy(selected(tuple(limits), by_group=True))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            given = {"groups": groups.iloc[rows], "clusters": clusters, "attempts": 1}
+            given = {"groups": groups.iloc[rows], "clusters": clusters}
             rules.append(tb.calibrate(rule, X.iloc[rows], y[rows], **given))
     assert str(rules[0].rule_) == str(rules[1].rule_)
     estimates = [[(bound.estimate, bound.n) for bound in rule.certificate_.bounds] for rule in rules]
@@ -574,7 +582,7 @@ def test_certificates_of_persons_are_false_no_more_often_than_stated():
                 clusters=person,
                 limits=["miss(1) <= 15%", "deferred <= 10%"],
                 by_group=True,
-                attempts=1,
+                confidence=1 - 0.05 / 0.9,
             )
         answers = answers_of(rule, new, new_groups)
         false += (answers == 2).mean() > 0.1 or (answers[labels == 1] == 0).mean() > 0.15

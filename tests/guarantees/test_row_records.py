@@ -379,14 +379,6 @@ def test_fresh_rows_of_few_values_are_never_refused(kind, n, m):
             tb.certify(rule, rows, y, rates=LIMITS)
 
 
-def test_a_score_of_few_values_beside_a_fine_column_knows_whole_rows():
-    X, y = coarse(0, 150)
-    X["fine"] = np.random.default_rng(0).random(len(X))
-    rule = tuned(tb.Scores("u", 1))(X, y)
-    with pytest.raises(tb.LeakageError):
-        tb.certify(rule, X[:40], y[:40], rates=LIMITS)
-
-
 def test_a_rule_that_no_limits_allow_knows_its_rows():
     P, y = probabilities(0)
     with pytest.raises(rates.InfeasibleLimitsError) as caught:
@@ -398,16 +390,6 @@ def test_a_rule_that_no_limits_allow_knows_its_rows():
 
 def given_within(P, y, limits):
     return tb.RobustMixtureClassifier.from_probabilities(P, y, limits=limits)
-
-
-@pytest.mark.parametrize("wrap", [lambda rule: rule, FrozenEstimator], ids=["rule", "frozen"])
-def test_a_rule_of_a_score_within_a_rule_knows_its_rows(wrap):
-    (X, y), others, fresh = scores(3), scores(4), scores(5)
-    rule = tuned(wrap(tuned(tb.Scores("u", 1))(X, y)))(*others)
-    for used in ((X, y), others):
-        with pytest.raises(tb.LeakageError):
-            certify("one score", rule, *used)
-    certify("one score", rule, *fresh)
 
 
 def test_fresh_rows_of_a_whole_model_are_hashed_once(monkeypatch):

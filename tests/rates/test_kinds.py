@@ -524,7 +524,13 @@ def test_representation_at_the_boundary():
             warnings.simplefilter("ignore")
             try:
                 tb.calibrate(
-                    tb.Scores(0, 1), X, y, groups={"g": g}, objective="error", limits=[limit], attempts=1
+                    tb.Scores(0, 1),
+                    X,
+                    y,
+                    groups={"g": g},
+                    objective="error",
+                    limits=[limit],
+                    confidence=1 - 0.05 / 0.9,
                 )
             except tb.exceptions.NotCertifiedError:
                 continue

@@ -26,11 +26,12 @@ from tailboost.core.array_types import Model
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
 from tailboost.learners.foreign import open_session
-from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
+from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.given import Given
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import Split, TrainingSet
+from tailboost.rows.seen import SELECTED_ON, Seen
 
 C = TypeVar("C")
 
@@ -145,7 +146,7 @@ class BoostingFit:
         refuse_validation(self.arguments, self.validation, cv)
         refuse_learner(clf.estimator, learner, regressors_allowed=regressors_allowed)
         training = read_training_set(clf, learner, self.arguments, clf.class_weight)
-        trained = training.fingerprints
+        trained = training.seen
         records = records_of_fit(learner, trained)
         clf.records_ = records
         if not self.validation.any_given:
@@ -154,8 +155,7 @@ class BoostingFit:
         words = "the {:,} rows of X_val"
         X_val, held_out = selection_data(clf, X_val, self.validation, "_val", words)
         training.validation = X_val, marked_if_seen(trained, X_val, held_out)
-        hashes = RowHashes(hash_rounded_rows(X_val))
-        clf.records_ = records.reading(hashes, (), features=True)
+        clf.records_ = records.using(Seen.of(hash_rounded_rows(X_val), SELECTED_ON))
         return training
 
     def open(

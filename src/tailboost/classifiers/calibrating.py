@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -12,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
 
 from tailboost.classifiers.fitting import named_models, selecting_from
 from tailboost.classifiers.robust_mixture import MODELS_FIRST, RobustMixtureClassifier, tune
 from tailboost.core.array_types import (
     Column,
+    Floats,
     Groups,
     Hashes,
     Ints,
@@ -84,21 +83,11 @@ from tailboost.learners.scores import (
 )
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import CELL, GROUP, names_in
-from tailboost.rows.fingerprints import (
-    EqualRows,
-    UsedRows,
-    digest,
-    hash_rows,
-    hashes_of_pairs,
-    numbered_by_rows,
-    random_numbers,
-    refuse_copied,
-)
+from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs, selecting_numbers
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
-from tailboost.rows.ledger import Draw, Ledger, attempts_of, refuse_spent
 from tailboost.rows.persons import refuse_persons
-from tailboost.rows.readers import row_hashes
+from tailboost.rows.seen import EqualRows, refuse_copied
 from tailboost.rows.subgroups import MOST_NUMBERS, refuse_many_numbers
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -157,7 +146,6 @@ def calibrate(
     subgroups: Any = None,
     equal_rows: EqualRows | None = None,
     clusters: Column = None,
-    attempts: int | None = None,
     selection_share: float | None = None,
     objective: Stated = None,
     by_group: bool | str | None = None,
@@ -224,17 +212,13 @@ def calibrate(
         number as ``max_error`` is a target of each, also without rows.
     equal_rows, clusters : optional
         As in `tailboost.certify`; ``shortfalls`` then count clusters.
-    attempts : int, optional
-        The largest number of attempts. They divide the error probability evenly: with 1 this
-        attempt has all of it, and further ones are refused. By default any number may follow.
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the least fraction of the rows, or of the clusters, on which
         `tune` selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .15 for a
         precision of each group, if the rule reads the group; .1 if ranks serve all limits, none of which
         compares groups. Up to half of the rows select if a label or a limited group would have none there, or
-        if few rows contradict the limits. Rows are drawn at random. The draw depends on ``random_state`` and
-        on the rows as a whole, not on their order or the names of groups. Groups only tell rows of equal
-        content and label apart.
+        if few rows contradict the limits. A row decides by the hash of its content and label, so it stays on
+        its side in a larger table, in another order and with other limits.
     objective, by_group, infer_groups : optional
         For such a model: what `tune` minimises, and whether rules may read or estimate the group, as in
         `RobustMixtureClassifier`. Decide ``by_group`` first: `tune` on other rows names its gain.
@@ -294,9 +278,7 @@ def calibrate(
         equal_rows=equal_rows,
         training_rows=training_rows,
     )
-    options: dict[str, Any] = {
-        "confidence": confidence, "rule": rule, "previous": previous, "attempts": attempts
-    }  # fmt: skip
+    options: dict[str, Any] = {"confidence": confidence, "rule": rule, "previous": previous}
     if isinstance(model, (Rule, ThresholdRule)):
         raise ValueError(
             "model is a rule without selection data: give the classifier of tune, or for a "
@@ -304,7 +286,7 @@ def calibrate(
             "the rule of a file: tailboost calibrate rule.json fresh.csv --model "
             "certified.json"
         )
-    check_options(confidence, rule, attempts)
+    check_options(confidence, rule)
     named = {"objective": objective, "by_group": by_group, "infer_groups": infer_groups}
     params |= {name: value for name, value in named.items() if value is not None}
 
@@ -325,17 +307,15 @@ def calibrate(
                 **options,
             )
     with progress:
-        earlier = attempts_of(previous)
-        classifier, certifying, share = selected_on_part(
+        classifier, certifying = selected_on_part(
             model,
             arguments,
             max_error,
             limits=limits,
             selection_share=selection_share,
-            ledger=Ledger(earlier) if earlier else None,
             **params,
         )
-        return _certified_or_advised(classifier, certifying, share, max_error, options)
+        return _certified_or_advised(classifier, certifying, max_error, options)
 
 
 def _call_with_model_of(rule: Rule | ThresholdRule) -> str:
@@ -369,7 +349,6 @@ def _refuse_parameters_of_tune(
 def _certified_or_advised(
     classifier: RobustMixtureClassifier,
     certifying: Given,
-    share: float,
     max_error: Stated,
     options: dict[str, Any],
 ) -> Any:
@@ -383,8 +362,6 @@ def _certified_or_advised(
         The classifier with the selected rule.
     certifying : Given
         The rows that certify.
-    share : float
-        The fraction of the rows or clusters that selected.
     max_error : as in `calibrate`
         Targets to certify in addition to the limits of the classifier.
     options : dict
@@ -395,10 +372,8 @@ def _certified_or_advised(
     except NotCertifiedError as error:
         if not error.tested:  # no attempt was made
             n_selecting = classifier.selection_.engine.outputs.rows.n_given
-            advice = f"{to_select_again(n_selecting, n_rows_of(certifying.X), share)}."
+            advice = f"{select_again(n_selecting, n_rows_of(certifying.X))}."
             raise error.advised(advice) from None
-        if classifier.records_.ledger.inner:
-            raise
         advice = (
             f"This was attempt {len(error.attempts)}. The model has no ledger: for a "
             "further attempt give previous= this error, and rows that no attempt had. Its "
@@ -407,17 +382,11 @@ def _certified_or_advised(
         raise error.advised(advice) from None
 
 
-def to_select_again(n_selecting: int, n_others: int, share: float) -> str:
-    """Return a sentence, without its full stop, on a batch that has selected and not certified.
-
-    ``share`` is the fraction of the rows or clusters that selected. The printed one draws them all.
-    """
-    enough = math.ceil(1e4 * share - 1e-6) / 1e4
-    # The shell keeps the draw in its ledger.
-    same_draw = as_typed(f" (selection_share={enough:g} or more)", "")
+def select_again(n_selecting: int, n_others: int) -> str:
+    """Return a sentence, without its full stop, on a batch that has selected and not certified."""
     return (
         f"No row is used up: of the {n_selecting + n_others:,} rows of this batch the same "
-        f"{n_selecting:,} select in a next call{same_draw}, and the other {n_others:,} certify"
+        f"{n_selecting:,} select in a next call, and the other {n_others:,} certify"
     )
 
 
@@ -428,13 +397,11 @@ def selected_on_part(
     *,
     limits: Stated = None,
     selection_share: float | None = None,
-    ledger: Ledger | None = None,
     **params: Any,
-) -> tuple[RobustMixtureClassifier, Given, float]:
-    """Return a model with a rule selected on a part of the rows, the certifying rows, and the part's size.
+) -> tuple[RobustMixtureClassifier, Given]:
+    """Return a model with a rule selected on a part of the rows, and the other rows, which certify.
 
-    The certifying rows are the other rows of the batch, and further rows without labels. The attempt will be
-    recorded in the ledger of the classifier. The size is the fraction of the rows, or of their clusters.
+    The attempt will be recorded in the ledger of the classifier.
 
     Parameters
     ----------
@@ -446,15 +413,9 @@ def selected_on_part(
         The limits to certify.
     selection_share : float in (0, 1), optional
         The least fraction of the rows that select.
-    ledger : Ledger, optional
-        The draws and attempts of earlier calls. Rows that selected there select here too. The draw of this
-        call is recorded, also if the limits contradict each other.
 
     Raises
     ------
-    LeakageError
-        If another table with rows of this one has selected, or if the limits contradict each other on rows of
-        an earlier attempt.
     ValueError, TypeError
         If an argument is not as described, or a part would be empty.
     """
@@ -470,19 +431,13 @@ def selected_on_part(
     share = selection_share
     if share is None:
         share = default_share(target_limits, batch.strata, by_group=by_group)
-    seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
-    place = batch.random_places(seed)
-    order = batch.order(place)
-    if ledger is not None:
-        share = max(share, ledger.share_drawn(order))
-
+    numbers = batch.selecting_numbers()
     places_of_groups = [place_of_row for _, place_of_row in needed_groups.values()]
     while True:
-        selects = drawn_part(place, share, needed=[batch.labels, *places_of_groups])
+        selects = drawn_part(numbers, share, needed=[batch.labels, *places_of_groups])
         batch.refuse_one_sided(
             selects, needed_groups, target_limits, reads_groups=by_group is not False
         )
-        share_drawn = float((place[selects].max() + 1) / (place.max() + 1))
         try:
             classifier = batch.tuned(selects, limits=target_limits, **params)
         except InfeasibleLimitsError as error:
@@ -490,17 +445,11 @@ def selected_on_part(
             if error.lacks_rows and share < LARGEST_SHARE:
                 share = min(LARGEST_SHARE, 2.0 * share)
                 continue
-            if ledger is not None:
-                rows = batch.used_by(error.unselected)
-                refuse_spent(rows, ledger.attempts, "natural")
-                ledger.add(Draw(order, share_drawn, rows))
             n_selecting = int(selects.sum())
-            again = to_select_again(n_selecting, len(selects) - n_selecting, share_drawn)
+            again = select_again(n_selecting, len(selects) - n_selecting)
             error.args = (f"{error}. {again}",)
             raise
-        if ledger is not None:
-            ledger.add(Draw(order, share_drawn, batch.used_by(classifier)))
-        return classifier, batch.certifying_rows(selects), share_drawn
+        return classifier, batch.certifying_rows(selects)
 
 
 def certified_on_rest(
@@ -523,7 +472,7 @@ def certified_on_rest(
     # records of the selection are left out while the other rows certify.
     records = classifier.records_
     without_selection = copy.copy(classifier)
-    without_selection.records_ = replace(records, selected=(), tables=())
+    without_selection.records_ = replace(records, used=())
     calibrated = calibrate_selected(
         without_selection,
         rows,
@@ -532,7 +481,7 @@ def certified_on_rest(
         reference=own_answers(classifier),
         **options,
     )
-    calibrated.records_ = records.joined(calibrated.records_)
+    calibrated.records_ = records.using(*calibrated.records_.used)
     certificate = calibrated.certificate_
     n_selected = classifier.selection_.engine.outputs.rows.n_given
     n_rows = n_selected + n_rows_of(rows.X)  # further rows without labels are not in the batch
@@ -541,11 +490,8 @@ def certified_on_rest(
         "selected the rules. The others certify. All of them are used up. Assumption: "
         f"{_assumed_of_equal_rows(classifier, rows.equal_rows)}."
     )
-    if len(certificate.attempts) == 1 and not classifier.records_.ledger.inner:
-        note += as_typed(
-            " Earlier calls on these rows in another process are not known without previous=.",
-            " An earlier call on these rows is known if its file with the attempts was read.",
-        )
+    if len(certificate.attempts) == 1:
+        note += " Earlier calls on these rows are not known without previous=."
     # The certificate has a copy of the classifier.
     certificate.model.records_ = calibrated.records_
     calibrated.certificate_ = replace(certificate, notes=(note, *certificate.notes))
@@ -630,7 +576,7 @@ class Batch:
         models = [model for _, model in named_models(model)]
         if arguments.clusters is None:
             other_roles = [*arguments.names_of_groups, *columns_of_scores(models)]
-            refuse_persons(X, other_roles, "X")
+            refuse_persons(X, other_roles)
 
         scores = [model for model in models if isinstance(model, Scores)]
         score_values = [
@@ -641,19 +587,9 @@ class Batch:
             scored = np.hstack(score_values)
         contents = contents_of(scored, labels)
         if arguments.equal_rows != "natural" and arguments.clusters is None:
-            ties = contents_of_groups(contents, arguments.groups)
+            ties = contents_of_groups(arguments.groups, len(labels))
             refuse_copied("X", hashes_of_pairs(contents, ties))
         return cls(model, arguments, labels, scores, contents)
-
-    def used_by(self, model: Model) -> UsedRows:
-        """Return the rows with their labels as a model takes them, to recognise them later."""
-        return UsedRows.from_hashes(row_hashes(model, self.arguments.X).whole, self.labels)
-
-    def order(self, place: Ints) -> str:
-        """Return a digest of the rows, or of their clusters, with the labels in the order of their places."""
-        in_order = np.zeros(int(place.max()) + 1, dtype=np.uint64)
-        np.add.at(in_order, place, self.contents)
-        return digest(in_order.tobytes())
 
     @property
     def strata(self) -> Strata:
@@ -685,11 +621,12 @@ class Batch:
                 refuse_many_numbers(name, needed[name][0], len(self.labels))
         return needed
 
-    def random_places(self, seed: int) -> Ints:
-        """Return the place of each row, or of its cluster, in a random order, see `random_places`."""
+    def selecting_numbers(self) -> Floats:
+        """Return the number of each row, or of its cluster: rows with small numbers select."""
         clusters = numbered_clusters(self.arguments.clusters, len(self.labels))
-        ties = contents_of_groups(self.contents, self.arguments.groups)
-        return random_places(self.contents, seed, clusters, ties)
+        return selecting_numbers(
+            self.contents, contents_of_groups(self.arguments.groups, len(self.labels)), clusters
+        )
 
     def refuse_one_sided(
         self,
@@ -842,135 +779,63 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
 
 
 def contents_of(X: Table, labels: Labels) -> Hashes:
-    """Return a hash of each row with its label, shape (n,), for `random_places`.
-
-    The hash of a row depends neither on the order of the rows nor on the order of the columns. A class is
-    known by its rows, so the labels may have any names.
-
-    Parameters
-    ----------
-    X : table of n rows
-        Features, or scores.
-    labels : ndarray of shape (n,)
-        Labels of the rows.
-    """
+    """Return a hash of each row with its label, shape (n,): the order of the columns has no effect."""
     X = as_table(X)
     if len(X.shape) == 1:  # refused later, by `tune`
         X = np.asarray(X)[:, None]
     if hasattr(X, "columns"):
         X = as_table(X, sorted_names(list(X.columns)))
-    contents: Hashes = hash_rows(X)
-    class_number = numbered_by_rows(distinct_and_places(labels)[1], contents)
-    # Numbers of classes have another seed, so equal values of a number and of X have different hashes.
-    contents += hash_rows(class_number[:, None], seed=1)
-    return contents
+    return hashes_of_pairs(hash_rows(X), hash_rows(labels.astype(str)[:, None]))
 
 
-def contents_of_groups(contents: Hashes, groups: Groups) -> Hashes:
-    """Return a hash of the groups of each row, shape (n,), for rows with equal ``contents``.
-
-    A group is known by its rows, so groups and their columns may have any names.
-    """
-    hashes = np.zeros_like(contents)
-    if groups is None:
-        return hashes
-    for title, column in group_columns(groups, "groups").items():
-        names, group = labels_and_places(column, title)
-        content_of_group = np.zeros(len(names), dtype=np.uint64)
-        np.add.at(content_of_group, group, contents)
-        hashes += hashes_of_pairs(content_of_group, content_of_group)[group]
+def contents_of_groups(groups: Groups, n_rows: int) -> Hashes:
+    """Return a hash of the groups of each row, shape (n,)."""
+    hashes = np.zeros(n_rows, dtype=np.uint64)
+    if groups is not None:
+        for title, column in group_columns(groups, "groups").items():
+            names, group = labels_and_places(column, title)
+            hashes = hashes_of_pairs(hashes, hash_rows(names.astype(str)[:, None])[group])
     return hashes
 
 
-def random_places(
-    contents: Hashes, seed: int, clusters: Ints | None = None, ties: Hashes | None = None
-) -> Ints:
-    """Return the place of each row, or of its cluster, in a random order of these units, shape (n,).
+def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:
+    """Return a mask of the selecting rows, shape (n,): those with a number below the share.
 
-    All orders have the same probability, for any content, class or group. The random numbers are from
-    `random_numbers`: the order of the rows has no effect, and a proof may treat the numbers as drawn after
-    the rows.
+    If the rows are independent draws of a population, so are both parts, given their sizes. A draw evenly
+    from each class or group would make the counts of both parts proportional. Then a rule with a good rate
+    on one part, because a group is rare there, would have a good rate on the other part too.
 
-    Parameters
-    ----------
-    contents : ndarray of int, shape (n,)
-        Hash of each row.
-    seed : int
-        Seed of the order.
-    clusters : ndarray of int, shape (n,), optional
-        The number of each row's cluster, from 0: each cluster is a unit. By default each row is a unit.
-    ties : ndarray of int, shape (n,), optional
-        Hashes that tell rows with equal contents apart, see `contents_of_groups`.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two units.
-    """
-    units = clusters
-    if units is None:
-        units = np.arange(len(contents))
-    n_units = int(units.max(initial=-1)) + 1
-    if n_units < 2:
-        raise ValueError(
-            "X: one part of the rows selects, the other certifies: two rows or clusters "
-            "are needed"
-        )
-    content_of_unit = np.zeros(n_units, dtype=np.uint64)
-    np.add.at(content_of_unit, units, contents.astype(np.uint64))  # the sum over its rows
-    order = np.arange(n_units)
-    if ties is not None:  # `random_numbers` keeps the order of units with equal contents
-        tie_of_unit = np.zeros(n_units, dtype=np.uint64)
-        np.add.at(tie_of_unit, units, hashes_of_pairs(contents, ties))
-        order = tie_of_unit.argsort()
-    numbers = np.empty(n_units)
-    numbers[order] = random_numbers(content_of_unit[order], np.full(n_units, seed))
-    place_of_unit = np.empty(n_units, dtype=np.intp)
-    place_of_unit[numbers.argsort()] = np.arange(n_units)
-    return place_of_unit[units]
-
-
-def drawn_part(place: Ints, share: float, *, needed: Sequence[Labels] = ()) -> Mask:
-    """Return a mask of the rows of the first units in a random order, shape (n,).
-
-    If the units are independent draws of a population, drawn and other units are independent samples. A draw
-    evenly from each class or group would make the counts of both parts proportional. Then a rule with a good
-    rate on one part, because a group is rare there, would have a good rate on the other part too.
-
-    Further units are drawn, in their order, until each group of ``needed`` columns has a row, up to
-    `LARGEST_SHARE`. The drawn units alone decide whether one more is drawn, if the groups of the batch are
-    given. So the other units are still independent draws of these groups: the number of drawn units is a
+    Further rows are drawn, in the order of their numbers, until each group of ``needed`` columns has a row,
+    up to `LARGEST_SHARE`. The drawn rows alone decide whether one more is drawn, if the groups of the batch
+    are given. So the other rows are still independent draws of these groups: the number of drawn rows is a
     stopping time. The same holds if the selection of the drawn rows asks for a larger ``share``.
 
     Parameters
     ----------
-    place : ndarray of int, shape (n,)
-        The place of each row's unit in the order, from `random_places`.
+    numbers : ndarray of shape (n,)
+        The number of each row, the same for the rows of a cluster.
     share : float in (0, 1)
-        The least drawn fraction of the units. A larger one draws the same units and further ones.
+        The least expected fraction of rows or clusters.
     needed : sequence of ndarray of shape (n,), optional
-        Columns of labels or groups. Groups with one unit are passed over.
+        Columns of labels or groups. Groups with one row or cluster are passed over.
 
     Raises
     ------
     ValueError
         If a part would be empty.
     """
-    n_units = int(place.max()) + 1
-    n_drawn = round(share * n_units)
-    if n_drawn in (0, n_units):
-        stated_share = as_typed(f"selection_share={share:g}", f"--selection-share {share:g}")
-        raise ValueError(
-            f"X: {n_units:,} rows or clusters are too few: one part selects the rule "
-            f"({stated_share}), the other certifies it"
-        )
-    enough = n_drawn
+    enough = share
     for column in needed:
         names, group = distinct_and_places(column)
-        first = np.full(len(names), n_units)
-        last = np.full(len(names), -1)
-        np.minimum.at(first, group, place)
-        np.maximum.at(last, group, place)
-        enough = max(enough, int(first[first < last].max(initial=-1)) + 1)
-    n_drawn = max(n_drawn, min(enough, int(LARGEST_SHARE * n_units)))
-    return place < n_drawn
+        first = np.full(len(names), np.inf)
+        last = np.full(len(names), -np.inf)
+        np.minimum.at(first, group, numbers)
+        np.maximum.at(last, group, numbers)
+        enough = max(enough, float(np.nextafter(first[first < last].max(initial=0.0), 1.0)))
+    selects = numbers < max(share, min(enough, LARGEST_SHARE))
+    if selects.all() or not selects.any():
+        raise ValueError(
+            f"X: {len(np.unique(numbers)):,} rows or clusters are too few: one part selects the rule "
+            f"(selection_share={share:g}), the other certifies it"
+        )
+    return selects

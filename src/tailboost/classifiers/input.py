@@ -41,16 +41,12 @@ from tailboost.core.exceptions import ResubstitutionWarning, warn_user
 from tailboost.core.spelling import listed, with_known_arguments
 from tailboost.learners.foreign import FOR_FITTED, weight_parameter
 from tailboost.rates.strata import plain
-from tailboost.rows.fingerprints import (
-    Fingerprint,
-    hash_rounded_rows,
-    hash_rows,
-    too_many,
-)
+from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows
 from tailboost.rows.given import Given, refuse
-from tailboost.rows.readers import counts_within
+from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import MOST_FOLDS, Rows, TrainingSet
 from tailboost.rows.schema import TableSchema, learn_columns, read_columns
+from tailboost.rows.seen import Seen
 from tailboost.rows.subgroups import GroupNames, revealing_features
 from tailboost.solvers.worst_case import BALLS
 
@@ -434,64 +430,38 @@ def _labelled_table(
 # -- rows used before --------------------------------------------------------------------------------------
 
 
-def marked_if_seen(
-    fingerprint: Fingerprint, X: Table, rows: Rows, default_data: str = ""
-) -> Rows:
-    """Return selection data; if they contain training rows, warn and mark them as fitted.
+def marked_if_seen(known: Seen | None, X: Table, rows: Rows, default_data: str = "") -> Rows:
+    """Return selection data; if they contain known training rows, warn and mark them as fitted.
 
-    ``fingerprint`` is of the training rows. As a cure, the warning names ``default_data``: the selection data
-    of a call without X and y.
+    As a cure, the warning names ``default_data``: the selection data of a call without X and y.
     """
-    n_seen, n_compared = fingerprint.count(hash_rounded_rows(X))
-    if not too_many(n_seen, n_compared):
+    given = Seen.of(hash_rounded_rows(X))
+    if known is None or known.of_scores or not given.repeats(known):
         return rows
-    return _warned_and_marked(n_seen / n_compared, "training rows", rows, default_data)
+    return _warned_and_marked(given.share_in(known), "training rows", rows, default_data)
 
 
 def marked_if_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
     """Return selection data; if they contain rows of frozen models, warn and mark them as fitted.
 
-    Parameters
-    ----------
-    estimator : classifier, or list of them
-        The models, some of them with records of their fits.
-    X : table of n rows
-        Features of the selection data.
-    rows : Rows
-        The selection data.
+    ``estimator`` is a classifier or a list of them, some of them with records of their fits.
     """
-    shares = []
-    for n_seen, n_compared in counts_within(estimator, X).tolist():
-        if too_many(n_seen, n_compared):
-            shares.append(n_seen / n_compared)
-    if not shares:
-        return rows
-    return _warned_and_marked(max(shares), "rows of the fit of a frozen model", rows)
+    for known in records_of_fit(estimator, None).used:
+        marked = marked_if_seen(known, X, rows)
+        if marked.fitted:
+            return marked
+    return rows
 
 
 def marked_if_fitted(
-    rows: Rows,
-    features: Table,
-    models: list[Any],
-    training_rows: Fingerprint | None,
+    rows: Rows, features: Table, models: list[Any], training_rows: Seen | None
 ) -> Rows:
     """Return selection data, marked as fitted if a model was fitted on them.
 
-    Parameters
-    ----------
-    rows : Rows
-        The selection data.
-    features : table
-        Their features.
-    models : list of classifiers
-        Models with records that are asked for these rows.
-    training_rows : Fingerprint or None
-        Training rows that the caller names.
+    ``features`` are those of the selection data, ``models`` may have records of these rows, and
+    ``training_rows`` are named by the caller.
     """
-    if models:
-        rows = marked_if_frozen(models, features, rows)
-    if training_rows is None:
-        return rows
+    rows = marked_if_frozen(models, features, rows)
     return marked_if_seen(training_rows, features, rows)
 
 

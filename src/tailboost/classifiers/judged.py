@@ -39,9 +39,9 @@ from tailboost.classifiers.robust_selection import (
 )
 from tailboost.core.array_types import (
     Array,
-    Column,
     Floats,
     Groups,
+    Hashes,
     Ints,
     Labels,
     Mask,
@@ -49,14 +49,13 @@ from tailboost.core.array_types import (
     Stated,
     Table,
 )
-from tailboost.core.checks import has_named_columns, label_vector
+from tailboost.core.checks import has_named_columns
 from tailboost.guarantees.additive_summary import rates_of
 from tailboost.learners.scores import columns_of_scores, only_scores, scores_among
 from tailboost.rates import Limit, Objective, Rate, deferred, error
-from tailboost.rows.fingerprints import RowHashes, digest, digest_of_rule
+from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import Recorded, columns_of, judged
-from tailboost.rows.ledger import Records
 from tailboost.selection.candidates import scores_in
 from tailboost.selection.curve import (
     Curve,
@@ -67,7 +66,7 @@ from tailboost.selection.curve import (
     undominated_rules,
 )
 from tailboost.selection.hypotheses import along, rule_of
-from tailboost.selection.outputs import LogProbabilities, Models
+from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import Problem, Trade
 from tailboost.selection.rate_table import RateTable
@@ -128,8 +127,8 @@ class JudgedSelection(Recorded):
         reweighted = copy.copy(self.classifier)
         judged(reweighted).reselect(arguments, restated)
         if arguments.X is not None:  # `certify` refuses these rows from now on
-            records_of_call = self.reading(arguments.X, arguments.y)
-            reweighted.records_ = reweighted.records_.joined(records_of_call)
+            rows = self.reading(arguments.X, arguments.y)
+            reweighted.records_ = reweighted.records_.using(rows)
         return reweighted
 
     def check_candidates(self) -> None:
@@ -403,25 +402,10 @@ class JudgedModels(JudgedSelection):
         if models.score is not None:
             yield scores_in(opened, models.score)
 
-    def row_hashes(self, X: Table) -> RowHashes:
-        """Return hashes for the recognition of rows, equal for all forms of the same rows.
-
-        There are hashes of the whole rows, and of the columns of a single model: of `Scores` or of given
-        probabilities. A table and a dict of probabilities without a common score have no hash in common.
-        """
+    def row_hashes(self, X: Table) -> Hashes:
+        """Return the hashes of rows: of the scores that the rule reads, or of features."""
         self.check_candidates()
-        clf = self.classifier
-        models = clf.selection_.engine.outputs.models
-        table = self.checked(X)
-        if not has_named_columns(X):
-            return models.row_hashes(table)
-        return Models.from_given(models.names, clf.classes_).row_hashes(table, X)
-
-    def reading(self, X: Table, y: Column) -> Records:
-        """Return the record of rows; rows of scores and probabilities are compared as whole tables."""
-        fitted = self.classifier.selection_.engine.outputs.models.fitted
-        features = not (has_named_columns(X) or only_scores(fitted))
-        return Records().reading(self.row_hashes(X), label_vector(y), features=features)
+        return self.classifier.selection_.engine.outputs.models.row_hashes(self.checked(X))
 
     def example_groups(self, n_rows: int) -> Any:
         """Return groups for `predict`, with each group of the fit in turn.
@@ -698,8 +682,8 @@ class JudgedSteps(JudgedBoosting):
     def fitted_on_selection(self) -> bool:
         """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
         clf = self.classifier
-        contains_training_rows = map(clf.records_.trained.overlaps, clf.records_.selected)
-        return clf.selection_.rows.fitted or any(contains_training_rows)
+        contains_training_rows = any(map(clf.records_.trained.repeats, clf.records_.used))
+        return clf.selection_.rows.fitted or contains_training_rows
 
     def measured(self, *stated: Rate | Limit, kind: str = "") -> RateTable:
         """Return rates on the selection data."""

@@ -36,7 +36,6 @@ from tailboost.core.checks import (
     numbered_clusters,
     take,
 )
-from tailboost.core.exceptions import DependentRowsWarning, warn_user
 from tailboost.core.long_work import doing
 from tailboost.core.spelling import a_type_of
 from tailboost.learners.named import named_learner
@@ -48,18 +47,14 @@ from tailboost.learners.scores import (
     only_scores,
 )
 from tailboost.rates import InfeasibleLimitsError
-from tailboost.rows.fingerprints import (
-    Fingerprint,
-    fingerprint_of,
-    hash_rounded_rows,
-    times_copied,
-)
+from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.given import Given
-from tailboost.rows.ledger import UNNAMED_ROWS, Records
+from tailboost.rows.ledger import Records
 from tailboost.rows.persons import warn_of_persons
 from tailboost.rows.probes import probe_rows
-from tailboost.rows.readers import holds_unknown, records_of_fit
+from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import N_FOLDS, Rows, TrainingSet
+from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Seen
 from tailboost.rows.subgroups import refuse_many_numbers
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.outputs import ModelOutputs, Models, averaging
@@ -216,17 +211,15 @@ def _read_further_rows(
         If rows cannot be used.
     """
     if arguments.training_rows is not None:
-        training.named = fingerprint_of(
-            arguments.training_rows,
-            lambda rows: hash_rounded_rows(checked_table(mix, mix, rows, "training_rows")),
-        )
+        rows = checked_table(mix, mix, arguments.training_rows, "training_rows")
+        training.named = Seen.of(hash_rounded_rows(rows), TRAINED_ON)
     training.costs = check_costs(arguments.costs, training.n_given, mix.classes_, training.used)
 
     if validation.any_given:
         X_val = checked_table(mix, mix, validation.X)
         X_val, rows = selection_data(mix, X_val, validation, "_val", "the {:,} rows of X_val")
         if not frozen:
-            rows = marked_if_seen(training.fingerprints, X_val, rows)
+            rows = marked_if_seen(training.seen, X_val, rows)
         training.validation = X_val, rows
         training.costs = check_costs(
             validation.costs, n_rows_of(validation.X), mix.classes_, rows.used, "costs_val"
@@ -260,9 +253,8 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
         [estimator for _, estimator in estimators]
     )
     if arguments.clusters is None:
-        features = () if training.are_scores else getattr(arguments.X, "columns", ())
         scores = columns_of_scores([estimator for _, estimator in estimators])
-        warn_of_persons(arguments.X, [*arguments.names_of_groups, *scores], features)
+        warn_of_persons(arguments.X, [*arguments.names_of_groups, *scores])
     else:
         clusters = numbered_clusters(arguments.clusters, training.n_given)
         training.clusters = clusters[training.used]
@@ -459,43 +451,14 @@ def _records(
         Features of the selection data.
     """
     frozen = _all_frozen(estimators)
-    is_named = training.named is not None
-    complete = is_named or not holds_unknown(_models_with_a_past(estimators))
-    records = records_of_fit(mix, _trained_on(training, frozen=frozen), complete=complete)
-    hashes = outputs.models.row_hashes(X_selecting)
-    if frozen and training.clusters is None:
-        k = times_copied(hashes.whole, outputs.rows.y)
-        if k > 1:
-            warn_user(
-                f"each row occurs {k} times, or a multiple of {k}: the intervals take copies for "
-                "different rows, and calibrate refuses them. Give each row once",
-                DependentRowsWarning,
-            )
-    records = records.reading(hashes, mix.classes_[outputs.rows.y], features=False)
-    if not training.are_scores:
-        return replace(records, selected=_selected_on(training, frozen=frozen))
-    return records
-
-
-def _trained_on(training: TrainingSet, *, frozen: bool) -> Fingerprint:
-    """Return the fingerprint of all known training rows of the models."""
-    fingerprints = []
+    trained = [] if frozen else [training.seen]
     if training.named is not None:
-        fingerprints.append(training.named)
-    if not frozen:
-        fingerprints.append(training.fingerprints)
-    if not fingerprints:
-        return UNNAMED_ROWS
-    if len(fingerprints) == 1:
-        return fingerprints[0]
-    return Fingerprint.union(fingerprints)
-
-
-def _selected_on(training: TrainingSet, *, frozen: bool) -> tuple[Fingerprint, ...]:
-    """Return the fingerprints of the selection data outside of the training rows."""
-    selected = list[Fingerprint]()
-    if training.validation is not None:
-        selected.append(Fingerprint.from_table(training.validation[0]))
-    elif frozen:
-        selected.append(training.fingerprints)
-    return tuple(selected)
+        trained.append(training.named)
+    known = Seen.union(trained) if trained else None
+    records = records_of_fit(_models_with_a_past(estimators), known)
+    if training.named is not None:
+        records = replace(records, complete=True)
+    if not frozen and training.validation is None:  # all of them are training rows
+        return records
+    labels = mix.classes_[outputs.rows.y] if training.are_scores else None
+    return records.using(Seen.of(outputs.models.row_hashes(X_selecting), SELECTED_ON, labels))

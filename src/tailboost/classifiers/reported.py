@@ -17,6 +17,7 @@ from tailboost.core.limit_lines import limit_cells
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows.judged import group_uses, is_about, judged
 from tailboost.rows.ledger import Ledger
+from tailboost.rows.seen import Seen
 from tailboost.selection.rate_table import RateTable
 
 MOST_LIMITS = 4
@@ -74,9 +75,8 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         Rows are compared by content, without labels, with the fingerprints in the model and its file
         (``records_.trained``): of up to 50,000 distinct training rows, or of a sample of this size.
         Anybody who has the model can therefore test whether a row he knows was a training row. Numbers are
-        compared as float32. Non-integers are rounded: to six decimal digits if a row has one
-        such number, to four with three, to two with 200. So rows are recognised after a file, another type
-        or a column of objects, but not after scaling, shuffling or noise.
+        compared as float32, fractions to 16 significant bits. So rows are recognised after a file, another
+        type or a column of objects, but not after scaling or noise.
 
         Parameters
         ----------
@@ -98,7 +98,10 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         1.0
         """
         check_is_fitted(self)
-        return self.records_.trained.share(judged(self).row_hashes(X).whole)
+        rows = Seen.of(judged(self).row_hashes(X))
+        if self.records_.trained is None:
+            return 0.0
+        return rows.share_in(self.records_.trained)
 
     # -- errors on the selection data ------------------------------------------------------------------
 

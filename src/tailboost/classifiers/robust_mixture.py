@@ -72,6 +72,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, judged, labels_or_mark
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import warn_of_other_groups
+from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.selection.outputs import averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
 from tailboost.selection.rule import Rule
@@ -477,8 +478,8 @@ class RobustMixtureClassifier(
         outputs = averaging(outputs)
         costs = check_costs(costs, n_rows_of(y), mix.classes_, outputs.rows.used)
         table = stacked(probabilities, models.names, mix.classes_)
-        hashes = models.row_hashes(table, probabilities)
-        records = Records.of_given().reading(hashes, labels, features=False)
+        rows = Seen.of(models.row_hashes(table), SELECTED_ON, labels)
+        records = Records(used=(rows,))
         engine = engine_of(mix, problem, outputs, costs=costs)
         first_selection(mix, engine, problem, records)
         mix.selection_.warn(forewarned=False)

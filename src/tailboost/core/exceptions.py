@@ -20,7 +20,6 @@ __all__ = [
     "LimitBelowNoiseWarning",
     "ModelVersionWarning",
     "NotCertifiedError",
-    "RepeatedAttemptWarning",
     "ResubstitutionWarning",
     "SmallSubgroupsWarning",
     "TableChangedWarning",
@@ -63,10 +62,6 @@ class DependentRowsWarning(UserWarning):
 
 class UncertifiedGroupsWarning(UserWarning):
     """Answered rows are in groups that no limit of the certificate names; the message gives their number."""
-
-
-class RepeatedAttemptWarning(UserWarning):
-    """An attempt of another model in this process had the same rows; the message gives their number."""
 
 
 class LeakageError(ValueError):

@@ -19,7 +19,6 @@ from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import (
     InfeasibleLimitsError,
     NotCertifiedError,
-    RepeatedAttemptWarning,
     UselessRuleWarning,
     warn_user,
 )
@@ -110,11 +109,9 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.ledger import (
     Attempt,
-    Records,
     attempts_of,
     may_follow,
     spent_by_next,
-    tested_before,
 )
 from tailboost.rows.subgroups import unit_name, whole_percents
 from tailboost.selection.one_answer import answer_names
@@ -182,7 +179,6 @@ def calibrate_selected(
     confidence: float = 0.95,
     rule: Rule = "predict",
     previous: Any = None,
-    attempts: int | None = None,
     reference: Reference | None = None,
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates; see `tailboost.calibrate`.
@@ -194,7 +190,7 @@ def calibrate_selected(
         tested.
     given : Given
         The rows, their labels and further data.
-    max_error, limits, confidence, rule, previous, attempts
+    max_error, limits, confidence, rule, previous
         As in `tailboost.calibrate`.
     reference : Reference, optional
         The answers with which the certified rule is compared; by default the answers of the given rule.
@@ -208,7 +204,7 @@ def calibrate_selected(
     ValueError
         If an argument is not as described.
     """
-    check_options(confidence, rule, attempts)
+    check_options(confidence, rule)
     takes_limits = judged(model).takes_limits
     has_no_targets = max_error is None and limits is None
     if has_no_targets and not takes_limits:
@@ -240,8 +236,7 @@ def calibrate_selected(
         fresh.used,
         what_is_tested(model, fresh, call),
         earlier,
-        equal_rows=fresh.equal_rows,
-        attempts=attempts,
+        fresh.equal_rows,
     )
 
     calibration = Calibration(
@@ -251,24 +246,10 @@ def calibrate_selected(
         reference=reference_answers,
         confidence=confidence,
         attempts=all_attempts,
-        declared=attempts,
         previous=earlier,
         batch=given.batch,
     )
-    n_tested_before = tested_before(all_attempts)
-    calibrated = calibration.certified()
-    if n_tested_before:
-        fact = f"nother call in this process tested {n_tested_before:,} of these {len(fresh):,} rows"
-        certificate = calibrated.certificate_
-        calibrated.certificate_ = replace(certificate, notes=(*certificate.notes, f"A{fact}."))
-        warn_user(
-            f"X: a{fact}, with other limits, another model or other arguments. "
-            f"Each certificate holds with {percent(confidence)} confidence by itself; one that "
-            "is chosen after several calls does not. Certify the chosen limits once more on "
-            "rows that no call had, or state all limits in one call.",
-            RepeatedAttemptWarning,
-        )
-    return calibrated
+    return calibration.certified()
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,8 +270,6 @@ class Calibration:
         Probability of certifying no broken limit, over the draw of the rows of all attempts.
     attempts : tuple of Attempt
         All earlier attempts, then this one.
-    declared : int or None
-        The largest number of attempts, if the caller has stated one.
     previous : tuple of Attempt
         The earlier attempts of the caller's argument ``previous``.
     batch : Given or None
@@ -303,7 +282,6 @@ class Calibration:
     reference: ReferenceAnswers
     confidence: float
     attempts: tuple[Attempt, ...]
-    declared: int | None
     previous: tuple[Attempt, ...]
     batch: Given | None = None
 
@@ -315,8 +293,8 @@ class Calibration:
     @property
     def next_level(self) -> float:
         """As `level`, of the next attempt; if none may follow, of this one."""
-        if may_follow(self.attempts, self.declared):
-            return spent_by_next(self.attempts, self.declared) * (1.0 - self.confidence)
+        if may_follow(self.attempts):
+            return spent_by_next(self.attempts) * (1.0 - self.confidence)
         return self.level
 
     def certified(self) -> Any:
@@ -483,15 +461,11 @@ class NewRowsEstimate:
         return words
 
 
-def check_options(confidence: Any, rule: Any, attempts: Any) -> None:
+def check_options(confidence: Any, rule: Any) -> None:
     """Raise if one of these arguments of `calibrate` is none of its values."""
     check_number(confidence, "confidence", 0, 1, below=True)
     if rule not in ("predict", "randomised"):
         raise ValueError(f"rule must be 'predict' or 'randomised', got {rule!r}")
-    if attempts is None:
-        return
-    if isinstance(attempts, bool) or int(attempts) != attempts or attempts < 1:
-        raise ValueError(f"attempts must be a whole number from 1, got {attempts!r}")
 
 
 # -- targets -------------------------------------------------------------------------------------
@@ -902,20 +876,13 @@ def certified_classifier(result: Certified, calibration: Calibration) -> Any:
     if one_answer:
         warn_user(" ".join(one_answer), UselessRuleWarning)
     classifier = answering(fresh.model, result.selection, limits)
-    fingerprints = fresh.fingerprints
-    assert fingerprints is not None
-    records = Records(tables=tuple(attempt.rows for attempt in attempts))
-    # Scores are often equal by chance: their tables alone tell which rows are used.
-    if not fresh.only_scores:
-        records = replace(records, selected=(fingerprints,))
-    classifier.records_ = classifier.records_.joined(records)
+    classifier.records_ = classifier.records_.using(*(attempt.rows for attempt in attempts))
     classifier.certificate_ = Certificate(
         bounds=tuple(with_deferral(bounds, answered)),
         confidence=calibration.confidence,
         n_rows=len(fresh),
         notes=tuple(_notes(result, answered, calibration)),
         model=copy.copy(classifier),  # without a certificate: neither may hold itself
-        rows=fingerprints,
         attempts=attempts,
         price=prices,
         rule=judged(classifier).rule_digest,
@@ -1239,7 +1206,7 @@ def refusal(
 
     reason += would_help
     advice = "No attempt may follow."
-    if may_follow(attempts, calibration.declared):
+    if may_follow(attempts):
         advice = (
             "Give rows that no attempt had; that attempt spends "
             f"{calibration.next_level:.2g}. The model's ledger records its attempts, and "
@@ -1287,7 +1254,7 @@ def _few_rows_words(
     These limits are left out if they are among ``named``.
     """
     calibration = new_rows.calibration
-    if not may_follow(calibration.attempts, calibration.declared):
+    if not may_follow(calibration.attempts):
         return ""
     few = {}
     free = []
@@ -1490,7 +1457,7 @@ def _what_would_help(
         return f"{few_rows}\n{_why_no_help(new_rows, names, all_tried=None not in answers)}"
     attempt = "this attempt"
     as_attempt = ""
-    if may_follow(calibration.attempts, calibration.declared):
+    if may_follow(calibration.attempts):
         attempt = "the next attempt"
         as_attempt = f", as attempt {len(calibration.attempts) + 1}"
     listed = "".join(f"\n* {way}" for way in ways)

@@ -34,7 +34,7 @@ from tailboost.core.limit_lines import (
 )
 from tailboost.core.long_work import telling
 from tailboost.core.rate_words import estimate_words, interval_words
-from tailboost.core.spelling import as_typed, joined, with_known_arguments
+from tailboost.core.spelling import joined, with_known_arguments
 from tailboost.guarantees.forced import Forced
 from tailboost.guarantees.fresh_rows import (
     ERRORS,
@@ -68,16 +68,10 @@ from tailboost.rates import (
     deferred,
 )
 from tailboost.rates.strata import groups_in
-from tailboost.rows.fingerprints import (
-    EqualRows,
-    Fingerprint,
-    UsedRows,
-    checked_equal_rows,
-    too_many,
-)
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt
+from tailboost.rows.seen import EqualRows, Seen, checked_equal_rows
 from tailboost.rows.subgroups import DEFERRAL_COUNTED, unit_name, whole_percents, with_cure
 from tailboost.selection.one_answer import group_words
 
@@ -269,7 +263,6 @@ class Certificate:
     n_rows: int
     notes: tuple[str, ...]
     model: Model = field(default=None, repr=False, compare=False)
-    rows: Fingerprint | None = field(default=None, repr=False, compare=False)
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
     price: tuple[Price, ...] = ()
     rule: str | None = field(default=None, repr=False, compare=False)
@@ -281,7 +274,7 @@ class Certificate:
     date: str | None = field(default=None, repr=False, compare=False)
     n_clusters: int | None = field(default=None, repr=False)
     # The rows, for comparison if equal rows are different rows; otherwise None.
-    used: UsedRows | None = field(default=None, repr=False, compare=False)
+    used: Seen | None = field(default=None, repr=False, compare=False)
 
     @property
     def rates(self) -> tuple[CertifiedBound, ...]:
@@ -389,16 +382,11 @@ class Certificate:
 
     def refuse_rows_of(self, fresh: FreshRows) -> None:
         """Raise LeakageError if new rows are rows of the certificate, beyond chance."""
-        n_equal = 0
-        if self.used is not None and fresh.rows is not None:
-            n_equal = fresh.used.shared_with(self.used)
-        elif (
-            self.rows is not None and fresh.hashes is not None and fresh.equal_rows == "copies"
-        ):
-            n_equal, _ = self.rows.count(fresh.hashes)
-        if n_equal and (fresh.equal_rows == "natural" or too_many(n_equal, len(fresh))):
+        if self.used is None or fresh.hashes is None:
+            return
+        if fresh.used.repeats(self.used, fresh.equal_rows):
             raise LeakageError(
-                f"X: {n_equal:,} of these {len(fresh):,} rows are rows of the certificate. Give new rows"
+                "X: these rows are rows of the certificate, or equal to them. Give new rows"
             )
 
     @property
@@ -501,21 +489,7 @@ class Certificate:
         for remark in self.remarks:
             if not (tells_answered_error and remark.startswith(DEFERRAL_COUNTED)):
                 lines.append(with_cure(remark))
-        spent = [attempt.spent for attempt in self.attempts]
-        # Attempts with equal parts of the error probability need no line.
-        if len(spent) > 1 and spent[-1] <= spent[0] / 2:
-            unspent = as_typed(
-                "the models themselves", "a copy of the file from before its first attempt"
-            )
-            even = as_typed("attempts=12", "--attempts 12")
-            lines.append(
-                f"Attempt {len(spent)} had {spent[-1]:.2g} of the error probability, and "
-                f"{1 - sum(spent):.2g} is left. For rows of a new month calibrate {unspent}, or "
-                f"divide the probability evenly from the first attempt on ({even})."
-            )
         assumed = self.assumed
-        if self.as_stated:
-            assumed += as_typed("", "; --training-rows FILE finds overlap")
         if rest:
             return [*lines, f"{assumed}: {rest}"]
         return [*lines, f"{assumed}."]
@@ -902,7 +876,7 @@ def certify(
         else:
             fresh = fresh_rows(model, given, rule="predict", errors=True)
     certificate = certificate_of(fresh, expressions, max_error, confidence)
-    if fresh.rows is not None:
+    if fresh.hashes is not None:
         certificate = replace(certificate, used=fresh.used)
 
     if hasattr(model, "predict"):
@@ -1114,7 +1088,6 @@ def certificate_of(
         confidence=confidence,
         n_rows=len(fresh),
         notes=tuple(notes),
-        rows=fresh.fingerprints,
         rule=judged(fresh.model).rule_digest,
         remarks=tuple(rule_remarks(bounds, fresh)),
         one_answer=tuple(fresh.one_answer(limits)) if limits else (),

@@ -28,6 +28,7 @@ from tailboost.core.checks import (
     check_probabilities,
     check_same_kind,
     distinct,
+    distinct_and_places,
     in_class_order,
     label_column,
     n_rows_of,
@@ -36,21 +37,14 @@ from tailboost.core.checks import (
     refuse_quantity,
     take,
 )
-from tailboost.core.spelling import as_typed
 from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Limit, Rate, Sample, Strata, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import (
-    EqualRows,
-    Fingerprint,
-    RowHashes,
-    UsedRows,
-    checked_equal_rows,
-    fingerprint_of,
     hash_rows,
+    hashes_of_pairs,
     numbered_by_rows,
     random_numbers,
-    refuse_copied,
 )
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import (
@@ -61,12 +55,16 @@ from tailboost.rows.judged import (
     last_step,
     predicted_labels,
 )
-from tailboost.rows.ledger import TRAINED_ON, refuse_known
+from tailboost.rows.ledger import refuse_repeated
 from tailboost.rows.persons import refuse_persons
-from tailboost.rows.readers import (
-    Overlap,
-    reason_of_equal_rows,
-    row_hashes,
+from tailboost.rows.readers import row_hashes
+from tailboost.rows.seen import (
+    CALIBRATED_ON,
+    TRAINED_ON,
+    EqualRows,
+    Seen,
+    checked_equal_rows,
+    refuse_copied,
 )
 from tailboost.rows.subgroups import by_column, deferral_words, named_as, plain_list
 from tailboost.selection.one_answer import one_answer_sentences
@@ -87,28 +85,21 @@ ASSUMED = (
     "measurements of one person, no later shift), and no row was used to train or select the "
     "model."
 )
+COMPARED = (
+    "These rows repeat no row of the fit, the selection or an earlier calibration that is known here, beyond "
+    "chance."
+)
 ONLY_SCORES = (
-    "The rule reads scores alone, so rows with equal scores are different rows. Tables are "
-    "compared by how often each score occurs: these rows agree with no earlier rows that the "
-    "rule keeps more than chance explains. Among few different scores a part of a table cannot "
-    "be recognised: make sure that none of these rows was used in the selection or by the "
-    "model."
+    "The rule reads scores alone, so rows with equal scores are different rows. Whole tables that were used "
+    "before are recognised, parts of them only among scores with many digits."
 )
-EQUAL_TO_NAMED = (
-    "of these rows equal one of the training rows that the caller names (training_rows=)."
-)
-HOW_COMPARED = "Numbers are compared as rounded float32; labels are not compared."
 EQUAL_BY_NATURE = (
-    "According to the caller, rows are equal by nature and nobody copied a row. The number of "
-    "equal rows does not contradict this; copies of common rows stay undetected."
-)
-UNKNOWN_ROWS = (
-    "The rows of the fit are not known here, so these rows are fresh as stated: none of "
-    "them was used in it."
+    "According to the caller, rows are equal by nature and nobody copied a row: only whole tables that were "
+    "used before are recognised."
 )
 UNKNOWN_TRAINING_ROWS = (
-    "The training rows of the model, or of a model inside, are not known. So these rows are "
-    "fresh as stated: none of them was used in the training."
+    "The training rows of the model are not known, so these rows are fresh as stated: training_rows= names "
+    "the training rows, and compares these rows with them."
 )
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote: {}, drawn at random from a generator with a fixed "
@@ -137,20 +128,17 @@ class FreshRows:
     table: Any = None  # the rows as the model takes them
     groups: Any = None  # their groups
     final: Any = None  # the classifier at the end of the model, or behind an array of answers
-    rows: RowHashes | None = None  # hashes of the rows; None if only answers were given
+    hashes: Hashes | None = None  # of the rows, shape (n,); None if only answers were given
     # Shape (n,): hashes of the rows that the classifier at the end of a pipeline reads. The draws depend on
     # them, so they are the same for the pipeline and for its classifier. None if only answers were given.
     read: Hashes | None = None
-    # Shape (m, 2), from `Overlap.counts`; None if the model keeps no fingerprints.
-    repeated: Ints | None = None
+    as_stated: bool = True  # whether only the caller knows of no model trained on these rows
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
     listed: Collection[Any] = ()
     equal_rows: EqualRows = "copies"
     # Shape (n,): cluster of each row; a cluster has one vote in a subgroup. None: each row has a vote.
     clusters: Ints | None = None
     has_labels: bool = True  # otherwise only rates that need no label are counted
-    # The training rows of the model, as the caller names them; None if the caller names none.
-    training_rows: Fingerprint | None = None
     _samples: dict[Rate, list[Sample]] = field(init=False, default_factory=dict)
 
     def __len__(self) -> int:
@@ -164,33 +152,19 @@ class FreshRows:
         return len(np.unique(self.clusters))
 
     @property
-    def hashes(self) -> Hashes | None:
-        """Hashes of the whole rows, shape (n,); None if only answers were given."""
-        if self.rows is None:
-            return None
-        return self.rows.whole
-
-    @property
     def only_scores(self) -> bool:
         """Whether the rule reads scores alone."""
         return judged(self.final).reads_scores
 
     @property
-    def fingerprints(self) -> Fingerprint | None:
-        """Fingerprints of the rows; None if their features are not given."""
-        if self.hashes is None:
-            return None
-        return Fingerprint.from_hashes(self.hashes)
-
-    @property
-    def used(self) -> UsedRows:
-        """The rows with their labels, to recognise them later."""
-        assert self.rows is not None
+    def used(self) -> Seen:
+        """The rows, to recognise them later; scores are known by their labels too."""
+        assert self.hashes is not None
         strata = self.answered.strata
-        labels: Any = ()
-        if self.has_labels:
+        labels = None
+        if self.only_scores and self.has_labels:
             labels = np.asarray(strata.classes)[strata.y[self.answered.stratum]]
-        return UsedRows.from_table(self.rows, labels)
+        return Seen.of(self.hashes, CALIBRATED_ON, labels)
 
     @property
     def n_deferred(self) -> int:
@@ -206,25 +180,6 @@ class FreshRows:
         reader = judged(self.final)
         columns_read = [column for column in strata.columns if reader.reads(column)]
         return one_answer_sentences(strata, self.answered.counts, limits, columns_read)
-
-    def known_among(self, earlier: Sequence[Fingerprint]) -> list[tuple[int, int]]:
-        """Return numbers of rows equal to earlier rows, each with the number of rows compared.
-
-        Fingerprints of many rows keep a sample of them, up to a limit. There is a pair for each limit, of all
-        fingerprints at least as complete together; the last pair has the most complete ones. Rows
-        equal by nature are not counted: as stated, or because earlier rows equal others of their table.
-        """
-        if self.hashes is None or self.equal_rows == "natural":
-            return [(0, 0)]
-        limits = {fingerprints.limit for fingerprints in earlier} | {Fingerprint.COMPLETE}
-        counts = []
-        for limit in sorted(limits):
-            as_complete = [
-                fingerprints for fingerprints in earlier if fingerprints.limit >= limit
-            ]
-            known = Fingerprint.union(as_complete)
-            counts.append((0, 0) if known.repeated else known.count(self.hashes))
-        return counts
 
     @cached_property
     def draws(self) -> Floats:
@@ -354,42 +309,16 @@ class FreshRows:
         return "group" in self.listed or all(("group", name) in self.listed for name in columns)
 
     @property
-    def as_stated(self) -> bool:
-        """Whether only the caller knows of no model trained on these rows."""
-        if self.training_rows is not None:
-            return False
-        return self.repeated is None or not judged(self.final).records.complete
-
-    @property
     def notes(self) -> list[str]:
-        """The assumption about the rows, and their overlap with the rows of the fit, as sentences.
-
-        The overlap with training rows that the caller names is stated if they are compared.
-        """
-        overlap_with_named = ""
-        if self.training_rows is not None and self.hashes is not None:
-            share = self.training_rows.share(self.hashes)
-            overlap_with_named = f"{_percent(share)} {EQUAL_TO_NAMED}"
-
-        none_compared = self.repeated is None or not self.repeated[:, 1].any()
-        if self.only_scores and none_compared:
-            overlap = overlap_with_named or ONLY_SCORES
-        elif self.repeated is None:
-            overlap = overlap_with_named or UNKNOWN_ROWS
-        else:
-            overlap = f"{self._overlap_words()} {HOW_COMPARED}"
-            if self.equal_rows == "natural":
-                overlap += f" {EQUAL_BY_NATURE}"
-            if overlap_with_named:
-                overlap += f" {overlap_with_named}"
-            elif self.as_stated:
-                overlap += f" {UNKNOWN_TRAINING_ROWS}"
-        if self.as_stated and self.hashes is not None:
-            argument = as_typed("training_rows=", "--training-rows")
-            overlap += (
-                f" {argument} names the training rows, and compares these rows with them."
-            )
-        return [self._assumption, overlap]
+        """The assumption about the rows, and their comparison with the rows of the fit, as sentences."""
+        compared = COMPARED
+        if self.only_scores:
+            compared = ONLY_SCORES
+        elif self.equal_rows == "natural":
+            compared = EQUAL_BY_NATURE
+        if self.as_stated:
+            compared += f" {UNKNOWN_TRAINING_ROWS}"
+        return [self._assumption, compared]
 
     @property
     def _assumption(self) -> str:
@@ -403,37 +332,6 @@ class FreshRows:
         if not self.has_labels:
             assumption += " None of the rows has a label."
         return assumption
-
-    def _overlap_words(self) -> str:
-        """Return the shares of rows equal to known rows of the fit, as a sentence."""
-        assert self.repeated is not None
-        (n_equal, n_compared), *counts_by_selection = self.repeated.tolist()
-        shares = []
-        if n_compared:
-            shares.append(
-                f"{_percent(n_equal / n_compared)} of these rows equal a training row of the "
-                "model"
-            )
-        selected_shares = [
-            n_equal_selected / n_selected
-            for n_equal_selected, n_selected in counts_by_selection
-            if n_selected
-        ]
-        if selected_shares:
-            shares.append(
-                f"{_percent(max(selected_shares))} of these rows equal a row that selected "
-                "the rule"
-            )
-        if not shares:
-            return "None of these rows could be compared with a row of the fit."
-        return f"{', and '.join(shares)}."
-
-
-def _percent(share: float) -> str:
-    """Return a share in percent; NaN if no row could be compared with a sample of the known rows."""
-    if np.isnan(share):
-        return "None"
-    return f"{100 * share:.3g} %"
 
 
 def _in_form_of(X: Table, training_rows: Table) -> Any:
@@ -739,7 +637,7 @@ def fresh_rows(
     opens : bool, default=False
         Whether the model opens the rows: its models then answer once for all rules.
     in_use : bool, default=False
-        Whether these are later rows of a rule in use, see `Overlap.refuse`.
+        Whether these are later rows of a rule in use, which repeat earlier ones by nature.
 
     Raises
     ------
@@ -751,7 +649,7 @@ def fresh_rows(
     is_model = hasattr(model, "predict")
     reader = judged(model if is_model else fitted)
     given = _checked(given, model, reader, rates)
-    equal_rows = checked_equal_rows(given.equal_rows or "copies")
+    equal_rows = checked_equal_rows(given.equal_rows)
     if is_model:
         return _answered_by_model(
             model, given, rates, rule, errors=errors, opens=opens, in_use=in_use
@@ -837,18 +735,17 @@ def _answered_by_model(
     """
     final = last_step(model)
     classes = _classes_of(model, given)
-    equal_rows = reason_of_equal_rows(judged(final), given.equal_rows)
-    training_rows = _named_training_rows(model, given)
+    equal_rows = checked_equal_rows(given.equal_rows or judged(final).equal_rows)
     if given.labels is None:
         _refuse_missing_labels(rates, classes)
-    rows = row_hashes(model, given.X).with_groups(given.columns)
-    read, repeated = _compared_with_fit(
-        model, given, rows, classes, training_rows, equal_rows, in_use
+    hashes = row_hashes(model, given.X)
+    read, as_stated = _compared_with_fit(
+        model, given, hashes, classes, equal_rows, in_use=in_use
     )
-    any_answers = np.repeat(classes[:1], len(rows))  # `answered_by` replaces them
+    any_answers = np.repeat(classes[:1], len(hashes))  # `answered_by` replaces them
     deferred = None
     if judged(final).can_defer:
-        deferred = np.zeros(len(rows), dtype=bool)
+        deferred = np.zeros(len(hashes), dtype=bool)
     elif not errors:
         for rate in rates:
             if rate.needs_deferral:
@@ -875,11 +772,10 @@ def _answered_by_model(
         rule=rule,
         table=table,
         groups=given.groups,
-        rows=rows,
+        hashes=hashes,
         read=read,
-        repeated=repeated,
+        as_stated=as_stated,
         equal_rows=equal_rows,
-        training_rows=training_rows,
     ).answered_by(model)
 
 
@@ -977,31 +873,16 @@ def with_any_answers(given: Given, fresh: FreshRows) -> FreshRows:
     )
 
 
-def _named_training_rows(model: Model, given: Given) -> Fingerprint | None:
-    """Return the fingerprint of the training rows that the caller names, in the form of the fresh rows.
-
-    It is None if the caller names none.
-    """
-    if given.training_rows is None:
-        return None
-    return fingerprint_of(
-        given.training_rows,
-        lambda rows: row_hashes(model, _in_form_of(given.X, rows)).whole,
-    )
-
-
 def _compared_with_fit(
     model: Model,
     given: Given,
-    rows: RowHashes,
+    hashes: Hashes,
     classes: Labels,
-    training_rows: Fingerprint | None,
     equal_rows: EqualRows,
+    *,
     in_use: bool,
-) -> tuple[Hashes, Ints | None]:
-    """Return `FreshRows.read`, and the counts of rows that a model's records know.
-
-    The counts are None for a model without records.
+) -> tuple[Hashes, bool]:
+    """Return `FreshRows.read` and `FreshRows.as_stated`; raise LeakageError for rows that were used before.
 
     Parameters
     ----------
@@ -1009,43 +890,42 @@ def _compared_with_fit(
         The model that answers.
     given : Given
         The checked rows.
-    rows : RowHashes
+    hashes : ndarray of shape (n,)
         Hashes of the rows.
     classes : ndarray of shape (K,)
         The labels that the model knows.
-    training_rows : Fingerprint or None
-        Training rows that the caller names.
-    equal_rows : str
-        The meaning of equal rows, as in `certify`.
+    equal_rows : {"copies", "natural"}
+        The reason for equal rows, as in `certify`.
     in_use : bool
-        Whether these are later rows of a rule in use.
-
-    Raises
-    ------
-    LeakageError
-        If the rows are training rows named by the caller, or the model has used them.
+        Whether these are later rows of a rule in use, which repeat earlier ones by nature.
     """
     final, table = final_step(model, given.X)
-    read = rows if final is model else row_hashes(final, table)
-    labels: Any = ()
+    read = hashes if final is model else row_hashes(final, table)
+    labels = given.labels
     contents: list[Any] = [*given.columns.values()]
-    if given.labels is not None:
-        labels = given.labels
+    if labels is not None:
         contents.insert(0, labels)
         check_same_kind(labels, "y", classes, "classes_ of the model")
         if not np.isin(labels, classes).any():
             refuse_quantity(labels)
-
-    overlap = Overlap.from_table(final, rows, table, labels, is_whole=final is model)
-    if training_rows is not None:
-        n_known = training_rows.count(rows.whole)
-        refuse_known(training_rows, TRAINED_ON, *n_known, equal_rows, "X")
-    overlap.refuse(final, equal_rows, "X", in_use=in_use)
+    as_stated = True
+    if given.training_rows is not None:
+        named = Seen.of(
+            row_hashes(model, _in_form_of(given.X, given.training_rows)), TRAINED_ON
+        )
+        refuse_repeated(Seen.of(hashes), [named], equal_rows)
+        as_stated = False
+    if judged(final).has_records:
+        records = judged(final).records
+        records.refuse(read, labels, "natural" if in_use else equal_rows)
+        as_stated = as_stated and not records.complete
     # Equal scores are different rows also without a statement, but not if all rows are copied.
-    stated = given.equal_rows if judged(final).reads_scores else equal_rows
-    if stated != "natural" and given.batch is None and given.clusters is None:
-        refuse_copied("X", rows.whole, *contents)
-    return read.whole, overlap.counts if len(overlap.counts) else None
+    if equal_rows != "natural" and given.batch is None and given.clusters is None:
+        for column in contents:
+            _, place = distinct_and_places(column)
+            hashes = hashes_of_pairs(hashes, place.astype(np.uint64))
+        refuse_copied("X", hashes)
+    return read, as_stated
 
 
 def _classes_of(model: Model, given: Given) -> Labels:

@@ -48,7 +48,7 @@ from tailboost.guarantees.rate_bounds import CertifiedBound, percent
 from tailboost.guarantees.stated import as_model
 from tailboost.rates import AT_MOST, COMPARISONS, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
-from tailboost.rows.fingerprints import digest, hash_rows, too_many
+from tailboost.rows.fingerprints import digest, hash_rows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step, refuse_other_rule, rows_with_score
 from tailboost.rows.other_groups import (
@@ -57,6 +57,7 @@ from tailboost.rows.other_groups import (
     warn_of_other_groups,
 )
 from tailboost.rows.readers import row_hashes
+from tailboost.rows.seen import is_beyond_chance
 
 MONITOR_FORMAT = 9  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
@@ -374,7 +375,7 @@ class Monitor:
                     f"id is needed for batch {name!r}: another batch has ids, or this one was given before. "
                     "Give id= with each look at each batch"
                 )
-            hashes = np.sort(row_hashes(self.rule, X).whole)
+            hashes = np.sort(row_hashes(self.rule, X))
             self._refuse_repeated(hashes)
             return has_label, self.ids, self.contents | {name: hashes}
         if self.contents:
@@ -410,7 +411,7 @@ class Monitor:
         )
         for name, earlier in self.contents.items():
             n_equal = int(np.isin(hashes, earlier).sum())
-            is_partly_equal = not equal_by_chance and too_many(n_equal, len(hashes))
+            is_partly_equal = not equal_by_chance and is_beyond_chance(n_equal, len(hashes))
             if is_partly_equal or np.array_equal(hashes, earlier):
                 raise LeakageError(
                     f"X: {n_equal:,} of these {len(hashes):,} rows equal rows of batch {name!r}. If they are "

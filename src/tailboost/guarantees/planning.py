@@ -163,15 +163,14 @@ def rows_needed(
     shares: Any = None,
     power: float = 0.8,
     confidence: float = 0.95,
-    attempts: int | None = None,
     by_group: bool = True,
     n_classes: int = 2,
 ) -> RowsNeeded:
     """Return the numbers of calibration rows for certificates of limits, from expected true rates.
 
     The procedures and their exact probabilities are as in `tailboost.calibrate`. `tailboost.certify`
-    divides the level by all of its m bounds: for limits without gap or ratio, ``confidence=1 - 0.05 / m``,
-    ``attempts=1`` and ``by_group=False`` give its numbers.
+    divides the level by all of its m bounds: for limits without gap or ratio,
+    ``confidence=1 - 0.05 / (.9 m)`` and ``by_group=False`` give its numbers.
 
     * *Tests.* The number of rows certifies a rule with the stated rates with a probability of at least
       ``power``. Stricter rules come first in the sequence; they are assumed to pass too. Within several
@@ -195,8 +194,6 @@ def rows_needed(
         Probability of the certificate.
     confidence : float in (0, 1), default=0.95
         Of the certificate.
-    attempts : int, optional
-        Declared attempts, as in `tailboost.calibrate`; the number of rows is for the first one.
     by_group : bool, default=True
         Whether the rule reads the groups of the limits. Thresholds of groups then divide the level.
     n_classes : int, default=2
@@ -242,7 +239,7 @@ def rows_needed(
         _plan(limit, rate, share, strata)
         for limit, rate, share in zip(checked, rates_by_limit, shares_by_limit, strict=True)
     ]
-    level = spent_by_next((), attempts) * (1.0 - confidence)
+    level = spent_by_next(()) * (1.0 - confidence)
     procedures = _procedures(plans, level, by_group=by_group)
     by_limit = [
         _rows_for_limit(plan, name, power_at, power)

@@ -11,7 +11,17 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels, Mask, Model, Table
+from tailboost.core.array_types import (
+    Array,
+    Floats,
+    Groups,
+    Hashes,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Table,
+)
 from tailboost.core.checks import as_table, n_rows_of
 from tailboost.core.exceptions import (
     DeferredRowsWarning,
@@ -21,9 +31,10 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.spelling import how_many, number_form
-from tailboost.rows.fingerprints import EqualRows, RowHashes, hash_rounded_rows
+from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import GroupsByColumn
+from tailboost.rows.seen import SELECTED_ON, EqualRows, Seen
 from tailboost.rows.subgroups import GroupUse, by_column, plain_list
 
 
@@ -129,9 +140,9 @@ class ClassifierView:
         """Return which rows lack a score that the rule reads, shape (n,)."""
         return np.zeros(n_rows_of(X), dtype=np.bool_)
 
-    def row_hashes(self, X: Table) -> RowHashes:
+    def row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows, equal for all forms of the same rows."""
-        return RowHashes(hash_rounded_rows(as_table(self.checked(X))))
+        return hash_rounded_rows(as_table(self.checked(X)))
 
     def numbered_answers(
         self, X: Table, groups: Groups, classes: Labels, *, defers: bool
@@ -252,9 +263,10 @@ class Recorded(ClassifierView):
         except (NotFittedError, AttributeError):  # a rule from a file has no selection data
             return []
 
-    def reading(self, X: Table, y: Any) -> Records:
-        """Return a record of the rows with labels on which a rule is selected."""
-        return Records().reading(self.row_hashes(X), y, features=True)
+    def reading(self, X: Table, y: Any) -> Seen:
+        """Return rows on which a rule is selected, to recognise them later; labels count for scores alone."""
+        labels = y if self.reads_scores else None
+        return Seen.of(self.row_hashes(X), SELECTED_ON, labels)
 
     def answers_of(
         self, classifiers: Sequence[Any], X: Table, groups: Groups

@@ -12,10 +12,11 @@ from tailboost.core.array_types import Bytes, Column, Floats, Hashes, Ints, Mask
 from tailboost.core.checks import distinct_and_places
 from tailboost.core.spelling import how_many
 from tailboost.rows.fingerprints import (
-    Fingerprint,
+    hash_rounded_rows,
     hash_rows,
     stratified_places,
 )
+from tailboost.rows.seen import TRAINED_ON, Seen
 
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
@@ -157,8 +158,8 @@ class TrainingSet:
     # Features and rows without labels; None without such rows.
     # Costs of answers in the validation set if there is one, otherwise in these rows; None without costs.
     costs: Floats | None = None
-    # Fingerprint of the argument `training_rows`, the rows of the fits of frozen estimators; None without it.
-    named: Fingerprint | None = None
+    # The argument `training_rows`, the rows of the fits of frozen estimators; None without it.
+    named: Seen | None = None
     # Whether the models only read scores: then rows with equal scores are different rows.
     are_scores: bool = False
 
@@ -175,9 +176,9 @@ class TrainingSet:
         return len(np.unique(keys))
 
     @cached_property
-    def fingerprints(self) -> Fingerprint:
-        """Fingerprints of the rows, which detect data leakage."""
-        return Fingerprint.from_table(self.X)
+    def seen(self) -> Seen:
+        """The rows, to recognise them later."""
+        return Seen.of(hash_rounded_rows(self.X), TRAINED_ON)
 
     @property
     def rows(self) -> Rows:

@@ -187,7 +187,7 @@ class Curve:
         # A copy: the classifier of a point records later rows, the returned one does not.
         classifier = copy.copy(self._at(limit, classifier))
         if self.points:  # their records have all rows on which curves were measured
-            classifier.records_ = classifier.records_.joined(self[0].classifier.records_)
+            classifier.records_ = classifier.records_.using(*self[0].classifier.records_.used)
         return classifier
 
     def _within_level(self, level: float) -> CurvePoint | None:
@@ -301,7 +301,7 @@ class Curve:
         record = judged_source.reading(X, y)
         for curve in self._curves:
             for point in curve:
-                point.classifier.records_ = point.classifier.records_.joined(record)
+                point.classifier.records_ = point.classifier.records_.using(record)
 
         classifiers = [point.classifier for point in self.points]
         rates = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import gammaln, log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
-from tailboost.core.array_types import Array, Floats, Ints, Model, Table
+from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
 from tailboost.core.checks import (
     as_table,
     check_length,
@@ -26,7 +26,6 @@ from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import one_blas_thread
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
 from tailboost.rows.fingerprints import (
-    RowHashes,
     hash_rounded_rows,
     hash_rows,
     hashes_of_pairs,
@@ -474,18 +473,11 @@ class Models:
             scores=scores,
         )
 
-    def row_hashes(self, X: Table, given: Collection[str] | None = None) -> RowHashes:
-        """Return the hashes of rows: of the checked table, and of the scores that single models read.
-
-        Probabilities count as scores if they are given: of the models with the names ``given``, by default
-        of all.
-        """
-        table = self.transform(X)
-        score_hashes = {}
-        for i, name in enumerate(self.names):
-            if only_scores([self.fitted[i]]) and (given is None or name in given):
-                score_hashes[name] = hash_rounded_rows(table[i])
-        return RowHashes(hash_rounded_rows(as_table(X)), score_hashes)
+    def row_hashes(self, X: Table) -> Hashes:
+        """Return the hashes of rows: of the scores that the models read, or of the checked table."""
+        if only_scores(self.fitted) and not self.are_given:
+            X = np.hstack([model.estimator.values(X) for model in self.fitted])
+        return hash_rounded_rows(as_table(X))
 
     def probabilities(
         self,

@@ -148,7 +148,7 @@ sklearn.svm._classes: LinearSVC SVC
 sklearn.tree._classes: DecisionTreeClassifier DecisionTreeRegressor
 sklearn.tree._classes: ExtraTreeClassifier ExtraTreeRegressor
 tailboost.rows.probes: ProbeFrame ProbeMatrix
-tailboost.rows.fingerprints: Fingerprint RowCounts UsedRows
+tailboost.rows.seen: Seen
 tailboost.rows.subgroups: GroupNames GroupUse
 tailboost.rows.schema: TableSchema
 tailboost.rows.rows: Rows

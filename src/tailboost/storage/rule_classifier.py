@@ -25,7 +25,7 @@ from tailboost.core.limit_lines import LimitLine
 from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Limit
-from tailboost.rows.fingerprints import UsedRows, digest_of_rule
+from tailboost.rows.fingerprints import digest_of_rule
 from tailboost.rows.judged import (
     RecordedScores,
     columns_of,
@@ -33,6 +33,7 @@ from tailboost.rows.judged import (
     labels_or_mark,
 )
 from tailboost.rows.ledger import Attempt, Ledger, Records
+from tailboost.rows.seen import Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
@@ -267,9 +268,9 @@ def _records(content: Mapping[str, Any]) -> Records:
     These are the rows of the selection and of the attempts to calibrate up to the stored certificate.
     """
     ledger = Ledger.from_dict(content["ledger"])
-    tables = [UsedRows.from_dict(rows) for rows in content["used"]["selection"]]
+    tables = [Seen.from_dict(rows) for rows in content["used"]["selection"]]
     tables += [attempt.rows for attempt in _attempts(content, ledger)]
-    return Records(tables=tuple(tables), ledger=ledger)
+    return Records(used=tuple(tables), ledger=ledger)
 
 
 def _attempts(content: Mapping[str, Any], ledger: Ledger) -> tuple[Attempt, ...]:

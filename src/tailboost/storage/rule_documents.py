@@ -12,12 +12,12 @@ from tailboost.core.files import write_output
 from tailboost.learners.scores import Scores, scores_among
 from tailboost.rates import as_expression
 from tailboost.rows.judged import judged
+from tailboost.rows.seen import SELECTED_ON
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
 from tailboost.storage.rule_files import RULE_FILE_FORMAT
 
 RULE_FILE = ".json"
-SELECTION_DATA = "selection data"
 
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
@@ -65,7 +65,7 @@ def rule_document(classifier: Model, files: Mapping[str, Any], **notes: Any) -> 
     settings = {**_settings_of(classifier), **files}  # refuses other classifiers
     certificate = judged(classifier).certificate
     selection_tables = [
-        rows.to_dict() for rows in classifier.records_.tables if rows.use == SELECTION_DATA
+        rows.to_dict() for rows in classifier.records_.used if rows.use == SELECTED_ON
     ]
     return {
         "format": RULE_FILE_FORMAT,

@@ -254,7 +254,7 @@ def calibrate(
         classifier = stored.classifier
         if stored.scores is not None:
             classifier = stored.scores
-            selected = stored.classifier.records_.tables
+            selected = stored.classifier.records_.used
             options |= stored.settings
         options |= {
             name: value for name, value in (selecting | {"limits": limit}).items() if value

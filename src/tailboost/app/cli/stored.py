@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Self
 import tailboost as tb
 from tailboost.app.cli.tables import Roles, Rows
 from tailboost.core.files import held, write_output
-from tailboost.rows.fingerprints import UsedRows
 from tailboost.rows.ledger import Attempt, Ledger
 from tailboost.rows.readers import row_hashes
+from tailboost.rows.seen import Seen
 from tailboost.storage.models import read_notes
 
 RULE, MODEL = ".json", ".model"
@@ -68,9 +68,7 @@ def write(classifier: Any, path: Path, roles: Roles) -> None:
         tb.save_model(classifier, path, notes={"roles": roles.to_dict()})
 
 
-def calibrated(
-    model: Any, rows: Rows, selected: Sequence[UsedRows] = (), **options: Any
-) -> Any:
+def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options: Any) -> Any:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
 
     Rows that ``selected`` a rule of these scores before are refused.
@@ -83,8 +81,12 @@ def calibrated(
         entries = _read_ledger(path)
         features = rows.features
         labels = rows.labels
-        used = UsedRows.from_hashes(row_hashes(model, features).whole, labels.to_numpy())
-        if any(used.shared_with(each) for each in selected):
+        hashes = row_hashes(model, features)
+        given = [
+            Seen.of(hashes),
+            Seen.of(hashes, labels=labels.to_numpy()),
+        ]  # as features, and as scores
+        if any(each.repeats(known) for each in given for known in selected):
             raise ValueError(
                 f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
             )
@@ -96,9 +98,9 @@ def calibrated(
             elif entry.target == target:
                 counting.append(entry)
         counting += [
-            each
-            for each in entries
-            if used.shared_with(each.attempt.rows) and each not in counting
+            entry
+            for entry in entries
+            if entry not in counting and any(each.repeats(entry.attempt.rows) for each in given)
         ]
         previous = Ledger(tuple(each.attempt for each in counting)) if counting else None
         attempts: Sequence[Attempt] = ()

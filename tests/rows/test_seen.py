@@ -1,0 +1,148 @@
+"""Rows that were used before are recognised by one digest a row and two rules, and fresh rows rarely are."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, selecting_numbers
+from tailboost.rows.seen import MOST_DIGESTS, Seen
+
+
+def scored(seed, n, decimals, shift=0.0):
+    """Return rounded scores and labels."""
+    rng = np.random.default_rng(seed)
+    severity = rng.normal(size=n)
+    scores = expit(2.2 * (severity - 1.1) + shift + rng.normal(size=n)).round(decimals)
+    return scores, severity + 0.3 * rng.normal(size=n) > 1.1
+
+
+def table(scores, labels):
+    return Seen.of(hash_rounded_rows(scores[:, None]), labels=labels)
+
+
+def with_copies(used, new, n_copies):
+    """Return new rows, of which the first ones are rows of a used table."""
+    places = np.random.default_rng(2).permutation(len(used[0]))[:n_copies]
+    return [np.r_[old[places], fresh[n_copies:]] for old, fresh in zip(used, new, strict=True)]
+
+
+SIZES = [(800, 8000), (7200, 300), (60, 200)]
+
+
+@pytest.mark.parametrize("decimals", [2, 3, 4, 7])
+@pytest.mark.parametrize("shift", [0.0, -0.8, 1.5])
+def test_independent_tables_are_fresh(decimals, shift):
+    refused = 0
+    for seed, (n, m) in enumerate(SIZES * 3):
+        used, new = table(*scored([seed, 0], n, decimals)), table(*scored([seed, 1], m, decimals, shift))
+        refused += new.repeats(used) + used.repeats(new)
+    assert refused == 0
+
+
+@pytest.mark.parametrize(("n", "m"), SIZES)
+@pytest.mark.parametrize(("decimals", "share"), [(3, 1.0), (4, 1.0), (7, 1.0), (7, 0.5)])
+def test_copies_are_recognised(decimals, share, n, m):
+    """A part of the smaller table, in any order, is from the other one."""
+    used = scored([0, n], n, decimals)
+    new = table(*with_copies(used, scored([1, m], m, decimals), round(share * min(n, m))))
+    again = Seen.from_dict(json.loads(json.dumps(table(*used).to_dict())))
+    assert new.repeats(again)
+    if share == 1.0:
+        assert new.repeats(again, "natural")
+
+
+def test_large_tables_are_recognised_by_a_sample():
+    hashes = hash_rounded_rows(np.random.default_rng(0).random((130_000, 2)))
+    used = Seen.of(hashes[:120_000])
+    assert len(used.digests) == MOST_DIGESTS
+    assert Seen.of(hashes).repeats(used)
+    assert not Seen.of(hashes[120_000:]).repeats(used)
+    assert Seen.of(hashes).share_in(used) == pytest.approx(12 / 13, abs=0.01)
+
+
+def test_a_union_knows_the_rows_of_all_tables():
+    hashes = hash_rows(np.arange(3000.0)[:, None])
+    both = Seen.union([Seen.of(hashes[:1000]), Seen.of(hashes[500:2000])])
+    assert Seen.of(hashes).share_in(both) == pytest.approx(2 / 3)
+    assert both.counts.sum() == 2500
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"digests": "00"}, {"digests": "AQAAAAEAAAA=", "counts": "AQAAAAEAAAA="}, {"counts": "AQAAAA=="}],
+)
+def test_damaged_rows_are_refused(damage):
+    state = Seen.of(hash_rows(np.arange(3.0)[:, None])).to_dict()
+    with pytest.raises(ValueError):  # noqa: PT011
+        Seen.from_dict(state | damage)
+
+
+def test_rows_are_the_same_in_other_types():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=200), "b": rng.integers(5, size=200), "c": ["x", "y"] * 100})
+    hashes = hash_rounded_rows(frame)
+    for other in (frame.astype({"a": np.float32}), frame.astype(object), frame.astype({"c": "category"})):
+        np.testing.assert_array_equal(hash_rounded_rows(other), hashes)
+    written = hash_rounded_rows(frame.assign(a=frame["a"].map("{:.8g}".format)))
+    assert (written == hashes).mean() > 0.98  # few numbers are at a border of the rounding
+    assert len(np.unique(hashes)) == 200
+
+
+def test_a_row_stays_on_its_side_in_a_larger_table():
+    hashes = hash_rows(np.random.default_rng(0).integers(40, size=(500, 1)))
+    ties = hash_rows(np.arange(500.0)[:, None])
+    numbers = selecting_numbers(hashes, ties)
+    assert len(np.unique(numbers)) == 500
+    order = np.random.default_rng(1).permutation(500)
+    np.testing.assert_array_equal(selecting_numbers(hashes[order], ties[order]), numbers[order])
+    half = selecting_numbers(hashes[:250], ties[:250])
+    assert set(half) <= set(numbers)
+    clusters = np.arange(500) // 5
+    by_cluster = selecting_numbers(hashes, ties, clusters).reshape(100, 5)
+    assert (by_cluster == by_cluster[:, :1]).all()
+    assert len(np.unique(by_cluster)) == 100
+
+
+def test_numbers_are_uniform():
+    numbers = selecting_numbers(hash_rows(np.arange(20_000.0)[:, None] % 7), np.zeros(20_000, np.uint64))
+    shares = np.histogram(numbers, 10, (0, 1))[0] / 20_000
+    assert abs(shares - 0.1).max() < 4 * np.sqrt(0.09 / 20_000)
+
+
+def test_scores_that_selected_or_certified_are_refused_and_others_are_not():
+    def rows(seed, n):
+        scores, labels = scored(seed, n, 9)
+        return pd.DataFrame({"s": scores}), np.where(labels, "yes", "no")
+
+    first, second = rows(0, 800), rows(1, 1000)
+    rule = tb.tune(tb.Scores("s", "yes"), *first, limits=["miss(yes) <= .35"])
+    with pytest.raises(tb.LeakageError, match="selected"):
+        tb.certify(rule, first[0][::-1], first[1][::-1])
+    point = tb.calibrate(rule, *second, limits=["miss(yes) <= .4"])
+    with pytest.raises(tb.LeakageError, match="calibrated"):
+        tb.certify(point, second[0][:80], second[1][:80])
+    assert tb.certify(rule, *second).certified is not None  # not used for this rule
+    assert tb.certify(point, *rows(2, 2000)).n_rows == 2000
+
+
+def test_rows_that_are_equal_by_nature_need_a_statement():
+    rng = np.random.default_rng(0)
+
+    def rows(n):
+        X = pd.DataFrame({"a": rng.integers(0, 6, n), "b": rng.integers(0, 5, n)})
+        return X, (rng.random(n) < (X["a"] + X["b"]) / 10).astype(int)
+
+    model = LogisticRegression().fit(*rows(1000))
+    tuned = tb.tune(model, *rows(1500), limits=["miss(1) <= .4"])
+    fresh, later = rows(1500), rows(800)
+    rule = tb.calibrate(tuned, *fresh, equal_rows="natural")
+    with pytest.raises(tb.LeakageError, match="equal_rows='natural'"):
+        tb.certify(rule, *later, equal_rows="copies")
+    tb.certify(rule, *later)  # as stated to calibrate
+    with pytest.raises(tb.LeakageError, match="Give rows"):
+        tb.certify(rule, *fresh, equal_rows="copies")
