@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -474,7 +475,9 @@ def tradeoff(
     elif out is not None and out.suffix == ".csv":
         reader.write(pd.DataFrame(curve.to_dict()["curve"]), out)
     elif out is not None:
-        TradeOffDisplay.from_curve(curve).figure_.savefig(out)
+        picture = io.BytesIO()
+        TradeOffDisplay.from_curve(curve).figure_.savefig(picture, format=out.suffix[1:])
+        write_output(out, picture.getvalue())
     say(curve, as_json)
 
 
