@@ -121,7 +121,7 @@ def test_words_that_pandas_takes_for_missing_are_labels_and_groups(folder, table
     rule = tb.load_rule("csv.json")
     assert rule.groups == ["EU", "NA"] == tb.load_rule("parquet.json").groups
     assert rule.classes == ["High", "None"]
-    assert rule.predict({"score": 0.1, "region": "NA"}) in ("High", "None")
+    assert rule.predict([0.1], groups=["NA"]).tolist()[0] in ("High", "None")
 
 
 def test_other_ways_to_write_a_table(folder, tables):
