@@ -72,65 +72,29 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
 
     Rows that ``selected`` a rule of these scores before are refused.
-
-    An earlier attempt on a table of the folder counts if it had rows of this call, whatever the name of its
-    file, or if it certified nothing for this target and no later one did.
     """
     path = rows.path.resolve().parent / LEDGER
+    target = rows.roles.target
+    X = rows.features
+    y = rows.labels
+    hashes = row_hashes(model, X)
+    # As rows with features are recorded, and as scores are.
+    given = [Seen.of(hashes), Seen.of(hashes, labels=y.to_numpy())]
+    if any(each.repeats(known) for each in given for known in selected):
+        raise ValueError(f"{str(rows.path)!r} has rows that selected the rule: give fresh rows")
     with held(path, _PATIENCE):
         entries = _read_ledger(path)
-        features = rows.features
-        labels = rows.labels
-        hashes = row_hashes(model, features)
-        given = [
-            Seen.of(hashes),
-            Seen.of(hashes, labels=labels.to_numpy()),
-        ]  # as features, and as scores
-        if any(each.repeats(known) for each in given for known in selected):
-            raise ValueError(
-                f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
-            )
-        target = rows.roles.target
-        counting: list[_Entry] = []
-        for entry in entries:
-            if entry.target == target and entry.certified:
-                counting = []
-            elif entry.target == target:
-                counting.append(entry)
-        counting += [
-            entry
-            for entry in entries
-            if entry not in counting and any(each.repeats(entry.attempt.rows) for each in given)
-        ]
-        previous = Ledger(tuple(each.attempt for each in counting)) if counting else None
-        attempts: Sequence[Attempt] = ()
-        certified = False
+        earlier = _counting(entries, target, given)
+        if earlier:
+            options["previous"] = Ledger(tuple(each.attempt for each in earlier))
         try:
             rule = tb.calibrate(
-                model,
-                features,
-                labels,
-                groups=rows.groups,
-                clusters=rows.clusters,
-                previous=previous,
-                **options,
+                model, X, y, groups=rows.groups, clusters=rows.clusters, **options
             )
-            attempts = rule.certificate_.attempts
-            certified = True
         except tb.NotCertifiedError as error:
-            attempts = error.attempts
+            _record(path, entries, error.attempts, target, certified=False)
             raise
-        finally:
-            recorded = {each.attempt.key for each in entries}
-            new = [
-                _Entry(target, certified, each) for each in attempts if each.key not in recorded
-            ]
-            if new:
-                documents = [
-                    each._asdict() | {"attempt": each.attempt.to_dict()}
-                    for each in (*entries, *new)
-                ]
-                write_output(path, json.dumps(documents) + "\n")
+        _record(path, entries, rule.certificate_.attempts, target, certified=True)
     return rule
 
 
@@ -140,6 +104,43 @@ class _Entry(NamedTuple):
     target: str | None
     certified: bool
     attempt: Attempt
+
+
+def _counting(
+    entries: Sequence[_Entry], target: str | None, given: Sequence[Seen]
+) -> list[_Entry]:
+    """Return the attempts that count for a call on these rows.
+
+    An attempt counts if it had rows of the call, whatever the name of its file, or if it certified nothing
+    for this target and no later one did.
+    """
+    campaign: list[_Entry] = []
+    for entry in entries:
+        if entry.target == target:
+            campaign = [] if entry.certified else [*campaign, entry]
+    others = [entry for entry in entries if entry not in campaign]
+    on_these = [
+        entry for entry in others if any(each.repeats(entry.attempt.rows) for each in given)
+    ]
+    return [*campaign, *on_these]
+
+
+def _record(
+    path: Path,
+    entries: Sequence[_Entry],
+    attempts: Sequence[Attempt],
+    target: str | None,
+    *,
+    certified: bool,
+) -> None:
+    """Write the new attempts of a call into the ledger."""
+    recorded = {each.attempt.key for each in entries}
+    new = [_Entry(target, certified, each) for each in attempts if each.key not in recorded]
+    documents = [
+        each._asdict() | {"attempt": each.attempt.to_dict()} for each in (*entries, *new)
+    ]
+    if new:
+        write_output(path, json.dumps(documents) + "\n")
 
 
 def _read_ledger(path: Path) -> list[_Entry]:
