@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
-from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
@@ -22,9 +21,7 @@ from tailboost.rates.bounds import (
     tail_band,
 )
 from tailboost.rates.pair_test import pair_p_value, pair_passes
-from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Records
-from tailboost.selection.rule import Rule, RulePart
 from tailboost.selection.threshold_rule import ThresholdRule
 from tailboost.storage.rule_classifier import RuleClassifier
 
@@ -454,19 +451,6 @@ def rule_of_bands(bands):
     classifier.groups_ = [("site", "a"), ("site", "b")]
     classifier.records_ = Records()
     return classifier
-
-
-@pytest.mark.parametrize("deferral", [None, 0.2])
-def test_each_rule_names_its_possible_actions(deferral):
-    costs = [[[0.0, 1.0], [1.0, 0.0]]]
-    actions = {"no", "yes"}
-    if deferral is not None:
-        costs = [[[*row, deferral] for row in costs[0]]]
-        actions.add("human review")
-    rule = Rule(["no", "yes"], None, [RulePart(1.0, {"p": 1.0}, [0.0, 0.0], costs)])
-    classifier = RuleClassifier(rule, tb.Scores("p", "yes"))
-    assert judged(classifier).rule.actions_in("site", "a") == actions
-    assert judged(DummyClassifier()).rule is None
 
 
 def test_a_limit_that_no_possible_answer_breaks_is_certified_without_a_test():
