@@ -24,8 +24,6 @@ MODULES = {
     "learners": "Base learners",
     "dask": "Classifiers on Dask collections",
     "torch": "Nets as base learners",
-    "torch.losses": "Losses of nets",
-    "torch.nets": "Nets",
     "robustness": "Robustness of any classifier",
     "solvers": "Solvers",
     "datasets": "Data sets",

@@ -56,10 +56,12 @@ def models() -> dict[str, tuple[Any, Any]]:
         tb.AdaLPBoostClassifier(HistTreeClassifier(max_depth=2), n_estimators=3, random_state=0), THREE,
     )  # fmt: skip
     try:
-        from tailboost.learners.torch import TorchClassifier, nets
+        from modules import mlp_100_100
+
+        from tailboost.learners.torch import TorchClassifier
     except ImportError:
         return found
-    net = TorchClassifier(nets.mlp_100_100, steps=5, random_state=0)
+    net = TorchClassifier(mlp_100_100, steps=5, random_state=0)
     found["Torch"] = (net, THREE)
     found["AdaLPBoostClassifier, nets"] = (
         tb.AdaLPBoostClassifier(net, n_estimators=2, cv=0.2, random_state=0), THREE,

@@ -8,14 +8,13 @@ import pytest
 from conftest import noisy
 
 pytest.importorskip("torch")
-pytest.importorskip("safetensors")
 
 import torch
+from modules import mlp_100_100, small_cnn
 from torch import nn
 
 import tailboost as tb
-from tailboost.learners.torch import TorchClassifier, nets, read_dataset
-from tailboost.learners.torch.training import Training
+from tailboost.learners.torch import TorchClassifier, Training, read_dataset
 
 X, Y = noisy(3, n=60, d=4, K=3)
 PICTURES = np.random.default_rng(0).integers(0, 256, (60, 8, 8, 3), dtype=np.uint8)
@@ -23,7 +22,7 @@ PICTURES = np.random.default_rng(0).integers(0, 256, (60, 8, 8, 3), dtype=np.uin
 
 @pytest.fixture(autouse=True)
 def _nothing_is_trained(monkeypatch):
-    def advance(self, n_steps):
+    def advance(self, *steps):
         raise AssertionError("a step was trained before the refusal")
 
     monkeypatch.setattr(Training, "advance", advance)
@@ -55,23 +54,19 @@ def loss_of(value):
 
 
 PARAMETERS = {
-    "too few outputs": ({"module": nn.Linear(4, 2)}, r"returns \(2, 2\) .*\(2, 3\) is needed.* 3 classes"),
-    "too many outputs": ({"module": nn.Linear(4, 7)}, r"returns \(2, 7\)"),
-    "two outputs": ({"module": Pair()}, "returns tuple"),
+    "too few outputs": ({"module": nn.Linear(4, 2)}, r"shape \(2, 2\) .* 3 classes"),
+    "too many outputs": ({"module": nn.Linear(4, 7)}, r"shape \(2, 7\)"),
+    "two outputs": ({"module": Pair()}, "returns"),
     "wrong input": ({"module": nn.Linear(5, 3)}, r"rejects rows of shape \(4,\)"),
     "nothing to train": ({"module": Silent()}, "has no parameter to train"),
     "no module": ({"module": lambda shape, K: None}, "returned NoneType; an nn.Module is needed"),
     "not a module": ({"module": 3}, "'module' parameter of TorchClassifier must be a callable"),
-    "loss": ({"loss": "hinge"}, "unknown loss 'hinge'.*cross_entropy"),
-    "loss of no number": ({"loss": loss_of(lambda z: 0.5)}, "returns float; a mean or one per row"),
-    "loss of all scores": ({"loss": loss_of(lambda z: z)}, r"returns \(2, 3\); a mean or one per row"),
+    "loss": ({"loss": "hinge"}, "'loss' parameter"),
     "optimizer": ({"optimizer": "newton"}, "'optimizer' parameter of TorchClassifier.*'adam'.*'newton'"),
-    "augment": ({"augment": lambda x: x[:, :2]}, r"augment returned \(2, 2\) for a batch of shape \(2, 4\)"),
     "device": (
         {"device": "abacus"},
-        "device='abacus' cannot be used here .*'auto' takes an available device",
+        "device='abacus' cannot be used here",
     ),
-    "precision": ({"precision": "float8"}, "'precision' parameter"),
     "learning_rate": ({"learning_rate": 0.0}, "'learning_rate' parameter"),
     "momentum": ({"momentum": 1.0}, "'momentum' parameter"),
     "weight_decay": ({"weight_decay": -1.0}, "'weight_decay' parameter"),
@@ -87,7 +82,7 @@ PARAMETERS = {
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_parameters(case, wrap):
     params, match = PARAMETERS[case]
-    clf = wrap(TorchClassifier(**({"module": nets.mlp_100_100} | params)))
+    clf = wrap(TorchClassifier(**({"module": mlp_100_100} | params)))
     with pytest.raises((ValueError, TypeError), match=match):
         clf.fit(X, Y)
 
@@ -103,7 +98,7 @@ ROWS = {
     "infinite pixel": (put((3, 2, 1, 0), np.inf), Y, "contains infinity"),
     "too large for float32": (put((3, 2, 1, 0), 1e300, np.float64), Y, "too large for float32"),
     "no pictures": (PICTURES[:0], Y[:0], "0 sample"),
-    "a table for a net of images": (X, Y, "small_cnn takes images of shape"),
+    "a table for a net of images": (X, Y, "small_cnn takes images"),
     "labels missing": (PICTURES, None, "requires y"),
     "too few labels": (PICTURES, Y[:-1], r"\[60, 59\]"),
     "one class": (PICTURES, np.zeros(60), "one class only"),
@@ -116,7 +111,7 @@ ROWS = {
 def test_rows(case, wrap):
     pictures, labels, match = ROWS[case]
     with pytest.raises(ValueError, match=match):
-        wrap(TorchClassifier(nets.small_cnn)).fit(pictures, labels)
+        wrap(TorchClassifier(small_cnn)).fit(pictures, labels)
 
 
 def test_images_where_the_learner_takes_none():
@@ -127,19 +122,19 @@ def test_images_where_the_learner_takes_none():
 @pytest.mark.parametrize("wrap", [by_itself, in_a_game])
 def test_other_rows_at_prediction(wrap, monkeypatch):
     monkeypatch.undo()
-    clf = wrap(TorchClassifier(nets.small_cnn, steps=1)).fit(PICTURES, Y)
+    clf = wrap(TorchClassifier(small_cnn, steps=1)).fit(PICTURES, Y)
     for other in (PICTURES[:, :7], PICTURES[..., :1], PICTURES[..., 0], X):
         with pytest.raises(ValueError, match="fitted"):
             clf.predict(other)
     with pytest.raises(ValueError, match="contains"):
         clf.predict(put((0, 0, 0, 0), np.nan))
-    flat = wrap(TorchClassifier(nets.mlp_100_100, steps=1)).fit(X, Y)
+    flat = wrap(TorchClassifier(mlp_100_100, steps=1)).fit(X, Y)
     with pytest.raises(ValueError, match="fitted"):
         flat.predict(PICTURES)
 
 
 def test_labels_out_of_range():
-    clf = in_a_game(TorchClassifier(nets.small_cnn))
+    clf = in_a_game(TorchClassifier(small_cnn))
     with pytest.raises(ValueError, match="y_val"):
         clf.fit(PICTURES, Y, X_val=PICTURES[:5], y_val=[0, 1, 2, 7, 0])
 
@@ -175,7 +170,7 @@ DATASETS = {
 def test_datasets(case):
     dataset, match = DATASETS[case]
     with pytest.raises(ValueError, match=match):
-        in_a_game(TorchClassifier(nets.small_cnn)).fit(dataset)
+        in_a_game(TorchClassifier(small_cnn)).fit(dataset)
 
 
 def test_a_dataset_of_pictures_is_read_as_it_is():
@@ -202,7 +197,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 import tailboost
-assert not any(m.startswith(("torch.", "safetensors", "tailboost.learners.torch")) for m in sys.modules)
+assert not any(m.startswith(("torch.", "tailboost.learners.torch")) for m in sys.modules)
 try:
     import tailboost.torch
 except ImportError as error:

@@ -14,7 +14,6 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 torch = pytest.importorskip("torch")
-pytest.importorskip("safetensors")
 
 import boosted_cvar
 import common

@@ -272,7 +272,7 @@ class TestCalls:
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
             "tailboost.dask.robust_mixture.KeyCounts",
             "tailboost.boosting.learner.CrossFitLearner", "tailboost.rows.rows.Split",
-            "tailboost.learners.torch.net_learner.TorchSession",
+            "tailboost.learners.torch.TorchSession",
             "tailboost.storage.models.os.system", "tailboost.storage.models.load_model",
             "tailboost.nothing.there",
             "sklearn.model_selection._search.GridSearchCV",
@@ -415,7 +415,7 @@ class TestFolders:
 
     def test_a_net_with_the_name_of_a_file(self, path, victim):
         pytest.importorskip("torch")
-        from tailboost.learners.torch.fitted_net import FittedNet
+        from tailboost.learners.torch import FittedNet
 
         member = object.__new__(FittedNet)
         vars(member).update(weights=str(victim), architecture=None, table_=None)

@@ -102,8 +102,8 @@ def _has_booster_of_xgboost(model: Model) -> None:
 
 
 def _has_weights(net: Any) -> None:
-    """Refuse a net unless its weights are bytes."""
-    if not isinstance(net.weights, bytes):
+    """Refuse a net without weights."""
+    if not isinstance(net.weights, dict):
         raise ValueError("a net without weights")
 
 
@@ -161,7 +161,7 @@ tailboost.learners.scores: GivenProbabilities Scores
 tailboost.learners.table: ClassProbabilities Ranked TableNumbers TableReader
 tailboost.learners.foreign: _OnPresentClasses
 tailboost.learners.stumps: NumericTable StumpClassifier
-tailboost.learners.torch.net_data: RowPreparation
+tailboost.learners.torch: RowPreparation
 tailboost.rates.make: Largest Objective Spread
 tailboost.rates.rate: Kind Limit Pairs Rate
 tailboost.rates.strata: Strata
@@ -188,12 +188,6 @@ tailboost.selection.selected: Comparison SelectedRule SelectedTail
 tailboost.classifiers.cvar: HedgeOverRows LPOverRows EntropicOverRows
 tailboost.classifiers.robust_mixture: RobustMixtureClassifier
 """
-
-_NETS = {
-    "module": tuple(
-        f"tailboost.learners.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn")
-    )
-}
 
 RESTRICTED: dict[str, Reviewed] = {
     "sklearn.pipeline.Pipeline": Reviewed(held_at={"memory": None}),
@@ -229,11 +223,9 @@ RESTRICTED: dict[str, Reviewed] = {
         )
         for name in ("HistBoostClassifier", "HistTreeClassifier")
     },
-    "tailboost.learners.torch.net_learner.TorchClassifier": Reviewed(functions=_NETS),
-    "tailboost.learners.torch.fitted_net.Architecture": Reviewed(
-        left_out=frozenset({"_pattern"}), functions=_NETS
-    ),
-    "tailboost.learners.torch.fitted_net.FittedNet": Reviewed(finish=_has_weights),
+    "tailboost.learners.torch.TorchClassifier": Reviewed(),
+    "tailboost.learners.torch.Architecture": Reviewed(left_out=frozenset()),
+    "tailboost.learners.torch.FittedNet": Reviewed(finish=_has_weights),
 }
 
 

@@ -1,0 +1,595 @@
+"""Neural nets as base learners (extra ``torch``); importing tailboost alone does not import PyTorch."""
+
+from __future__ import annotations
+
+import copy
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    Floats,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Seed,
+    Table,
+)
+from tailboost.core.checks import check_labelled_rows, check_row_shape, read_dataset, unpack
+from tailboost.core.constraints import Constraints, OneOf
+from tailboost.core.exceptions import warn_user
+from tailboost.core.long_work import fitting_apart
+from tailboost.rows.fingerprints import hash_rows
+
+try:
+    import torch
+except ImportError as error:
+    raise ImportError(
+        f"tailboost.torch needs PyTorch ({error}): pip install 'tailboost[torch]'"
+    ) from error
+from torch import Tensor, nn
+
+__all__ = ["TorchClassifier", "read_dataset"]
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+}
+# All threads share PyTorch's global generators, so one training at a time draws from them.
+_DRAWING = threading.RLock()
+# Factor of the step size at a milestone.
+DECAY = 0.1
+# Weights times rows of a batch below which one thread is used: threads spin while they wait for each other.
+# Next to busy processes a fit of 11,000 weights on 2,000 rows took 42 to 64 s with two threads, and 1.0 to
+# 1.4 s with one.
+WORK_FOR_THREADS = 50_000_000
+
+
+@dataclass(frozen=True)
+class RowPreparation:
+    """Preparation of rows for a module."""
+
+    row_shape: tuple[int, ...]  # (d,) for a table, (H, W) or (H, W, C) for an image
+    pixels: bool  # whether rows are images of uint8, which are divided by 255
+    device: str  # "auto" or the name of a PyTorch device
+
+    def place(self) -> torch.device:
+        """Return the device; "auto" is the GPU if there is one, else the CPU."""
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            return torch.empty(0, device=self.device).device
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"device={self.device!r} cannot be used here: {reason}") from None
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of a module input: (d,), or channels first."""
+        if len(self.row_shape) == 1:
+            return self.row_shape
+        height, width, *channels = self.row_shape
+        return (*(channels or [1]), height, width)
+
+    def transform(self, X: Table) -> Tensor:
+        """Return rows as a tensor of uint8 or float32 on the device.
+
+        Raises
+        ------
+        ValueError
+            If rows have another shape, values do not fit float32, or pixels are out of range.
+        """
+        X = np.asarray(X)
+        if tuple(X.shape[1:]) != self.row_shape:
+            raise ValueError(
+                f"X has rows of shape {X.shape[1:]}, the net takes rows of shape "
+                f"{self.row_shape}"
+            )
+        if not (self.pixels and X.dtype == np.uint8):
+            with np.errstate(over="ignore"):  # refused below
+                X = X.astype(np.float32, copy=False)
+            if not np.isfinite(X).all():
+                raise ValueError("X contains NaN, infinity or a value too large for float32")
+            if self.pixels and X.size and (X.min() < 0 or X.max() > 1):
+                raise ValueError(
+                    "the net was fitted on pixels of uint8; floats must lie in [0, 1], X "
+                    f"contains {X.min():g} … {X.max():g}"
+                )
+        # PyTorch warns of read-only arrays, so they are copied.
+        table = torch.from_numpy(np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"]))
+        return table.to(self.place())
+
+    def batch(self, rows: Tensor) -> Tensor:
+        """Return rows of a transformed table as module inputs, float32."""
+        x = rows
+        if x.dtype == torch.uint8:
+            x = x.float().div_(255)
+        if x.ndim == 2:  # rows of a table
+            return x
+        if x.ndim == 3:  # grey images get one channel
+            return x.unsqueeze(1)
+        return x.movedim(-1, 1)  # channels first
+
+
+@dataclass
+class Architecture:
+    """A module, or a function that creates one, as the frame for weights."""
+
+    module: Any  # nn.Module, or callable (input_shape, n_classes) -> nn.Module
+    input_shape: tuple[int, ...]  # shape of a row at the input of the module
+    n_classes: int  # K
+
+    def build(self, seed: int) -> nn.Module:
+        """Return a new module with initial weights from a seed, or those of the given module.
+
+        Raises
+        ------
+        TypeError
+            If the callable does not return a module.
+        """
+        with _drawing(seed):
+            if isinstance(self.module, nn.Module):
+                net = copy.deepcopy(self.module)
+            else:
+                net = self.module(self.input_shape, self.n_classes)
+            if not isinstance(net, nn.Module):
+                raise TypeError(
+                    f"module={self.module!r} returned {type(net).__name__}; an nn.Module is needed"
+                )
+            if any(isinstance(p, nn.UninitializedParameter) for p in net.parameters()):
+                # Lazy layers take their shape from the first rows.
+                net.eval()(torch.zeros(2, *self.input_shape))
+        return net
+
+
+@contextmanager
+def _drawing(seed: int) -> Iterator[None]:
+    """Draw from a seed in the block, for one thread at a time; then PyTorch's generators are restored."""
+    with _DRAWING, torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def _threads_for(net: nn.Module, rows: Tensor, batch_size: int) -> Iterator[None]:
+    """Use one thread of the processor in the block for small nets on tables; other nets are unaffected."""
+    work = sum(p.numel() for p in net.parameters()) * min(batch_size, len(rows))
+    n_threads = torch.get_num_threads()
+    if rows.ndim == 2 and work < WORK_FOR_THREADS:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+class FittedNet:
+    """A fitted net that predicts class numbers; the module exists only during a prediction.
+
+    Attributes
+    ----------
+    table_ : RowPreparation
+        Preparation of rows for the net. It is equal for all nets of a fit, so rows are prepared once.
+    weights : dict of str to ndarray
+        The module's ``state_dict``.
+    """
+
+    def __init__(
+        self, architecture: Architecture, table: RowPreparation, batch_size: int, net: nn.Module
+    ) -> None:
+        self.architecture = architecture
+        self.table_ = table
+        self.batch_size = batch_size
+        self.weights = {k: v.detach().cpu().numpy().copy() for k, v in net.state_dict().items()}
+
+    def net(self) -> nn.Module:
+        """Return a new module in evaluation mode, on its device."""
+        net = self.architecture.build(0)
+        net.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in self.weights.items()})
+        return net.to(self.table_.place()).eval()
+
+    @torch.inference_mode()
+    def _logits(self, table: Tensor) -> Tensor:
+        """Return the outputs of the net for prepared rows, in batches, shape (n, K)."""
+        if not len(table):
+            return torch.empty(0, self.architecture.n_classes)
+        net = self.net()
+        with _threads_for(net, table, self.batch_size):
+            batches = torch.split(table, self.batch_size)
+            return torch.cat([net(self.table_.batch(rows)).float() for rows in batches])
+
+    def predict_table(self, table: Tensor) -> Ints:
+        """Return class numbers for rows prepared by ``table_.transform``, shape (n,)."""
+        return self._logits(table).argmax(dim=1).cpu().numpy().astype(np.intp)
+
+    def predict(self, X: Table) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+    def predict_proba(self, X: Table) -> Floats:
+        """Return the softmax of the outputs, shape (n, K)."""
+        p = self._logits(self.table_.transform(X)).double().softmax(dim=1)
+        return p.cpu().numpy()
+
+
+class Training:
+    """A net, its optimiser and its draws.
+
+    Parameters
+    ----------
+    session : TorchSession
+        The rows and the settings.
+    seed : int
+        Seed of the initial weights (without a ``start``), of the drawn rows, of dropout and augmentation.
+    weight : ndarray of shape (n,)
+        Weights of the rows.
+    rows : mask of shape (n,) or None
+        Rows that may be drawn; None for all.
+    start : Training, optional
+        Has the initial weights and the state of the optimiser.
+    """
+
+    def __init__(
+        self, session: TorchSession, seed: int, weight: Floats, rows: Mask | None,
+        start: Training | None = None,
+    ) -> None:  # fmt: skip
+        self.session = session
+        self.seed = seed
+        self.steps_taken = 0
+        self.draws = np.random.default_rng(seed)
+        self.index = session.order
+        if rows is not None:
+            self.index = self.index[rows[self.index]]
+        cumulative = np.cumsum(weight[self.index])
+        self.cumulative = cumulative / cumulative[-1]
+        self.net = session.architecture.build(seed).to(session.X.device)
+        self.optimizer = session.learner._make_optimizer(self.net.parameters())
+        if start is not None:
+            self.net.load_state_dict(start.net.state_dict())
+            # A copy: PyTorch uses the tensors of an optimiser's state directly, and rounds would share them.
+            self.optimizer.load_state_dict(copy.deepcopy(start.optimizer.state_dict()))
+
+    def draw(self, n_steps: int) -> Ints:
+        """Draw the rows of the coming steps with replacement by weight, shape (n_steps, batch size)."""
+        uniform = self.draws.random((n_steps, self.session.learner.batch_size))
+        return self.index[np.searchsorted(self.cumulative, uniform, side="right")]
+
+    def advance(self, n_steps: int, milestones: tuple[int, ...] = ()) -> None:
+        """Train for ``n_steps`` more steps; warn if the loss is no longer finite.
+
+        After each of the ``milestones``, numbers of steps, the step size falls to a tenth.
+        """
+        session = self.session
+        learner = session.learner
+        loss_of = learner.loss or nn.functional.cross_entropy
+        batches = torch.from_numpy(self.draw(n_steps)).to(session.X.device)
+        self.net.train()
+        loss = torch.zeros(())
+        with _threads_for(self.net, session.X, learner.batch_size), _drawing(self.seed):
+            for rows in batches:
+                # Each step has its own seed: a training in stages is that in one go.
+                torch.manual_seed(self.seed + self.steps_taken)
+                for group in self.optimizer.param_groups:
+                    group["lr"] *= DECAY ** milestones.count(self.steps_taken)
+                inputs = session.feed.batch(session.X[rows])
+                if learner.augment is not None:
+                    inputs = learner.augment(inputs)
+                loss = loss_of(self.net(inputs), session.labels[rows]).mean()
+                self.optimizer.zero_grad()
+                # PyTorch's own types lack this method's in some versions.
+                loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
+                self.optimizer.step()
+                self.steps_taken += 1
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            warn_user(
+                f"the loss is {value} after {self.steps_taken} steps: the training diverged; "
+                "reduce learning_rate",
+                ConvergenceWarning,
+            )
+
+
+class TorchSession:
+    """All trainings of one learner on one table. Every round starts from the same warmed-up model.
+
+    The learner's ``random_state`` seeds the warm-up. Rows have shape (n, d), (n, H, W) or (n, H, W, C). The
+    warm-up draws rows by sample weight.
+
+    Raises
+    ------
+    ValueError
+        If the module rejects the rows, or does not return one score per class.
+    """
+
+    concurrent = False  # one device
+    keeps_stages = True  # each stage copies the weights
+
+    def __init__(
+        self, learner: TorchClassifier, X: Array, y: Ints, n_classes: int, sample_weight: Floats
+    ) -> None:
+        self.learner = learner
+        self.sample_weight = sample_weight
+        row_shape = tuple(X.shape[1:])
+        is_pixels = len(row_shape) > 1 and X.dtype == np.uint8
+        self.feed = RowPreparation(row_shape, is_pixels, learner.device)
+        self.architecture = Architecture(learner.module, self.feed.input_shape, n_classes)
+        self.X = self.feed.transform(X)
+        self.labels = torch.from_numpy(y.astype(np.int64)).to(self.X.device)
+        # The draws index the rows in an order by content, so positions and repetitions do not matter.
+        self.order = np.lexsort((y, hash_rows(X)))
+        self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
+        self.starts: dict[bytes, Training] = {}
+        self._check_module(n_classes)
+
+    def _check_module(self, n_classes: int) -> None:
+        """Raise ValueError if the module fails on two rows, before any training."""
+        net = self.architecture.build(self.seed).to(self.X.device).eval()
+        if not any(p.requires_grad for p in net.parameters()):
+            raise ValueError(f"module={self.learner.module!r} has no parameter to train")
+        batch = self.feed.batch(self.X[:2])
+        words = f"rows of shape {tuple(batch.shape[1:])}"
+        try:
+            scores = net(batch)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"the module rejects {words}: {reason}") from error
+        shape = tuple(getattr(scores, "shape", ()))
+        if shape != (len(batch), n_classes):
+            raise ValueError(
+                f"the module returns the shape {shape} for {len(batch)} {words}; one score for "
+                f"each of the {n_classes} classes is needed"
+            )
+
+    def _begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
+        """Return the training of a round before its first step: a new net, or the warmed-up one."""
+        n_steps = self.learner.warmup_steps
+        if not n_steps:
+            return Training(self, seed, weight, rows)
+        key = b"" if rows is None else rows.tobytes()
+        if key not in self.starts:  # each fold has its own
+            warm = Training(self, self.seed, self.sample_weight, rows)
+            warm.advance(n_steps)
+            self.starts[key] = warm
+        return Training(self, seed, weight, rows, self.starts[key])
+
+    def stages(
+        self, weight: Floats, seed: int, rows: Mask | None = None
+    ) -> Iterator[FittedNet]:
+        """Yield the net after every ``growth`` steps, up to ``steps``; the last is the result of `fit`."""
+        return self._grown(weight, seed, rows, self.learner.growth or self.learner.steps)
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedNet:
+        """Return a net trained for all steps on rows drawn with these weights."""
+        return next(self._grown(weight, seed, rows, self.learner.steps))
+
+    def _grown(
+        self, weight: Floats, seed: int, rows: Mask | None, growth: int
+    ) -> Iterator[FittedNet]:
+        """Yield the net after every ``growth`` steps."""
+        learner = self.learner
+        training = self._begin(weight, seed, rows)
+        milestones = tuple(round(share * learner.steps) for share in learner.milestones)
+        while training.steps_taken < learner.steps:
+            training.advance(min(growth, learner.steps - training.steps_taken), milestones)
+            yield FittedNet(self.architecture, self.feed, learner.eval_batch_size, training.net)
+
+    def predict(self, model: Model, rows: Mask | None = None) -> Ints:
+        """Return class numbers of the session's rows."""
+        table = self.X
+        if rows is not None:
+            table = table[torch.from_numpy(rows).to(table.device)]
+        return model.predict_table(table)
+
+
+class TorchClassifier(ClassifierMixin, BaseEstimator):
+    """Neural net trained for a fixed number of steps on minibatches drawn by weight.
+
+    Base learner for every boosting classifier, and a classifier by itself. Images are arrays of shape
+    (n, H, W) or (n, H, W, C), or a ``torch.utils.data.Dataset``, which is read once. The module gets images
+    with channels first; uint8 is divided by 255. Tables are converted to float32.
+
+    In a boosting classifier every round starts from one model, which is warmed up by ERM with the sample
+    weights. Weights and optimiser state are copied. With folds each fold has a warmed-up model.
+
+    Parameters
+    ----------
+    module : nn.Module or callable
+        A module, whose weights are the start of training, or ``(input_shape, n_classes) -> nn.Module``.
+        ``input_shape`` is (d,) or (C, H, W). The module returns one score per class.
+    optimizer : {"sgd", "adam", "adamw"} or callable, default="sgd"
+        Or ``parameters -> torch.optim.Optimizer``; ``learning_rate``, ``momentum`` and ``weight_decay`` are
+        then not used.
+    learning_rate : float > 0, default=0.1
+        Step size.
+    momentum : float in [0, 1), default=0.9
+        Momentum of "sgd".
+    weight_decay : float ≥ 0, default=0.0
+        Weight decay, as the optimiser defines it.
+    batch_size : int ≥ 1, default=128
+        Rows in a step.
+    steps : int ≥ 1, default=500
+        Steps of a fit; in boosting, of a round.
+    milestones : tuple of float in [0, 1), default=(0.8,)
+        Fractions of ``steps`` after which the step size falls to a tenth.
+    warmup_steps : int ≥ 0, default=0
+        ERM steps before the first round. With 0 every round starts from new weights drawn with its own seed.
+    loss : callable, optional
+        ``(logits, y) -> loss``, a mean or one per row; None is the cross-entropy. Rows are drawn by
+        weight, so the loss needs no weights.
+    augment : callable, default=None
+        Maps a batch of module inputs to another, on the device, during training. Draws from PyTorch's
+        generators are reproducible.
+    device : str, default="auto"
+        "auto" is the GPU if there is one, else the CPU; or the name of a PyTorch device.
+    growth : int ≥ 1, default=None
+        Number of steps between two checks of the model, for classifiers that end training as soon as their
+        condition is met. ``None`` trains all steps at once.
+    eval_batch_size : int ≥ 1, default=1024
+        Rows of a batch at prediction.
+    random_state : int, RandomState or None
+        An int gives the same net on the CPU. The state of PyTorch's global generators is not changed.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    net_ : FittedNet
+        The fitted net; ``net_.net()`` is the module.
+    n_features_in_ : int
+        Length of the second axis of X.
+
+    Notes
+    -----
+    A step draws ``batch_size`` rows i ~ w with replacement [1]_. The drawn rows depend on the seed and on the
+    rows' content, not on their positions. A row of weight 2 is drawn like two equal rows. Threads train one
+    after another, because they share PyTorch's generators.
+
+    References
+    ----------
+    .. [1] R. Zhai et al., "Boosted CVaR Classification", NeurIPS 2021, Appendix: training.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from tailboost.torch import TorchClassifier
+    >>> from torch import nn
+    >>> def mlp(input_shape, n_classes):
+    ...     return nn.Sequential(nn.Linear(*input_shape, 100), nn.ReLU(), nn.Linear(100, n_classes))
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = TorchClassifier(mlp, steps=100, random_state=0).fit(X / 16, y)
+    >>> float(clf.score(X / 16, y)) > 0.8
+    True
+    """
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "module": [callable],
+        "optimizer": [OneOf(*OPTIMIZERS), callable],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "steps": [Interval(Integral, 1, None, closed="left")],
+        "milestones": ["array-like"],
+        "warmup_steps": [Interval(Integral, 0, None, closed="left")],
+        "loss": [callable, None],
+        "augment": [callable, None],
+        "device": [str],
+        "growth": [Interval(Integral, 1, None, closed="left"), None],
+        "eval_batch_size": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self, module: object, *, optimizer: Any = "sgd", learning_rate: float = 0.1, momentum: float = 0.9,
+        weight_decay: float = 0.0, batch_size: int = 128, steps: int = 500,
+        milestones: tuple[float, ...] = (0.8,), warmup_steps: int = 0, loss: Any = None,
+        augment: Any = None, device: str = "auto", growth: int | None = None,
+        eval_batch_size: int = 1024, random_state: Seed = None,
+    ) -> None:  # fmt: skip
+        self.module = module
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.steps = steps
+        self.milestones = milestones
+        self.warmup_steps = warmup_steps
+        self.loss = loss
+        self.augment = augment
+        self.device = device
+        self.growth = growth
+        self.eval_batch_size = eval_batch_size
+        self.random_state = random_state
+
+    def _make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
+        """Return the optimiser for the trained parameters of a net, by name or by the given factory."""
+        trained = [p for p in parameters if p.requires_grad]
+        if callable(self.optimizer):
+            return self.optimizer(trained)
+        options = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
+        if self.optimizer == "sgd":
+            options["momentum"] = self.momentum
+        return OPTIMIZERS[self.optimizer](trained, **options)
+
+    def open_session(
+        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats
+    ) -> TorchSession:
+        """Return a session on these rows; labels are class numbers 0 … K − 1."""
+        self._validate_params()
+        wrong = [m for m in self.milestones if not (isinstance(m, Real) and 0 <= m < 1)]
+        if wrong:
+            raise ValueError(
+                f"milestones={self.milestones!r}: fractions of steps in [0, 1) are needed, got "
+                f"{wrong}"
+            )
+        return TorchSession(self, np.asarray(X), y, n_classes, sample_weight)
+
+    def _checked(self, X: Table, y: Column = None) -> Any:
+        """Return the checked rows; with labels y, as in a fit, the rows and the labels."""
+        labels = {}
+        if y is not None:
+            labels["y"] = y
+        check_row_shape(self, X, reset=y is not None)
+        return validate_data(self, X, reset=y is not None, allow_nd=True, **labels)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
+        """Train the net on weighted rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), (n, H, W) or (n, H, W, C), or torch Dataset
+            Rows of a table, or images. A Dataset also contains the labels.
+        y : array-like of shape (n,)
+            Class labels; ``None`` takes the labels of a Dataset.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights; rows are drawn with these probabilities.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described, or the module rejects the rows, before any training.
+        """
+        X, y = unpack(X, y)
+        with fitting_apart(self) as fitted:
+            X, classes, class_numbers, weight = check_labelled_rows(fitted, X, y, sample_weight)
+            session = fitted.open_session(X, class_numbers, len(classes), weight)
+            fitted.net_ = session.fit(weight, session.seed)
+            fitted.classes_ = classes
+        return self
+
+    def predict(self, X: Table) -> Labels:
+        """Predict labels, shape (n,)."""
+        check_is_fitted(self)
+        return self.classes_[self.net_.predict(self._checked(unpack(X)[0]))]
+
+    def predict_proba(self, X: Table) -> Floats:
+        """Predict class probabilities (softmax), shape (n, K), columns in the order of ``classes_``."""
+        check_is_fitted(self)
+        return self.net_.predict_proba(self._checked(unpack(X)[0]))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.non_deterministic = self.random_state is None
+        return tags
