@@ -9,7 +9,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 
 import tailboost as tb
-from tailboost.app.datasets import TableChangedWarning
+from tailboost.core.exceptions import TableChangedWarning
 from tailboost.learners import HistBoostClassifier
 
 RNG = np.random.default_rng(0)
@@ -182,9 +182,3 @@ def test_a_column_of_lists_is_named(made):
             fit(lists, Y)
     with pytest.raises(ValueError, match=named):
         tb.certify(made().fit(NUMBERS.assign(tags=NUMBERS["c"]), Y), lists, Y)
-
-
-def test_intervals_are_not_called_dates():
-    ranges = pd.DataFrame({"age": pd.cut([1.0, 2.0, 3.0], 2)})
-    with pytest.raises(ValueError, match="interval"):
-        tb.datasets.TableSchema.of(ranges).read(ranges)

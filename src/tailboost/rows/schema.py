@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
+from importlib import import_module
 from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -37,7 +38,6 @@ from tailboost.core.spelling import (
     other_separator,
     shell_word,
 )
-from tailboost.core.table_files import import_pandas
 from tailboost.core.written_numbers import (
     MANY,
     MOSTLY,
@@ -130,7 +130,7 @@ class ColumnSchema:
     @classmethod
     def of(cls, column: Column) -> ColumnSchema:
         """Return the schema of a column by its dtype; a dtype that is no number or truth value is text."""
-        types = import_pandas("TableSchema").api.types
+        types = import_module("pandas").api.types
         if column.dtype == object:  # a transposed table has numbers as objects
             column = column.infer_objects()
         name = str(column.name)
@@ -180,7 +180,7 @@ class TableSchema:
     Examples
     --------
     >>> import pandas as pd
-    >>> from tailboost.datasets import TableSchema
+    >>> from tailboost.rows.schema import TableSchema
     >>> schema = TableSchema.of(pd.DataFrame({"zip": ["01234", "A1B"], "age": [31, 54]}))
     >>> [(column.name, column.kind) for column in schema.columns]
     [('zip', 'text'), ('age', 'number')]
@@ -198,7 +198,7 @@ class TableSchema:
         Parameters
         ----------
         data : DataFrame of shape (n, d)
-            Features, as from `load_table`. The kind of a column follows from its dtype.
+            Features. The kind of a column follows from its dtype.
         target : Series of length n, optional
             Labels.
         """
@@ -288,7 +288,7 @@ class TableSchema:
         They are converted together: one by one the conversion takes longer than most models. Raise ValueError
         for infinite numbers.
         """
-        pandas = import_pandas("TableSchema")
+        pandas = import_module("pandas")
         dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
         names = [
             column.name
@@ -427,7 +427,7 @@ def _read_texts(column: Column, fitted: ColumnSchema) -> tuple[Any, str]:
     The categories of the schema keep their codes: new ones follow them. The clause is empty without new
     values.
     """
-    pandas = import_pandas("TableSchema")
+    pandas = import_module("pandas")
     texts = _texts(column)
     new_values = {value for value in texts if value is not None} - {*fitted.categories}
     categories = [*fitted.categories, *sorted(new_values)]
@@ -489,7 +489,7 @@ def group_name(value: object) -> str:
 
 def group_names(column: Column) -> Array:
     """Return the names of the groups of a column of a data frame as text, "missing" for missing values."""
-    if isinstance(column.dtype, import_pandas("groups").StringDtype):
+    if isinstance(column.dtype, import_module("pandas").StringDtype):
         place, texts = column.factorize()  # a missing value has the place −1, the last
         return np.array([*map(group_name, texts), MISSING_GROUP], dtype=object)[place]
     values = column.to_numpy(dtype=object).tolist()
@@ -594,7 +594,7 @@ def refuse_kinds(column: Column, what: str) -> str:
     ValueError
         If the column holds dates, times, lists, bytes or other values.
     """
-    pandas = import_pandas("load_table")
+    pandas = import_module("pandas")
     if dtype_kind(column.dtype) == "categories":
         values = pandas.Series(column.cat.categories)
     else:

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from tailboost.core.array_types import Array
-from tailboost.core.table_files import import_pandas
 
 _SEX = {1: "male", 2: "female"}
 _AGE_BANDS = np.array(["under 30", "30-39", "40-49", "50 and over"])
@@ -36,7 +35,12 @@ def _in_form(
     ``target_name`` is the name of the Series of labels. An error about pandas names the ``loader``.
     """
     if as_frame:
-        pandas = import_pandas(f"{loader}(as_frame=True), unlike as_frame=False,")
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError(
+                f"{loader}(as_frame=True) needs pandas; as_frame=False does not"
+            ) from error
         bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
         bunch.target = pandas.Series(bunch.target, name=target_name)
         bunch.groups = pandas.DataFrame(bunch.groups).astype("category")
