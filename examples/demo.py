@@ -142,7 +142,7 @@ content = {
 }
 content |= {"tail": svg(tail), "worst": svg(worst), "limit": svg(limit, ncols=2, width_ratios=(4, 1.3))}
 content |= {"half": {"tree": cvar(y_new, alone, 0.5), "mixture": mixtures[half], "lpboost": points[2]}}
-content |= {"sql": rule.rule_.to_sql("p_default", table="loans").split("*/ ")[-1]}
+content |= {"sql": rule.rule_.to_sql("p_default", table="loans")}
 template = Path(__file__).with_name("demo.html.j2").read_text(encoding="utf-8")
 path = Path(*sys.argv[1:] or ["demo.html"])
 path.parent.mkdir(exist_ok=True)

@@ -176,38 +176,6 @@ def test_weights_are_rows():
     assert seen == pytest.approx(0.1, abs=3e-3)
 
 
-def test_a_limit_prints_the_price_at_which_costs_give_the_same_rule():
-    limited = judged(objective="error", limits=[rates.deferred() <= 0.1])
-    [line] = [line for line in limited.rates_ if line.limit]
-    assert 0 < line.price < 1
-    assert f"{line.price:.3g}" in str(limited.rates_)
-    assert "shadow price" in str(limited.rates_).splitlines()[1]
-    costs = np.column_stack([1.0 - np.eye(3), np.full(3, line.price)])
-    priced = judged(objective=rates.cost(costs))
-    assert reading.judged(priced).can_defer
-    assert (priced.defers(P) == limited.defers(P)).mean() >= 0.95
-    assert "price" not in str(priced.rates_)
-
-
-def test_on_noise_it_is_said_that_nobody_gains():
-    """Without informative features, deferred rows have no larger error than other rows."""
-    said = 0
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        y, q = rng.integers(2, size=800), rng.uniform(0.3, 0.7, 800)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            mix = RobustMixtureClassifier.from_probabilities(
-                {"m": np.c_[1 - q, q]}, y, objective="error", limits=[rates.deferred() <= 0.05]
-            )
-        said += not mix.defers({"m": np.c_[1 - q, q]}).any()
-        said += any("is not better than chance" in str(warning.message) for warning in caught)
-    assert said >= 5
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="deferral is not better")
-        judged(objective="error", limits=[rates.deferred() <= 0.1])
-
-
 @pytest.mark.slow
 def test_one_fit_gives_the_curves_of_all_shares_passed_on():
     mix = judged(objective=GOAL, limits=[rates.deferred(by="sex") <= 0.15])

@@ -222,7 +222,7 @@ def test_additive_classifiers_speak_of_the_coin():
 def test_a_rule_that_selects_nobody_in_any_group_has_undefined_precisions():
     rng = np.random.default_rng(0)
     p, y, g = rng.random(60) / 2, (rng.random(60) < 0.2).astype(int), np.repeat(["a", "b"], 30)
-    with pytest.warns(UserWarning, match="precision"):
+    with pytest.warns(tb.UselessRuleWarning):
         clf = tb.tune(
             lambda X: np.column_stack([1 - X[:, 0], X[:, 0]]), p[:, None], y, groups={"g": g},
             limits=["precision(1, by=g) >= .9"], by_group=True, random_state=0,
@@ -233,7 +233,7 @@ def test_a_rule_that_selects_nobody_in_any_group_has_undefined_precisions():
 def test_an_objective_about_one_label_alone_is_called_useless():
     model = GaussianNB().fit(X, Y)
     new, labels = FRESH[:2000], LABELS[:2000]
-    with pytest.warns(tb.UselessRuleWarning, match="objective"):
+    with pytest.warns(tb.UselessRuleWarning):
         tb.tune(model, new, labels, objective=tb.rates.miss(1))
     with warnings.catch_warnings():
         warnings.simplefilter("error", tb.UselessRuleWarning)

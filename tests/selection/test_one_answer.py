@@ -28,21 +28,6 @@ def counted(rule, X, groups):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_group_without_an_answer_is_named_once_on_each_page():
-    X, y, groups = comments(3_000, 0)
-    rule = tb.tune(tb.Scores("p", "toxic"), X, y, groups=groups, **GIVEN)
-    (fr,) = counted(rule, X, groups).values()
-    sentence = f"fr: no row gets 'toxic' ({fr} rows)."
-    for page in (str(rule), str(rule.summary_), rule.summary_._repr_html_().replace("&#x27;", "'")):
-        assert page.count(sentence) == 1
-    assert len(str(rule).splitlines()) <= 12
-
-    X, y, groups = comments(3_000, 1)
-    (fr,) = counted(rule, X, groups).values()
-    tb.certify(rule, X, y, groups=groups)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_group_that_the_rule_reads_is_named_beside_limits_on_all_rows():
     X, y, groups = comments(3_000, 0)
     given = {"limits": ["false_alarm(toxic) <= 2%"], "by_group": "lang", "groups": groups}

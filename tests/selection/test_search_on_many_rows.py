@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit
 
 import tailboost as tb
-from tailboost.selection import search, selected
+from tailboost.selection import search
 
 
 def two_thresholds(p, y, g, most_missed, most_deferred):
@@ -30,7 +30,6 @@ def test_limits_of_groups_beside_deferral(by_group, monkeypatch):
     """Interpolation between candidates alone found a rule without deferral here, with .08 more errors."""
     n = 12_000
     monkeypatch.setattr(search, "ROWS", 10_000)
-    monkeypatch.setattr(selected, "ROWS", 10_000)
     rng = np.random.default_rng(3)
     g = rng.choice(["a", "b", "c"], n, p=[0.6, 0.37, 0.03])
     x = rng.normal(size=n) - 0.4 * (g == "b")

@@ -355,41 +355,6 @@ def test_who_passes_every_row_on_still_says_labels():
     assert (said == (p > 0.5)).mean() > 0.99
 
 
-@pytest.mark.parametrize(
-    "objective",
-    [rates.error(), rates.largest(rates.error(by="class")), rates.largest(rates.answered_error(by="class"))],
-    ids=str,
-)
-def test_the_price_of_a_limit_is_what_the_objective_falls_by(objective):
-    """Shadow prices equal differences of two solutions with slightly looser and tighter bounds."""
-    for rate, most in ((rates.deferred(), 0.1), (rates.deferred(by="sex"), 0.1), (rates.selected("b"), 0.4)):
-        others = [] if rate.needs_deferral else [rates.deferred() <= 0.05]
-        table, *_ = smooth(3)
-        reached = []
-        for bound in (most - 0.02, most, most + 0.02):
-            pool, program, growth = grown(table, objective, [rate <= bound, *others])
-            tally = mixed(growth.weights, pool.counts)
-            reached.append(program.value(tally))
-            if bound == most:
-                worth = growth.program.shadow_prices(growth.duals, tally)
-        assert worth[0].sum() == pytest.approx((reached[0] - reached[2]) / 0.04, abs=0.03)
-
-
-def test_a_price_of_a_look_gives_the_rule_of_the_limit():
-    """With the shadow price as cost of deferral, Chow's rule defers the same rows."""
-    table, p, *_ = smooth(4)
-    for most in (0.05, 0.1):
-        pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
-        limited = pool.candidates[alone.numbers[0]]
-        _, _, growth = grown(table, rates.error(), [rates.deferred() <= most])
-        [[price]] = growth.program.shadow_prices(growth.duals, np.zeros((4, 3)))
-        assert price == pytest.approx(0.5 - np.quantile(np.abs(p - 0.5), most), abs=0.01)
-        cost = rates.cost([[0, 1, price], [1, 0, price]])
-        pool, alone = one_rule(table, cost, [])
-        priced = pool.candidates[alone.numbers[0]]
-        assert (table.actions(priced) != table.actions(limited)).mean() <= 0.02
-
-
 def test_fewer_rows_count_as_all_of_them():
     """Small strata keep all rows."""
     rng, n = np.random.default_rng(0), 20_000

@@ -442,7 +442,7 @@ def selected_on_part(
             classifier = batch.tuned(selects, limits=target_limits, **params)
         except InfeasibleLimitsError as error:
             # Few rows may contradict limits by chance. The same rows select again, with further ones.
-            if error.lacks_rows and share < LARGEST_SHARE:
+            if share < LARGEST_SHARE:
                 share = min(LARGEST_SHARE, 2.0 * share)
                 continue
             n_selecting = int(selects.sum())

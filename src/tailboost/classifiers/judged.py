@@ -255,11 +255,6 @@ class JudgedModels(JudgedSelection):
             return ""
 
     @property
-    def limits_probability(self) -> float | None:
-        """The estimated probability that the rule keeps all limits on new rows; None if unknown."""
-        return self.selected.likely
-
-    @property
     def errors_table(self) -> RateTable:
         """The error of `predict` on each subgroup, on the selection data."""
         return self.selected.errors

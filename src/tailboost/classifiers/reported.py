@@ -112,7 +112,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         After `tailboost.calibrate` the verdict of the certificate comes first.
         """
         check_is_fitted(self)
-        table = rates_with_verdicts(self, judged(self).selected.table)
+        table = rates_with_verdicts(self, judged(self).selected.estimates)
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
     @property
@@ -127,15 +127,6 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
             return judged(self).limits_met
         verdicts = [bound.certified for bound in certificate.bounds if bound.target is not None]
         return all(verdicts) if verdicts else None
-
-    @property
-    def limits_probability_(self) -> float | None:
-        """Estimated probability that `predict` keeps all limits on new rows; None if it is not known.
-
-        It is known for limits on rates of a `RobustMixtureClassifier`, whose summary prints it.
-        """
-        check_is_fitted(self)
-        return judged(self).limits_probability
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
@@ -190,13 +181,10 @@ def rule_screen(rule: Any) -> str:
     check_is_fitted(rule)
     models, *texts = rule.rule_.short
     source = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
-    one_answer = rule.summary_.one_answer
     if rule.certificate_ is not None:
         rows = "rows, fresh as stated" if rule.certificate_.as_stated else "fresh rows"
         source = f"certified from {rule.certificate_.rows_in_words(rows)}"
-        one_answer = rule.certificate_.one_answer
     lines = [
-        *(("group", sentence) for sentence in one_answer),
         *stated_lines(rule),
         *_first_lines([("rule", text) for text in texts], MOST_RULE_LINES, "rule.rule_"),
         ("more", "rule.certificate_, rule.summary_, rule.rates_, rule.rule_, rule.tradeoff()"),

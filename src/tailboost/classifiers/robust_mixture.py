@@ -184,9 +184,6 @@ class RobustMixtureClassifier(
     limits_met_ : bool or None
         Whether all limits are certified, or without a certificate kept on the selection data; None without
         limits.
-    limits_probability_ : float or None
-        Estimated probability that the rule keeps all limits on new rows, simulated from its confusion counts,
-        as `summary_` prints it; for gaps and ratios it is too small. None without limits, and if not known.
     subgroup_intervals_ : ndarray of shape (m, 2)
         95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
         intervals with effective numbers of rows. If the models are refitted on all rows, 1.96 standard

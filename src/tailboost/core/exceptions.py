@@ -80,14 +80,11 @@ class InfeasibleLimitsError(ValueError):
     unselected : classifier or None
         After `fit`, `tune` and `from_probabilities` the classifier with its fitted models and without a rule.
         Its ``reweight(limits=...)`` returns a classifier within other limits; nothing is trained.
-    lacks_rows : bool
-        Whether the limits of single groups force the contradiction: there more selecting rows may help.
     limits : tuple of Limit
         The limits that contradict each other.
     """
 
     unselected: object = None
-    lacks_rows: bool = False
     limits: tuple[Any, ...] = ()
 
 

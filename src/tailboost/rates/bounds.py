@@ -242,16 +242,6 @@ def clopper_pearson_interval(
     return np.where(n_wrong > 0, low, 0.0), np.where(n_right > 0, high, 1.0)
 
 
-def share_with_interval(counted: Mask, clusters: Any = None) -> tuple[float, float, float]:
-    """Return the fraction of the rows of a mask, and its 95 % interval, which clusters widen."""
-    size: float = len(counted)
-    if clusters is not None:
-        size = clustered_size(counted, clusters)
-    share = float(counted.mean())
-    low, high = clopper_pearson_interval(share, size)
-    return share, float(low), float(high)
-
-
 # -- means of losses in [0, 1] -----------------------------------------------------------------------------
 
 

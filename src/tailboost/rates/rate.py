@@ -1051,23 +1051,6 @@ class Limit(Expression):
         lower = [Inequality(-matrix, factor, 0.0) for matrix in matrices]
         return upper + lower
 
-    def price(self, duals: Floats, values: Floats) -> float:
-        """Return the price of the bound of a gap or ratio, from the duals of its `rows`.
-
-        ``values`` are the rates of the subgroups with rows; with fewer than two such subgroups the price is
-        NaN. In an inequality of a gap, the bound stands alone. In an inequality of a ratio, the bound
-        multiplies a rate: with margins the first rate of the pair, otherwise the largest rate.
-        """
-        if len(values) < 2:
-            return float("nan")
-        comparison = self.comparison
-        of_factor, of_gap = np.subtract(comparison.pair(1.0), comparison.pair(0.0))
-        if self.margins is not None:
-            first_of_pair, _ = np.nonzero(comparison.pairs(len(values)))
-            return float(duals @ (of_factor * values[first_of_pair] + of_gap))
-        of_upper, of_lower = np.split(duals, 2)
-        return float(of_gap * of_upper.sum() + of_factor * values.max() * of_lower.sum())
-
     @property
     def pair(self) -> tuple[float, float]:
         """The numbers (a, c) of a gap or ratio, which is kept if a rᵢ − rⱼ ≤ c for all pairs of rates.
@@ -1180,34 +1163,6 @@ class Limit(Expression):
     def asks_for_deferral(self) -> bool:
         """Whether a rule keeps the limit by the deferral of every row, which is no error."""
         return self.rate.kind == "deferred" and not self.from_above and not self.compares
-
-    def stated_on(self, rate: Rate, strata: Strata) -> Limit | None:
-        """Return the same limit stated on another rate; None if the rate does not tell whether it is kept.
-
-        A miss rate of at most .3 is a recall of at least .7, and a false negative rate of at most .3.
-        """
-        if rate == self.rate:
-            return self
-        if rate.by != self.rate.by or rate.kind == "cost" or self.strict:
-            return None
-        counted, among = rate.tables(strata)
-        own_counted, own_among = self.rate.tables(strata)
-        if not np.array_equal(among, own_among):
-            return None
-        if np.array_equal(counted, own_counted):
-            return replace(self, rate=rate)
-        if not np.array_equal(counted, own_among - own_counted):
-            return None
-        if self.compares:
-            if not self.comparison.of_complements:
-                return None
-            return replace(self, rate=rate)
-        bound = self.bound
-        if isinstance(bound, tuple):
-            bound = tuple((name, round(1.0 - value, 12)) for name, value in bound)
-        else:
-            bound = round(1.0 - bound, 12)
-        return replace(self, form=OPPOSITE[self.form], rate=rate, bound=bound)
 
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""

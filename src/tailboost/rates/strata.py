@@ -489,19 +489,6 @@ class Sample:
         """Return the same rows in the order of a rank of all rows, shape (n,)."""
         return self.taken(np.argsort(rank[self.rows], kind="stable"))
 
-    def with_rows_of(self, samples: Sequence[Sample]) -> Sample:
-        """Return the rows of several subgroups together, as a sample without a name and with these bounds."""
-        sample = replace(
-            self,
-            name=None,
-            rows=np.concatenate([sample.rows for sample in samples]),
-            values=np.concatenate([sample.values for sample in samples]),
-        )
-        if self.among is not None:
-            among: Any = [sample.among for sample in samples]
-            sample = replace(sample, among=np.concatenate(among))
-        return sample
-
     def without_rows(self, name: Any) -> Sample:
         """Return the sample of a subgroup without rows."""
         return Sample(name, self.rows[:0], self.values[:0], self.low, self.high)

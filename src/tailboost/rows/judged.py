@@ -71,7 +71,6 @@ class ClassifierView:
     #: The limits on rates of the fit, with the limits of ``max_error``.
     stated_limits: Any = ()
     #: The estimated probability that the rule keeps all limits on new rows; None if unknown.
-    limits_probability: Any = None
     #: Whether the rule is selected within limits on rates, which are a parameter.
     takes_limits: Any = False
     #: Whether ``reading_groups`` selects rules that read other groups, or may defer, from the same rows.

@@ -32,7 +32,7 @@ from tailboost.selection.data import (
     SelectionData,
     Uncached,
 )
-from tailboost.selection.intervals import limits_probability, tightened
+from tailboost.selection.intervals import probability_kept, tightened
 from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
 from tailboost.selection.probabilities import (
@@ -43,8 +43,6 @@ from tailboost.selection.probabilities import (
 )
 from tailboost.selection.problem import (
     Problem,
-    by_group_option,
-    group_of_limits,
     strata_of,
 )
 from tailboost.selection.program import (
@@ -235,7 +233,7 @@ class ProbabilityEngine(Uncached):
         """Return the selected rule of a problem of rates; new candidates are added to the pool, if given.
 
         With a ``confidence``, `_surer` tightens the limits, so that the stated limits hold on new rows with
-        this probability. Limits stay as stated if ``no_outlook`` of the rule has a reason. Raise
+        this probability. Limits stay as stated if the probability is unknown. Raise
         InfeasibleLimitsError if the limits contradict each other, unless the problem only aims at them.
         """
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
@@ -247,19 +245,11 @@ class ProbabilityEngine(Uncached):
         program = within_budget(pool, program, problem.error_budget)
         best = self._search(pool, program, problem, STARTS)
         if not (best.solution.feasible or problem.aims):
-            option = self._option_to_read_groups(problem)
-            raise contradiction(pool, best.solution, self.words, option=option)
+            raise contradiction(pool, best.solution, self.words)
         rule = self.rule(problem, program, pool, best)
-        if not problem.confidence or not problem.limits or rule.no_outlook:
+        if not problem.confidence or rule.likely is None:
             return rule
         return self._surer(rule, problem.confidence)
-
-    def _option_to_read_groups(self, problem: Problem) -> str:
-        """Return the parameter with which a rule reads the groups of all limits; "" if this one does."""
-        by_group = group_of_limits(problem.limits, self.data.strata.columns)
-        if by_group is None or self.probabilities.group_aware:
-            return ""
-        return by_group_option(by_group, reads_scores=only_scores(self.outputs.models.fitted))
 
     def _search(self, pool: Pool, program: Program, problem: Problem, starts: int) -> Best:
         """Return the selection within a program from ``starts`` candidates; the pool gets new candidates."""
@@ -309,16 +299,14 @@ class ProbabilityEngine(Uncached):
             selected = min(reached, key=lambda surer: surer.selection.value)
         else:
             _, selected = max(tried, key=itemgetter(0))
-        return replace(selected, untightened=rule)
+        return selected
 
     def _probability_of_limits(self, rule: SelectedRule) -> float:
-        """Return the probability that a rule keeps the stated limits on new rows; 1 if it is unknown."""
-        likely = limits_probability(
+        """Return about the probability that a rule keeps the stated limits; 1 if it is unknown."""
+        likely = probability_kept(
             rule.problem.limits, self.data.strata, rule.counts, rule.refit_spread
         )
-        if likely is None:
-            return 1.0
-        return likely
+        return 1.0 if likely is None else likely
 
     def _tightened(self, program: Program, rule: SelectedRule, n_errors: float) -> Program:
         """Return a program with stated limits tightened by ``n_errors`` standard errors of a rule's rates.

@@ -1,4 +1,4 @@
-"""Counted rates with intervals for new rows, and the probability of keeping limits there."""
+"""Counted rates with intervals for new rows, and about the probability of keeping limits there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtr
 
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.spelling import how_many, joined
@@ -24,10 +25,6 @@ ROWS_OF_INTERVAL = 10
 # Variance of rates on new rows about the counted ones, in binomial variances: 1 is the noise of the counts,
 # .25 the selection on the same rows.
 OVERDISPERSION = 1.25
-# Draws of the confusion counts: the standard error of a probability is at most .011.
-DRAWS = 2_000
-# Normal numbers drawn at once.
-NORMALS_AT_ONCE = 2_000_000
 # Probability of a false certificate of one limit.
 LEVEL = 0.05
 # The most subgroups named in a sentence.
@@ -274,7 +271,9 @@ def decided_rates(terms: Terms, strata: Strata, counts: Floats) -> Mask:
     accepted rows is 1.
     """
     n_strata = len(strata.mass)
-    counts_in_rate = (terms.bottom[:, :n_strata] > 0) & _occupied(strata, counts)
+    # The strata with rows, and the actions that the rule gives to any row.
+    occupied = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
+    counts_in_rate = (terms.bottom[:, :n_strata] > 0) & occupied
     top = terms.top[:, :n_strata]
     largest = np.where(counts_in_rate, top, -np.inf).max(axis=(1, 2))
     smallest = np.where(counts_in_rate, top, np.inf).min(axis=(1, 2))
@@ -284,90 +283,39 @@ def decided_rates(terms: Terms, strata: Strata, counts: Floats) -> Mask:
 # -- the probability of the limits -----------------------------------------------------------------------
 
 
-def limits_probability(
-    limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float = 0.0
-) -> float | None:
-    """Return the probability of keeping all limits on new rows of the same distribution, by simulation.
-
-    Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
-    So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
-    subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios,
-    for which the probability is too small. ``spread`` is the ``refit_share`` of `CountedRate.from_counts`.
-    The result is None without limits, for costs of rows, and under a refit of unknown spread.
-    """
-    unknown = any(limit.rate.needs_costs for limit in limits) or np.isnan(spread)
-    if not limits or unknown:
-        return None
-    excesses = _simulated_excesses(limits, strata, counts, spread)
-    return float((np.array(excesses) <= ROUNDING).all(axis=0).mean())
-
-
-def _simulated_excesses(
+def probability_kept(
     limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float
-) -> list[Floats]:
-    """Return the violation of each limit in each draw, shape (DRAWS,); negative for a limit with room.
+) -> float | None:
+    """Return about the probability that a rule keeps all limits on new rows; None if it is unknown.
 
-    The confusion counts are drawn as in `limits_probability`.
-
-    Parameters
-    ----------
-    limits : sequence of Limit
-        The limits.
-    strata : Strata
-        The strata of the counted rows.
-    counts : ndarray of shape (W, A)
-        Confusion counts of the rule.
-    spread : float
-        Noise of a refit, see `limits_probability`.
+    Each limited rate is normal about the counted one, with the standard error of `tightened`, and the
+    probabilities are multiplied: rates of the same rows are broken together, so the product is too small. It
+    is unknown for rates whose rows or costs depend on the answers, and under a refit of unknown spread.
     """
-    n_strata = len(strata.mass)
-    # Of rates and counts only the cells (stratum, action) where rows can be are used.
-    occupied = _occupied(strata, counts)
-    cells = np.flatnonzero(occupied)
-    expected = counts[:n_strata].ravel()[cells]
-    # A cell without a count is as uncertain as one with a pseudo-count; those of a stratum sum to 1.
-    pseudo = 1.0 / max(int(occupied.any(axis=0).sum()) - 1, 1)
-    row_weight = _row_weight(strata)[:, None]
-    uncertain = np.maximum(counts[:n_strata], 0.0) + pseudo * row_weight
-    deviation = np.sqrt(OVERDISPERSION * row_weight * uncertain).ravel()[cells]
-    all_terms = [limit.rate.terms(strata) for limit in limits]
-    drawn_excesses: list[list[Floats]] = [[] for _ in limits]
-    random = np.random.default_rng(0)
-    block = max(1, min(DRAWS, NORMALS_AT_ONCE // max(len(cells), 1)))
-    for n_drawn in range(0, DRAWS, block):
-        size = min(block, DRAWS - n_drawn)
-        drawn = expected + deviation * random.standard_normal((size, len(cells)))
-        for excesses, limit, terms in zip(drawn_excesses, limits, all_terms, strict=True):
-            n_rates = len(terms.names)
-            top = drawn @ terms.top[:, :n_strata].reshape(n_rates, -1)[:, cells].T
-            bottom = drawn @ terms.bottom[:, :n_strata].reshape(n_rates, -1)[:, cells].T
-            values = quotient(top, bottom, np.nan)
-            if spread > REFIT or (spread > 0 and not limit.compares):
-                noise = random.standard_normal(values.shape)
-                values = values + refit_spread(limit.rate, strata, spread) * noise
-            excesses.append(limit.distance(terms.names, values))
-    return [np.concatenate(excesses) for excesses in drawn_excesses]
+    kept = 1.0
+    for limit in limits:
+        terms = limit.rate.terms(strata)
+        if not terms.of_answers or limit.rate.needs_costs or np.isnan(spread):
+            return None
+        variances = _variances(limit.rate, strata, counts, spread)
+        values = np.nan_to_num(terms.values(counts), nan=np.nan)
+        if limit.compares:
+            is_pair = limit.comparison.pairs(len(values))
+            rooms = limit.rooms(values, values)[is_pair]
+            deviations = limit.deviations(variances)[is_pair]
+        else:
+            rooms = limit.sign * (limit.bounds(terms.names) - values)
+            refit = refit_spread(limit.rate, strata, spread)
+            deviations = np.sqrt(variances + refit**2)
+        known = ~np.isnan(rooms)
+        probits = (rooms[known] + ROUNDING) / np.maximum(deviations[known], 1e-300)
+        kept *= float(np.prod(ndtr(probits)))
+    return kept
 
 
-def _occupied(strata: Strata, counts: Floats) -> Mask:
-    """Return a mask of the cells (stratum, action) with possible rows, shape (S, A).
-
-    These are the strata with rows, and the actions that a rule with these confusion counts gives to any row.
-    """
-    n_strata = len(strata.mass)
-    return (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
-
-
-def tightened(
-    limit: Limit, strata: Strata, counts: Floats, spread: float, n_errors: float
-) -> Limit:
-    """Return a limit with bounds tightened by ``n_errors`` standard errors of its rates.
-
-    The standard errors are as in `limits_probability`: 1.25 binomial variances and, for single rates, the
-    ``spread`` of a refit. A refit shifts all subgroups alike, so a gap or ratio gets no such noise.
-    ``counts`` are the confusion counts of a rule, shape (W, A), for the W strata and A answers.
-    """
-    counted = CountedRate.from_counts(limit.rate, strata, counts, spread)
+def _variances(rate: Rate, strata: Strata, counts: Floats, spread: float) -> Floats:
+    """Return the variance of each counted rate about that of new rows, shape (m,): 1.25 binomial ones."""
+    counted = CountedRate.from_counts(rate, strata, counts, spread)
     smallest, largest = counted.range
     width = largest - smallest
     # The binomial variance with one more row at each end of the range: above 0 for rates without an error.
@@ -379,12 +327,25 @@ def tightened(
     # A rate of no rows, or one that no row can change, is no estimate.
     certain = np.isnan(counted.values) | decided_rates(counted.terms, strata, counts)
     variance[certain] = 0.0
+    return variance
+
+
+def tightened(
+    limit: Limit, strata: Strata, counts: Floats, spread: float, n_errors: float
+) -> Limit:
+    """Return a limit with bounds tightened by ``n_errors`` standard errors of its rates.
+
+    The standard errors have 1.25 binomial variances and, for single rates, the ``spread`` of a refit.
+    A refit shifts all subgroups alike, so a gap or ratio gets no such noise.
+    ``counts`` are the confusion counts of a rule, shape (W, A), for the W strata and A answers.
+    """
+    variances = _variances(limit.rate, strata, counts, spread)
     if limit.compares:
-        margins = n_errors * limit.deviations(variance)
+        margins = n_errors * limit.deviations(variances)
         return replace(limit, margins=tuple(map(tuple, margins.tolist())))
-    refit_error = width * counted.spread
-    margins = n_errors * np.sqrt(variance + refit_error**2)
-    return limit.tightened(dict(zip(counted.terms.names, margins.tolist(), strict=True)))
+    margins = n_errors * np.sqrt(variances + refit_spread(limit.rate, strata, spread) ** 2)
+    names = limit.rate.terms(strata).names
+    return limit.tightened(dict(zip(names, margins.tolist(), strict=True)))
 
 
 # -- limits below their noise ---------------------------------------------------------------------------

@@ -64,16 +64,6 @@ def group_to_read(limit: Limit, titles: Sequence[Any]) -> str | bool | None:
     return str(column)
 
 
-def group_of_limits(limits: Sequence[Limit], titles: Sequence[Any]) -> str | bool | None:
-    """Return the value of ``by_group`` with which a rule reads the groups of all limits by group.
-
-    None without such limits, and for limits by several columns: thresholds for the groups of one column do
-    not serve the others. ``titles`` are the names of the columns of groups.
-    """
-    columns = {group_to_read(limit, titles) for limit in limits if limit.rate.needs_groups}
-    return columns.pop() if len(columns) == 1 else None
-
-
 def by_group_option(by_group: str | bool, *, reads_scores: bool) -> str:
     """Return the parameter ``by_group`` as written by users, in Python or in the shell.
 
@@ -446,31 +436,6 @@ def stated(
         error_budget=error_budget,
         confidence=confidence,
     )
-
-
-def without_group(
-    limits: Sequence[Limit], limit: Limit, subgroup: Any, strata: Strata
-) -> list[Limit]:
-    """Return limits, one of which leaves a subgroup out and names its other ones.
-
-    Parameters
-    ----------
-    limits : sequence of Limit
-        All limits.
-    limit : Limit
-        The one of them that limits the subgroup.
-    subgroup : object
-        The subgroup, as the rate names it.
-    strata : Strata
-        The strata of the rows, which have all subgroups.
-    """
-    others: list[Limit] = []
-    for stated_limit in limits:
-        if stated_limit is limit:
-            others += limit.all_but([subgroup], limit.rate.terms(strata).names)
-        else:
-            others.append(stated_limit)
-    return others
 
 
 def strata_of(

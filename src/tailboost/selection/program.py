@@ -159,49 +159,6 @@ class Program(Uncached):
         rows = np.eye(len(self.bound))[self.limit_of_row == -1]
         return np.array([self.action_costs(row) for row in rows]) - self.plain
 
-    def shadow_prices(self, duals: Floats, counts: Floats) -> tuple[Floats, ...]:
-        """Return the decrease of the objective for each 1 by which a bound is loosened, at the solution.
-
-        The solution is given by the duals of the rows, shape (J,), and its confusion counts. Each limit has
-        one number by subgroup, in the order of its rate: 0 if the bound costs nothing, NaN without a bound. A
-        gap or ratio of subgroups has one number.
-        """
-        price_scale = self._price_scale(duals, counts)
-        prices = []
-        for number, (limit, (terms, scale)) in enumerate(
-            zip(self.limits, self._limited, strict=True)
-        ):
-            paid = duals[self.limit_of_row == number] * price_scale / scale
-            if limit.compares:
-                prices.append(
-                    np.array([limit.price(paid, terms.values(counts)[terms.defined])])
-                )
-                continue
-            bounded = terms.defined & ~np.isnan(limit.bounds(terms.names))
-            if terms.is_ratio:  # the bound multiplies the denominator
-                denominators = np.tensordot(terms.bottom, counts, axes=2)
-                paid = paid * denominators[bounded] / terms.mass[bounded]
-            by_subgroup = np.full(len(terms.names), np.nan)
-            by_subgroup[bounded] = paid
-            prices.append(by_subgroup)
-        return tuple(prices)
-
-    def _price_scale(self, duals: Floats, counts: Floats) -> float:
-        """Return the decrease of the objective per unit decrease of the value of the program.
-
-        Parameters are as in `shadow_prices`.
-        """
-        terms = self._minimised
-        if not terms.is_ratio:
-            return self.scale
-        # The level of a ratio falls until the value is 0 again.
-        denominators = np.tensordot(terms.bottom, counts, axes=2)[terms.defined]
-        weight = np.ones(1)
-        if self.objective.worst:
-            weight = duals[self.limit_of_row == -1]
-        shares = denominators / terms.mass[terms.defined]
-        return 1.0 / max(float(weight @ shares), 1e-300)
-
     def value(self, counts: Floats) -> float:
         """Return the objective of confusion counts (W, A), in units of its rate."""
         return self.objective.value(self._minimised.values(counts))

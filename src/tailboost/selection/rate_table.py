@@ -47,10 +47,6 @@ REFITTED = (
     "intervals of subgroups allow for a refit: cross-fitted models (of the class or of the "
     "group) were counted, and models refitted on all rows answer"
 )
-SHADOW_PRICE = (
-    "a shadow price is about the decrease of the objective per unit of a looser bound, on "
-    "these rows; a limit without effect has 0"
-)
 # The most subgroups of which the worst has an interval: each end misses in 2.5 %, so two of them in 5 %.
 MOST_COMPARED = 2
 
@@ -79,9 +75,6 @@ class RateLine:
         Whether the value satisfies the bound; None without a bound or a value.
     sense : {"≤", "<", "≥", ""}
         Direction of the bound; "<" if the value must be smaller than the bound.
-    price : float
-        Shadow price: decrease of the objective per unit of a looser bound; NaN if unknown. For a limit on
-        deferral, no limit is needed if a review has this cost.
     rule : {"predict", "randomised"}
         The rule: `predict`, or the randomised rule in expectation.
     in_percent : bool
@@ -102,7 +95,6 @@ class RateLine:
     bound: float
     met: bool | None
     sense: str = ""
-    price: float = float("nan")
     rule: str = "predict"
     in_percent: bool = False
     deferred: float = float("nan")
@@ -137,11 +129,6 @@ class RateLine:
     def deferred_text(self) -> str:
         """The share of deferred rows; empty without one."""
         return _unless_nan(100 * self.deferred, "{:.0f} %")
-
-    @property
-    def price_text(self) -> str:
-        """The shadow price; empty without one."""
-        return _unless_nan(self.price, "{:.3g}")
 
     @property
     def interval_text(self) -> str:
@@ -276,9 +263,6 @@ class RateTable:
         How to read the table, and further facts about the classifier.
     kind : str
         Kind of the subgroups of a table of errors: "class", "group" or "cell"; empty for other tables.
-    likely : str
-        A clause on limits kept on new rows with the asked ``confidence``, without a full stop; empty if not
-        reached or unknown.
     selected : bool
         Whether the rule was selected on these rows.
     deferral : tuple of str
@@ -293,7 +277,6 @@ class RateTable:
     words: str
     notes: tuple[str, ...] = ()
     kind: str = ""
-    likely: str = ""
     selected: bool = False
     deferral: tuple[str, ...] = ()
     certificate: str = ""
@@ -350,11 +333,6 @@ class RateTable:
         return cls(
             tuple(lines), words, tuple(notes), kind, selected=selected, deferral=deferral
         )
-
-    def priced(self, prices: Floats) -> RateTable:
-        """Return the table with a shadow price of each line, see `Program.shadow_prices`."""
-        priced = zip(self.lines, prices.tolist(), strict=True)
-        return replace(self, lines=tuple(replace(line, price=price) for line, price in priced))
 
     @classmethod
     def measured(
@@ -460,10 +438,7 @@ class RateTable:
 
     @property
     def verdict(self) -> str:
-        """A sentence: whether the limits hold, by the certificate or on these rows.
-
-        If all limits are kept and ``likely`` is not empty, a second sentence is about new rows.
-        """
+        """A sentence: whether the limits hold, by the certificate or on these rows."""
         if self.certificate:
             return self.certificate
         limited = [line for line in self.lines if line.met is not None]
@@ -478,9 +453,7 @@ class RateTable:
         all_kept = "On these rows all limits are kept."
         if self.lacks_limits:
             all_kept = "On these rows the limits of this table are kept; the rule has others."
-        if not self.likely:
-            return all_kept
-        return f"{all_kept} {self.likely[:1].upper()}{self.likely[1:]}."
+        return all_kept
 
     @property
     def _beside_certificate(self) -> str:
@@ -519,8 +492,6 @@ class RateTable:
                 text_of[self._kept if self.selected else "kept"] = "verdict_text"
         if any(not np.isnan(line.deferred) for line in self.lines):
             text_of[DEFERRED_OF_ALL] = "deferred_text"
-        if self._has_prices:
-            text_of["shadow price"] = "price_text"
         rows = [
             [getattr(line, attribute) for attribute in text_of.values()] for line in self._shown
         ]
@@ -538,16 +509,6 @@ class RateTable:
         if len({line.rule for line in self.lines}) > 1:
             text_of["error of"] = "rule_text"
         return text_of
-
-    @property
-    def _has_prices(self) -> bool:
-        """Whether a limit has an effect on the objective, and the prices are printed."""
-        return any(line.price > 0 for line in self.lines)
-
-    @property
-    def _notes(self) -> list[str]:
-        """The printed notes: `notes`, and what the shadow prices are."""
-        return [*self.notes, *([SHADOW_PRICE] if self._has_prices else [])]
 
     @property
     def _has_equal_weights(self) -> bool:
@@ -625,14 +586,12 @@ class RateTable:
 
     def __str__(self) -> str:
         first = [self.certificate, ""] if self.certificate else []
-        notes = [f"{note[:1].upper()}{note[1:]}." for note in self._notes]
+        notes = [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
         return "\n".join([*first, self.text, *notes])
 
     def _repr_html_(self) -> str:
         first = [self.certificate] if self.certificate else []
-        return html_table(
-            *self.cells(), caption="; ".join([*first, self.caption, *self._notes])
-        )
+        return html_table(*self.cells(), caption="; ".join([*first, self.caption, *self.notes]))
 
 
 def _named(lines: Iterable[RateLine]) -> str:

@@ -31,13 +31,11 @@ from tailboost.selection.program import (
     SOLVED,
     Best,
     Program,
-    Solution,
     best_in_pool,
     charge_of,
     grow,
     number_selected,
     overall_errors,
-    solve,
 )
 from tailboost.solvers.tradeoff import undominated
 
@@ -543,40 +541,6 @@ def sweep(pool: Pool, program: Program) -> None:
         moved = costs.copy()
         moved[:, action] += thresholds[best]
         pool.add(Candidate.from_costs(from_contrasts(moved)))
-
-
-def descend(pool: Pool, program: Program, solution: Solution) -> None:
-    """Add candidates of least counted cost under the shadow prices, until the mixture stops improving.
-
-    Column generation takes the rule of least expected cost. With wrong stratum probabilities, as for a score
-    on another scale, another rule has the least counted cost.
-
-    Parameters
-    ----------
-    pool : Pool
-        The candidates, which gets further ones.
-    program : Program
-        The objective and the limits.
-    solution : Solution
-        The best mixture so far, with its shadow prices.
-    """
-    data = pool.data
-    lines = _lines_by_combination(data)
-
-    def cost_at_shadow_prices(counts: Floats) -> Floats:
-        costs = solution.program.cost + solution.duals @ solution.program.matrix
-        return counts.reshape(len(counts), -1) @ costs
-
-    for _ in range(DESCENTS):
-        n_before = len(pool.candidates)
-        heaviest = pool.candidates[solution.weights.argmax()]
-        pool.add(_moved_along(data, heaviest, lines, cost_at_shadow_prices, SWEPT))
-        if len(pool.candidates) == n_before:
-            return
-        previous_value = solution.value
-        solution = solve(pool.counts, program)
-        if previous_value - solution.value <= BETTER:
-            return
 
 
 def polish(pool: Pool, program: Program, number: int, charge: float) -> None:

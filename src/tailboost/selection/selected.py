@@ -6,12 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
 
-from tailboost import rates
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Column, Floats, Mask
 from tailboost.core.exceptions import (
@@ -24,7 +22,6 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.spelling import how_many
 from tailboost.rates import (
-    ROUNDING,
     Limit,
     Objective,
     Rate,
@@ -33,35 +30,27 @@ from tailboost.rates import (
     deferred,
     error,
 )
-from tailboost.rates.bounds import are_few_for
-from tailboost.rates.strata import is_named_column
-from tailboost.rows.subgroups import HUMAN_REVIEW, limits_it, unit_name
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.contradiction import reached_words
 from tailboost.selection.data import (
-    ROWS,
     Pool,
     SelectionData,
     Uncached,
-    decide,
-    expected_costs,
 )
 from tailboost.selection.intervals import (
     REFIT,
     below_noise,
     effective_rows,
-    limits_probability,
+    probability_kept,
     tightened,
 )
 from tailboost.selection.mixture import Mixture
-from tailboost.selection.one_answer import one_answer_sentences
-from tailboost.selection.problem import Problem, by_group_option, group_to_read
+from tailboost.selection.problem import Problem
 from tailboost.selection.program import (
-    SLIGHT,
     SOLVED,
     Best,
     Program,
     best_guess,
-    grow,
     overall_errors,
     solve,
 )
@@ -75,22 +64,9 @@ SUBGROUPS_SHOWN = 4
 MOST_EQUAL = 0.95
 # The most standard errors by which limits are tightened.
 MOST_ERRORS = 3.0
-# 95 % quantile of the standard normal distribution.
-ONE_SIDED = 1.6448536269514722
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
-# Reasons for an unknown probability of the limits on new rows. Measured with one score and confidence=.9: of
-# the rules that reached .9, a precision limit was kept by 11 of 26, a limit on a mean cost by 9 of 20, and
-# a miss and a false alarm limit at the edge of the feasible ones by none of 6.
-SEARCHED = (
-    "on such rates the selection finds where these rows are favourable (known: limits on "
-    "miss, false alarm, selection and deferral rates, their gaps and ratios)"
-)
 NO_ROOM = "the limits leave little room, and a rule within them is found where these rows are favourable"
-# Measured with one score and two groups, 40 draws: a limit on a gap held on new rows in 22 %. The computed
-# probability was 54 %.
-GUESSED = "the groups are estimated from the scores alone"
-UNKNOWN_SPREAD = "one held-out part does not show how refitted models differ"
 # Reasons for a rate without an interval. With a limit and thresholds for two, three or four groups, the true
 # overall error was above its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws of 800, 800 and 16,384
 # rows, and below it in none; with one threshold it was above in 8 of 150 and below in 3.
@@ -137,18 +113,10 @@ class Selected(Uncached, ABC):
     def limits_met(self) -> bool | None:
         """Whether all limits hold on the selection data; None if no row is limited."""
 
-    @property
-    def table(self) -> RateTable:
-        """The rates of the objective and the limits by subgroup, on the selection data."""
-        return self.estimates
-
     @cached_property
     def estimates(self) -> RateTable:
-        """The same rates without shadow prices."""
-        table = self._counted([self.program.objective.rate, *self.program.limits], self.counts)
-        if not self._sure:
-            return table
-        return replace(table, likely=self._sure, notes=(*table.notes, self._sure))
+        """The rates of the objective and the limits by subgroup, on the selection data."""
+        return self._counted([self.program.objective.rate, *self.program.limits], self.counts)
 
     @cached_property
     def errors(self) -> RateTable:
@@ -174,17 +142,6 @@ class Selected(Uncached, ABC):
         return self._counted(stated, self.counts)
 
     @property
-    def _sure(self) -> str:
-        """A clause on limits kept on new rows with the asked confidence; empty if not reached or unknown."""
-        confidence = self.problem.confidence
-        if not confidence or self.likely is None or self.likely < confidence:
-            return ""
-        return (
-            "on new rows all limits hold together with a probability of at least "
-            f"{confidence:g}, by an estimate from the confusion counts of this rule"
-        )
-
-    @property
     def refit_spread(self) -> float:
         """The spread of rates under a refit; 0 if the counted models answer."""
         if self.refit:
@@ -207,11 +164,6 @@ class Selected(Uncached, ABC):
         if self.fitted:
             return table.on_fitted_rows()
         return table
-
-    @property
-    def likely(self) -> float | None:
-        """The estimated probability that all limits hold on new rows; None without a simulation."""
-        return None
 
     def _flattered(self, rate: Rate) -> str:
         """Return the reason for a rate without an interval: the selection data favour the rule; else ""."""
@@ -243,8 +195,6 @@ class SelectedRule(Selected):
 
     pool: Pool  # the candidates, with their counts for estimates
     selection: Best  # with the counts for estimates
-    # The rule without ``confidence``, if limits were tightened for it; otherwise None.
-    untightened: SelectedRule | None = None
 
     @property
     def counts(self) -> Floats:
@@ -262,43 +212,6 @@ class SelectedRule(Selected):
         if (self.program.limit_of_row >= 0).any():
             return self.selection.keeps
         return None
-
-    @cached_property
-    def table(self) -> RateTable:
-        """The rates of the objective and the limits by subgroup, with shadow prices."""
-        table = self.estimates
-        prices = self._prices_of_lines()
-        if prices is not None:
-            table = table.priced(prices)
-        if self.untightened is None:
-            return table
-        value = self.selection.value
-        untightened_value = self.untightened.selection.value
-        if untightened_value == value:
-            return table
-        price = (
-            f"limits were tightened for this: {self.objective} {value:.4f} instead of "
-            f"{untightened_value:.4f}"
-        )
-        return replace(table, notes=(*table.notes, price))
-
-    @cached_property
-    def no_outlook(self) -> str:
-        """The reason for an unknown probability of the limits on new rows; empty if it is known."""
-        limited = [limit.rate.terms(self.program.strata) for limit in self.problem.limits]
-        if not all(terms.of_answers for terms in limited):
-            return SEARCHED
-        guesses_groups = any(
-            probabilities.estimates_groups and not probabilities.by_features
-            for probabilities in self._probabilities
-        )
-        if guesses_groups:
-            return GUESSED
-        if np.isnan(self.refit_spread):
-            return UNKNOWN_SPREAD
-        if not self.has_room:
-            return NO_ROOM
-        return ""
 
     @cached_property
     def has_room(self) -> bool:
@@ -350,35 +263,6 @@ class SelectedRule(Selected):
             return []
         return [member.probabilities for member in self.ensemble.base_models]
 
-    def _prices_of_lines(self) -> Floats | None:
-        """Return the shadow price of each line of the table, for the best mixture of all rules.
-
-        It is NaN for a line without a limit. None without limits, and for rows without stratum probabilities:
-        there no candidate can be added.
-        """
-        pool = self.pool
-        program = self.program
-        if not program.limits or not pool.data.has_probabilities:
-            return None
-        sample = pool.data.thinned(ROWS)
-        if sample is pool.data:
-            pool = pool.copy()
-        else:
-            pool = pool.on(sample)
-        solution = grow(pool, program.over(sample.strata))
-        counts = self.selection.counts
-        prices_by_limit = solution.program.shadow_prices(solution.duals, counts)
-
-        def none_for(rate: Rate) -> Floats:
-            return np.full(len(rate.terms(self.program.strata).names), np.nan)
-
-        prices = [none_for(self.program.objective.rate)]
-        for limit, prices_of_limit in zip(self.program.limits, prices_by_limit, strict=True):
-            if limit.compares:  # the line of a gap or ratio follows the lines of its rates
-                prices.append(none_for(limit.rate))
-            prices.append(prices_of_limit)
-        return np.concatenate(prices)
-
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same rule as one selected within these limits."""
         program = self.program.within(limits)
@@ -388,7 +272,6 @@ class SelectedRule(Selected):
             problem=replace(self.problem, limits=tuple(limits), aims=False, confidence=None),
             program=program,
             selection=replace(self.selection, violations=violations),
-            untightened=None,
         )
 
     def summary(self, classes: Sequence[Any], name: str) -> Summary:
@@ -421,7 +304,6 @@ class SelectedRule(Selected):
             defers=self.program.strata.defers,
             deferred=deferred_share(self.program, self.counts),
             overall=self._overall_errors,
-            likely=self.likely,
             is_flattered=str(self.objective) == OVERALL and self._has_thresholds_by_group,
         )
 
@@ -438,50 +320,8 @@ class SelectedRule(Selected):
         if worst is not None and not same_rate:
             summary = replace(summary, largest_error=worst[1])
         if self.problem.limits:
-            deferral = (*self.estimates.deferral, *self._deferred_if_certified)
-            table = replace(self.estimates, deferral=deferral)
-            summary = replace(summary, rates=table, one_answer=self._one_answer)
+            summary = replace(summary, rates=self.estimates)
         return summary
-
-    @property
-    def _deferred_if_certified(self) -> list[str]:
-        """A sentence on the group of fewest rows, of which a certified rule may defer more; [] without one.
-
-        A test of few rows leaves a wide band between two thresholds of their own, if no limit bounds it.
-        """
-        rates = [limit.rate for limit in self.problem.limits]
-        bounded = {rate.by for rate in rates if rate.counts_deferral}
-        if None not in bounded or not self._has_thresholds_by_group:
-            return []
-        few = []
-        for limit in self.problem.limits:
-            by = limit.rate.by
-            if limit.compares or not is_named_column(by) or by in bounded:
-                continue
-            for line in self.estimates:
-                n_rows = round(line.known_rows)
-                if line.limit == str(limit) and are_few_for(n_rows, limit.against(line.bound)):
-                    few.append((n_rows, unit_name(line.subgroup), by))
-        if not few:
-            return []
-        n_rows, name, by = min(few, key=itemgetter(0))
-        return [
-            f"Of {name}, with {how_many(n_rows, 'row')} for its limit, a certified rule may defer much more "
-            f"than here: {limits_it('deferred', by)}."
-        ]
-
-    @property
-    def _one_answer(self) -> tuple[str, ...]:
-        """Sentences on groups of the limits, or read by the rule, with one answer to all rows."""
-        strata = self.program.strata
-        columns_read = [
-            strata.columns[probabilities.told]
-            for probabilities in self._probabilities
-            if probabilities.group_aware
-        ]
-        return tuple(
-            one_answer_sentences(strata, self.counts, self.problem.limits, columns_read)
-        )
 
     def _single_name(self, classes: Sequence[Any], name: str) -> str | None:
         """Return the name of a rule of one candidate: ``name``, or the constant; None for a mixture."""
@@ -508,45 +348,33 @@ class SelectedRule(Selected):
 
     @cached_property
     def likely(self) -> float | None:
-        """The estimated probability that all limits hold on new rows; None if unknown (`no_outlook`).
+        """About the probability that all limits hold on new rows; None if it is unknown.
 
-        None also on fitted rows and without limits.
+        It is unknown on fitted rows, without limits and where the limits leave little room: there the
+        selection finds where these rows are favourable.
         """
-        if self.fitted or self.no_outlook or not self.problem.limits:
+        if self.fitted or not self.problem.limits or not self.has_room:
             return None
         strata = self.program.strata
-        return limits_probability(self.problem.limits, strata, self.counts, self.refit_spread)
+        return probability_kept(self.problem.limits, strata, self.counts, self.refit_spread)
 
     def warn(self, *, forewarned: bool) -> None:
-        """Warn of violated limits, few rows, and useless rules or deferral."""
+        """Warn of violated limits, few rows, and a rule with nearly one answer."""
         strata = self.program.strata
         if not forewarned:
             warn_of_limits(self.program.limits, strata)
         self.warn_of_violations()
         if self.problem.confidence and self.problem.limits:
             self._warn_of_confidence(self.problem.confidence)
-        reason = why_useless(self.program, self.selection)
-        if reason is not None:
+        shares = self.counts[: len(strata.mass)].sum(axis=0)
+        answer = mostly_one_action(shares, np.bincount(strata.y, strata.mass))
+        if answer is not None and self.selection.keeps:
+            name = unit_name([*strata.classes, HUMAN_REVIEW][answer])
             warn_user(
-                f"useless rule on {self.words}: {reason}{self._group_advice}",
+                f"the rule answers {name} in {shares[answer]:.1%} of {self.words}",
                 UselessRuleWarning,
             )
-        if strata.defers:
-            self._warn_of_deferral()
         self._warn_of_rates()
-
-    @property
-    def _group_advice(self) -> str:
-        """Advice to read the groups of a gap or ratio, as a sentence; "" if the rule reads them or cannot."""
-        strata = self.program.strata
-        if not any(probabilities.infers for probabilities in self._probabilities):
-            return ""
-        for limit in self.problem.limits:
-            by_group = group_to_read(limit, strata.columns)
-            if limit.compares and by_group is not None:
-                option = by_group_option(by_group, reads_scores=False)
-                return f". Thresholds by group may do better, if the rule may read the group ({option})"
-        return ""
 
     def warn_of_violations(self) -> None:
         """Warn of violated limits on the selection data."""
@@ -564,9 +392,8 @@ class SelectedRule(Selected):
         """Warn if the limits hold on new rows with less than the stated probability."""
         if self.likely is None:
             warn_user(
-                f"confidence={confidence:g} has no effect: it is not known how probably limits "
-                f"hold on new rows, because {self.no_outlook}. tailboost.calibrate certifies "
-                "limits",
+                f"confidence={confidence:g} has no effect: it is not known how probably these "
+                "limits hold on new rows. tailboost.calibrate certifies limits",
                 ConfidenceNotReachedWarning,
             )
         elif self.likely < confidence:
@@ -575,35 +402,6 @@ class SelectedRule(Selected):
                 f"{confidence:g}, by an estimate from these rows. Widen the limits, bring "
                 "more rows, or lower confidence=",
                 ConfidenceNotReachedWarning,
-            )
-
-    def _warn_of_deferral(self) -> None:
-        """Warn if the error on deferred rows would not exceed the error on the other rows.
-
-        The error on deferred rows is the error of their labels without a deferral. Rows without labels do not
-        count.
-        """
-        data = self.pool.data
-        K = self.program.strata.n_classes
-        y = data.strata.y[data.stratum]
-        labelled = np.where(y < K, data.weights, 0.0)
-        number = self.selection.numbers[self.selection.weights.argmax()]
-        costs = expected_costs(data.probabilities, self.pool.candidates[number].action_costs)
-        is_deferred = decide(costs) == K
-        is_wrong = rates.wrong(decide(costs[:K]), y)
-        deferred = float(labelled @ is_deferred)
-        answered = float(labelled @ ~is_deferred)
-        if not deferred or not answered:
-            return
-        error_deferred = float(labelled @ (is_deferred & is_wrong)) / deferred
-        error_answered = float(labelled @ (~is_deferred & is_wrong)) / answered
-        variance = error_answered * (1.0 - error_answered) * float(labelled**2 @ is_deferred)
-        noise = np.sqrt(max(variance, 0.0)) / deferred
-        if error_deferred - error_answered <= ONE_SIDED * noise:
-            warn_user(
-                f"deferral is not better than chance: on {self.words} the labels of deferred "
-                f"rows would have an error of {error_deferred:.4f}, those of the other rows "
-                f"have {error_answered:.4f}"
             )
 
     def _warn_of_rates(self) -> None:
@@ -677,63 +475,15 @@ class SelectedTail(Selected):
 
 
 def mostly_one_action(shares: Column, class_mass: Column) -> int | None:
-    """Return the number of an action that useless rules give to nearly all rows; None if there is none.
+    """Return the number of the action that a rule gives to nearly all rows; None if there is none.
 
-    Parameters
-    ----------
-    shares : ndarray of shape (K + 1,)
-        The share of the rows with each action, deferral last.
-    class_mass : ndarray of shape (K,)
-        The mass of the rows of each label: a frequent label may be a frequent answer.
+    ``shares`` has the share of the rows with each action, shape (A,), and ``class_mass`` the mass of the rows
+    of each label: a frequent label may be a frequent answer.
     """
     frequency = np.append(class_mass / class_mass.sum(), 0.0)  # 0: deferral is no label
     commonest = int(shares.argmax())
     if shares[commonest] > max(MOST_EQUAL, (1.0 + frequency[commonest]) / 2.0):
         return commonest
-    return None
-
-
-def why_useless(program: Program, selection: Best) -> str | None:
-    """Return the reason why a rule is useless; None for a useful rule.
-
-    A rule within limits is useless if more than 95 % of the rows get the same action. It is also useless if
-    its objective is no better than the best random guess within the same limits and with no more deferral.
-    Without limits a rule is useless if the objective, about one label, gives every row one answer.
-
-    Parameters
-    ----------
-    program : Program
-        The objective and the limits.
-    selection : Best
-        The selected candidates with their confusion counts.
-    """
-    strata = program.strata
-    shares = selection.counts[: len(strata.mass)].sum(axis=0)
-    if not program.limits:
-        if program.objective.rate.label is None or shares.max() < shares.sum() - SLIGHT:
-            return None
-        return (
-            "every row has one answer, because nothing but the objective "
-            f"({program.objective}) counts. Add a limit, such as 'error <= 20%'"
-        )
-    if not selection.keeps:
-        return None
-    limits = "; ".join(map(str, program.limits))
-    K = strata.n_classes
-    class_mass = np.bincount(strata.y, strata.mass, K + 1)[:K]
-    equal = mostly_one_action(shares, class_mass)
-    if equal is not None:
-        action = [*strata.classes, HUMAN_REVIEW][equal]
-        return (
-            f"it answers {unit_name(action)} for {shares[equal]:.1%} of the rows, to "
-            f"satisfy {limits}"
-        )
-    guess = best_guess(deferring_no_more(program, selection.counts))
-    if guess is not None and selection.value >= guess - ROUNDING:
-        return (
-            f"its {program.objective}, {selection.value:.4g}, is no better than that of a "
-            f"random guess ({guess:.4g}), to satisfy {limits}"
-        )
     return None
 
 

@@ -21,8 +21,6 @@ from tailboost.selection.rate_table import RateLine, RateTable
 
 # Smaller differences of the objective count as zero.
 VALUE_TOLERANCE = 1e-7
-# Smallest printed probability. Below it no certificate is advised.
-LEAST_LIKELY = 0.01
 # The overall error among rates.
 OVERALL = str(error())
 # Attributes of a summary with a line in its details.
@@ -92,15 +90,6 @@ class Bound:
         if self.strict:
             sign = "<"
         return f"{self.name} {sign} {self.formula} = {words}"
-
-
-def _probability(value: float) -> str:
-    """Return a probability with two digits, never 0 or 1."""
-    if value < LEAST_LIKELY:
-        return "a probability below 0.01"
-    if value > 0.99:
-        return "a probability above 0.99"
-    return f"probability {value:.2f}"
 
 
 def _legend(symbols: dict[str, str]) -> list[str]:
@@ -287,15 +276,11 @@ class Summary(PrintedSummary):
     overall : tuple of float or None
         The overall error of the rule on these rows, and the least overall error of a candidate; None if the
         rule may defer.
-    likely : float or None
-        Estimated probability that all limits hold together on new rows; None if unknown.
     is_flattered : bool
         Whether these rows selected thresholds by group for the least overall error, which is often larger on
         new rows.
     certificate : Certificate or None
         The certificate of this rule.
-    one_answer : tuple of str
-        Sentences on the groups of limits, or read by the rule, with one answer to all these rows.
     by_class : RateTable or None
         Of boosting: the errors of `predict` by class, if the objective is over rows.
     overall_line : RateLine or None
@@ -320,10 +305,8 @@ class Summary(PrintedSummary):
     rates: RateTable | None = None
     deferred: float = 0.0
     overall: tuple[float, float | None] | None = None
-    likely: float | None = None
     is_flattered: bool = False
     certificate: Any = None
-    one_answer: tuple[str, ...] = ()
     by_class: RateTable | None = None
     overall_line: RateLine | None = None
 
@@ -477,16 +460,9 @@ class Summary(PrintedSummary):
 
     @property
     def chances(self) -> str:
-        """One sentence: the probability of the limits on new rows, and the function for a certificate."""
+        """One sentence: the function for a certificate."""
         certifies = as_typed("tailboost.calibrate", "tailboost calibrate")
-        if self.likely is None:
-            return f"The limits are certified on fresh rows by {certifies}."
-        chance = (
-            f"On new rows all limits hold together with {_probability(self.likely)} (estimate)"
-        )
-        if self.likely < LEAST_LIKELY:
-            return f"{chance}."
-        return f"{chance}: certify them with {certifies}."
+        return f"Certify the limits on fresh rows by {certifies}."
 
     @property
     def _limits(self) -> RateTable:
@@ -534,7 +510,7 @@ class Summary(PrintedSummary):
         if self.rates is not None:
             limits = [str(self.certificate)]
             if self.certificate is None:
-                limits = [self.rates.verdict, *self.one_answer, "", self._limits.text, ""]
+                limits = [self.rates.verdict, "", self._limits.text, ""]
             how_to_see_more = "The rest: print(rule.summary_.details)"
             return "\n".join([*limits, *self._after_limits, how_to_see_more])
         lines = [
@@ -564,8 +540,6 @@ class Summary(PrintedSummary):
         if limits is None:
             limits = self._limits
         lines = self._after_limits
-        if self.certificate is None:
-            lines = [*self.one_answer, *lines]
         paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
         details = html_details("Errors, values, bounds and symbols", self.details)
         return f"{limits._repr_html_()}{paragraphs}{details}"
