@@ -24,7 +24,7 @@ MODULES = {
     "learners": "Base learners",
     "dask": "Classifiers on Dask collections",
     "torch": "Nets as base learners",
-    "robustness": "Robustness of any classifier",
+    "boosting": "Boosting",
     "solvers": "Solvers",
     "datasets": "Data sets",
     "exceptions": "Errors",

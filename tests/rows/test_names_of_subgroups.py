@@ -30,7 +30,6 @@ CALLS = {
     "given probabilities": lambda g: tb.RobustMixtureClassifier.from_probabilities(
         GIVEN, Y, groups=g, limits=LIMIT
     ),
-    "boosting": lambda g: tb.WorstClassBoostClassifier(n_estimators=1).fit(TABLE, Y, groups=g),
     "certify": lambda g: tb.certify(Y, None, Y, groups=g, rates=LIMIT),
     "calibrate": lambda g: tb.calibrate(SCORES, TABLE, Y, groups=g, limits=LIMIT),
     "measure": lambda g: rates.measure(rates.error(by="class"), Y, Y, groups=g),
@@ -210,8 +209,6 @@ def test_the_message_about_many_numbers_has_a_line_that_makes_bands_of_these_num
     X, y = TABLE[:80], Y[:80]
     fits = [
         lambda: tb.tune(SCORES, X, y, groups=table, limits=["miss(1, by=age) <= .5"]),
-        lambda: tb.WorstClassBoostClassifier("stump", n_estimators=2).fit(X, y, groups=table),
-        lambda: tb.GroupDROBoostClassifier("stump", n_estimators=2).fit(X, y, groups=table),
     ]
     for fit in fits:
         with pytest.raises(ValueError, match="different") as failure:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import field, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
@@ -244,7 +244,7 @@ class RobustMixtureClassifier(
     _judged_by = JudgedModels
     _parameter_constraints: ClassVar[Constraints] = {
         "estimators": [list, None],
-        "objective": [OneOfOrRate(*NAMED, "cvar"), Rate, Largest, None],
+        "objective": [OneOfOrRate(*NAMED), Rate, Largest, None],
         "limits": [list, tuple, str, Limit],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
@@ -618,7 +618,7 @@ class RobustMixtureClassifier(
         thresholds = member.rule
         if thresholds is None:
             _, groups_read = self.selection_.engine.answer_names
-            return cast("Rule", member.as_rule(self.classes_.tolist(), groups_read))
+            return Rule.of(member, self.classes_, groups_read)
         column = column_read(self)
         if column is None:
             return thresholds
