@@ -24,7 +24,7 @@ MODULES = {
     "learners": "Base learners",
     "dask": "Classifiers on Dask collections",
     "torch": "Nets as base learners",
-    "boosting": "Boosting",
+    "robustness": "Robustness of any classifier",
     "solvers": "Solvers",
     "datasets": "Data sets",
     "exceptions": "Errors",

@@ -1,7 +1,5 @@
 """Names of group columns with another meaning in `by=`, and similar names of groups and classes."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ pd = pytest.importorskip("pandas")
 
 import tailboost as tb
 from tailboost import metrics, rates
-from tailboost.core.spelling import alike
 from tailboost.rows.schema import group_names
 
 RNG = np.random.default_rng(0)
@@ -30,6 +27,7 @@ CALLS = {
     "given probabilities": lambda g: tb.RobustMixtureClassifier.from_probabilities(
         GIVEN, Y, groups=g, limits=LIMIT
     ),
+    "boosting": lambda g: tb.WorstClassBoostClassifier(n_estimators=1).fit(TABLE, Y, groups=g),
     "certify": lambda g: tb.certify(Y, None, Y, groups=g, rates=LIMIT),
     "calibrate": lambda g: tb.calibrate(SCORES, TABLE, Y, groups=g, limits=LIMIT),
     "measure": lambda g: rates.measure(rates.error(by="class"), Y, Y, groups=g),
@@ -93,28 +91,6 @@ def test_the_name_of_a_single_column_does_not_count(name):
     clf = tb.tune(SCORES, TABLE, Y, groups=column, limits=[rates.error(by="group") <= 0.9])
     plain = tb.tune(SCORES, TABLE, Y, groups=GROUP, limits=[rates.error(by="group") <= 0.9])
     assert str(clf.rates_) == str(plain.rates_)
-
-
-ALIKE = np.where(GROUP == "u", COMPOSED, np.where(RNG.random(N) < 0.5, DECOMPOSED, "v"))
-LOOKS = r"'\\xe9' look alike and are different names"
-
-
-@pytest.mark.parametrize("call", [name for name in CALLS if name not in ("monitor", "group_errors")])
-def test_groups_that_look_alike_are_told(call):
-    with pytest.warns(UserWarning, match=LOOKS):
-        CALLS[call]({"city": ALIKE})
-
-
-@pytest.mark.parametrize("names", [["u", "v"], [COMPOSED, "e"], ["\u00df", "ss"]])
-def test_other_groups_are_not_told(names):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        rates.measure(rates.error(), Y, Y, groups={"city": np.where(GROUP == "u", *names)})
-
-
-def test_classes_that_look_alike_are_told():
-    with pytest.warns(UserWarning, match=LOOKS):
-        tb.tune(tb.Scores("s", COMPOSED), TABLE, np.where(Y == 1, COMPOSED, DECOMPOSED), objective="error")
 
 
 def test_a_later_group_that_looks_alike_is_told():
@@ -196,24 +172,3 @@ def test_groups_of_a_text_column_are_named_as_those_of_objects():
         names = group_names(pd.Series(texts, dtype=dtype))
         assert names.dtype == object
         assert names.tolist() == expected
-
-
-def test_names_with_blanks_around_them_are_named():
-    assert alike(["ja", "nein", "nein?"]) == ""
-
-
-@pytest.mark.parametrize(("start", "step"), [(18, 1), (1e6, 0.25), (-3.0, 1e-3)])
-def test_the_message_about_many_numbers_has_a_line_that_makes_bands_of_these_numbers(start, step):
-    """The line runs as it is; each of the four bands has a quarter of the numbers."""
-    table = pd.DataFrame({"age": start + step * RNG.permutation(80)})
-    X, y = TABLE[:80], Y[:80]
-    fits = [
-        lambda: tb.tune(SCORES, X, y, groups=table, limits=["miss(1, by=age) <= .5"]),
-    ]
-    for fit in fits:
-        with pytest.raises(ValueError, match="different") as failure:
-            fit()
-        line = str(failure.value).partition("as by ")[2]
-        bands = eval(line, {"pandas": pd, "np": np, "table": table})
-        assert not bands.isna().any()
-        assert bands.value_counts().tolist() == pytest.approx([20] * 4, abs=1)

@@ -17,7 +17,6 @@ from tailboost.selection.candidates import KnownScores, ProbabilityRule, ranges_
 from tailboost.selection.data import Candidate
 from tailboost.selection.outputs import Models
 from tailboost.selection.probabilities import StratumProbabilities
-from tailboost.selection.rule import Rule
 
 REVIEW = "human review"
 PROBLEMS = {
@@ -205,7 +204,7 @@ def test_one_answer_to_all_rows_is_the_same_rule_in_every_group(told, answer):
     probabilities = StratumProbabilities(2, combinations, told=told, shares=np.ones((2, G)))
     member = ProbabilityRule(Models.from_given(["m"], np.arange(2)), (), probabilities, Candidate(costs))
     names = ["abcd", "mf"][told]
-    rule = Rule([0, 1], list(names), [member.as_part()])
+    rule = member.as_rule([0, 1], list(names))
     for name in names:
         assert set(rule.predict({"m": P}, [name] * 40).tolist()) == {[0, 1, REVIEW][answer]}
 

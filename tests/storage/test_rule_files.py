@@ -24,7 +24,7 @@ rule = tb.load_rule(sys.argv[1])
 print(rule.predict([0.05, 0.95], groups=["a", "b"] if rule.groups else None).tolist())
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    print(rule.predict([{"s": 0.95, "g": "z"}], **({"default": None} if rule.groups else {})).tolist())
+    print(rule.predict({"s": [0.95], "g": ["z"]}, **({"default": None} if rule.groups else {})).tolist())
 print([str(w.message).split(" (")[0] for w in caught])
 print(len(rule.limits), {"sklearn", "scipy", "pandas"} & {*sys.modules})
 print(rule.certificate_.n_rows, rule.classifier.classes_.tolist())

@@ -79,7 +79,7 @@ class LimitsDisplay:
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        name = f"{certificate.confidence:.0%} confidence, {certificate.n_rows:,} rows"
+        name = f"{100 * certificate.confidence:g} % confidence, {certificate.n_rows:,} rows"
         return cls(certificate.limit_lines(), name=name).plot(ax)
 
     @classmethod
@@ -172,7 +172,7 @@ class LimitsDisplay:
                 ax.plot(line.value, place, marker="o", color=colour)
             if line.bound is not None:
                 ax.plot(
-                    [line.bound] * 2, [place - 0.22, place + 0.22], color="0.5", linewidth=4
+                    [line.bound] * 2, [place - 0.16, place + 0.16], color="0.5", linewidth=4
                 )
             words = f"{mark}{line.name} {line.limit}"
             ax.annotate(
@@ -329,17 +329,13 @@ class TradeOffDisplay:
                 raise ValueError(
                     f"reweight: {type(final).__name__} has no mixture of candidates"
                 )
-            values = np.array(
-                [
-                    metrics.cvar_zero_one_loss(
-                        y,
-                        final.reweight(alpha).predict_distribution(features),
-                        alpha,
-                        labels=final.classes_,
-                    )
-                    for alpha in tail_masses.tolist()
-                ]
-            )
+            weights = final.alpha_path(tail_masses)  # shape (m, candidates)
+            losses = np.zeros((weights.shape[1], len(np.asarray(y))))
+            for number in np.flatnonzero(weights.any(axis=0)):
+                members = np.full(losses.shape[1], number)
+                losses[number] = final.predict_with(features, members) != np.asarray(y)
+            pairs = zip(weights @ losses, tail_masses, strict=True)
+            values = np.array([metrics.cvar(expected, alpha) for expected, alpha in pairs])
         else:
             shares = answer_shares(estimator, X)
             values = metrics.cvar_curve(y, shares, tail_masses, labels=estimator.classes_)
@@ -357,7 +353,9 @@ class TradeOffDisplay:
             For ``Axes.plot``.
         """
         ax = _axes(ax, "TradeOffDisplay", (5.4, 4.0))
-        (self.line_,) = ax.plot(self.x, self.y, **{"label": self.name, "marker": ".", **kwargs})
+        (self.line_,) = ax.plot(
+            self.x, self.y, **{"label": self.name, "linewidth": 2, **kwargs}
+        )
         if self.limit is not None:
             ax.axvline(self.limit, color="0.5", linestyle=":")
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.classifiers.fitting import named_models, selecting_from
-from tailboost.classifiers.robust_mixture import MODELS_FIRST, RobustMixtureClassifier, tune
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -56,11 +56,8 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.long_work import telling
 from tailboost.core.spelling import (
-    as_typed,
     how_many,
     joined,
-    limits_as_typed,
-    with_known_arguments,
 )
 from tailboost.guarantees.calibration import (
     before_any_attempt,
@@ -127,11 +124,6 @@ else:
     Calibrated = RobustMixtureClassifier
 
 
-@with_known_arguments(
-    RobustMixtureClassifier,
-    estimators=MODELS_FIRST,
-    sample_weight="the tests count rows without weights; ",
-)
 def calibrate(
     model: Model,
     X: Table,
@@ -267,7 +259,7 @@ def calibrate(
     >>> model = LogisticRegression().fit(X[:1000], y[:1000])
     >>> certified = tb.calibrate(model, X[1000:], y[1000:], limits=["miss(1) <= .35"])
     >>> print(certified.certificate_.certified, certified.certificate_.n_rows)
-    True 1800
+    True 1830
     """
     arguments = Given(
         X,
@@ -640,7 +632,7 @@ class Batch:
 
         A rule that reads no groups needs no rows of a group that the ``limits`` leave out.
         """
-        _refuse_one_sided(as_typed("y", "labels"), *distinct_and_places(self.labels), selects)
+        _refuse_one_sided("y", *distinct_and_places(self.labels), selects)
         for name, column in needed_groups.items():
             others = [limit for limit in limits if limit.compares or limit.rate.by != name]
             reads_all = any(
@@ -694,7 +686,6 @@ def _refuse_one_sided(
     limits_of_column = [limit for limit in limits if limit.rate.by == column]
     bounds = for_each(lambda limit: limit.bounds(names.tolist()), limits_of_column)
     is_free = np.isnan(bounds).all(axis=0) if bounds else np.zeros(len(names), dtype=bool)
-    left_out: set[Any] = set()
     faults = []
     cures = []
     parts = ((selects, "select", "larger"), (~selects, "certify", "smaller"))
@@ -703,7 +694,6 @@ def _refuse_one_sided(
         absent = sorted(np.flatnonzero(is_absent).tolist(), key=lambda k: repr(names[k]))
         if not absent:
             continue
-        left_out.update(names[absent].tolist())
         sizes = [
             f"{names[k : k + 1].tolist()[0]!r} has {how_many(n_rows[k], 'row')}" for k in absent
         ]
@@ -712,8 +702,7 @@ def _refuse_one_sided(
             f"{how_many(int(rows.sum()), 'row')} drawn to {purpose}"
         )
         if (n_rows[is_absent] > 1).any():
-            option = as_typed("selection_share=", "--selection-share")
-            cures.append(f"Give a {cure} {option}, bring more rows, or leave these out")
+            cures.append(f"Give a {cure} selection_share=, bring more rows, or leave these out")
     if not faults:
         return
     advice = "Bring more rows, or leave these out"
@@ -721,17 +710,6 @@ def _refuse_one_sided(
         advice = cures[0]
     if name == "groups" and len(names) > MOST_NUMBERS and names.dtype.kind in "iuf":
         advice = "Make bands of these numbers first, as by pandas.cut"
-    elif bounds:
-        remaining = [
-            limit.all_but(left_out, names.tolist()) if limit.rate.by == column else [limit]
-            for limit in limits
-        ]
-        if all(remaining):
-            texts = [limit.text for (limit,) in remaining]
-            advice += (
-                f": {limits_as_typed(texts)}. Then the rule answers their rows too, and no "
-                "limit by group is about them"
-            )
     raise ValueError(
         f"{name}: {'; '.join(faults)}. No rule was tested, so no attempt is spent. {advice}"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import field, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
@@ -65,7 +65,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.constraints import Constraints, OneOf, OneOfOrRate, naming_nearest
 from tailboost.core.long_work import fitting_apart, telling
-from tailboost.core.spelling import did_you_mean, with_known_arguments
+from tailboost.core.spelling import did_you_mean
 from tailboost.learners.scores import as_fitted
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.given import Given
@@ -244,7 +244,7 @@ class RobustMixtureClassifier(
     _judged_by = JudgedModels
     _parameter_constraints: ClassVar[Constraints] = {
         "estimators": [list, None],
-        "objective": [OneOfOrRate(*NAMED), Rate, Largest, None],
+        "objective": [OneOfOrRate(*NAMED, "cvar"), Rate, Largest, None],
         "limits": [list, tuple, str, Limit],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
@@ -484,10 +484,6 @@ class RobustMixtureClassifier(
 
     # -- answers ---------------------------------------------------------------------------------------
 
-    @with_known_arguments(
-        sensitive_features="use groups=; ",
-        default="a rule on one score has it: rule_.predict(scores, groups, default=…); ",
-    )
     def predict(
         self, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
     ) -> Array:
@@ -618,7 +614,7 @@ class RobustMixtureClassifier(
         thresholds = member.rule
         if thresholds is None:
             _, groups_read = self.selection_.engine.answer_names
-            return Rule.of(member, self.classes_, groups_read)
+            return cast("Rule", member.as_rule(self.classes_.tolist(), groups_read))
         column = column_read(self)
         if column is None:
             return thresholds
@@ -688,7 +684,6 @@ def _as_pairs(estimators: Any) -> Any:
     return estimators
 
 
-@with_known_arguments(RobustMixtureClassifier, estimators=MODELS_FIRST)
 def tune(
     models: Any,
     X: Table,

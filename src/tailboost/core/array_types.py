@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,6 @@ Axes = Any
 Label = str | float | np.generic
 #: The subgroups of a rate: None for all rows, a name, or the names of several columns.
 By = str | int | Sequence[str | int] | None
-#: Columns of a database: a score, a model's probabilities by its name, or a function of model and label.
-SqlColumns = str | Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None
 #: Values of scikit-learn's ``random_state``.
 Seed = int | np.random.RandomState | None
 #: Plain types for JSON, by the names of fields.

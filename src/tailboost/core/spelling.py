@@ -1,79 +1,15 @@
-"""Suggestions for misspelt names."""
+"""Words for messages: near names, numbers with nouns, and lists of names."""
 
 from __future__ import annotations
 
 import difflib
-import inspect
 import re
 import shlex
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import wraps
-from itertools import pairwise
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from tailboost.core.exceptions import warn_user
-
-# Arguments of other libraries, with their name here; "" if no argument has their meaning.
-OF_OTHERS = {"sensitive_features": "groups", "sample_weight": "", "T": "n_estimators"}
 # Most columns named by a message.
 COLUMNS_NAMED = 5
-P = ParamSpec("P")
-R = TypeVar("R")
-
-_in_shell: ContextVar[bool] = ContextVar("in_shell", default=False)
-
-
-@contextmanager
-def speaking_to_the_shell() -> Iterator[None]:
-    """Write arguments as options of commands in messages of the block."""
-    token = _in_shell.set(True)
-    try:
-        yield
-    finally:
-        _in_shell.reset(token)
-
-
-def as_typed(python: str, shell: str) -> str:
-    """Return how the reader of a message writes an argument: in Python or in the shell.
-
-    Examples
-    --------
-    >>> from tailboost.core.spelling import as_typed, speaking_to_the_shell
-    >>> as_typed("decimal=','", "--decimal ,")
-    "decimal=','"
-    >>> with speaking_to_the_shell():
-    ...     as_typed("decimal=','", "--decimal ,")
-    '--decimal ,'
-    """
-    if _in_shell.get():
-        return shell
-    return python
-
-
-def shell_word(name: object) -> str:
-    """Return a name for a shell, in quotes if needed."""
-    return shlex.quote(str(name))
-
-
-def limits_as_typed(limits: Sequence[str]) -> str:
-    """Return the texts of limits as an argument in Python, or as options of a command.
-
-    Examples
-    --------
-    >>> from tailboost.core.spelling import limits_as_typed
-    >>> print(limits_as_typed(["error <= 10%", "miss(1, by='site') <= 20%"]))
-    limits=['error <= 10%', "miss(1, by='site') <= 20%"]
-    """
-    options = []
-    for limit in limits:
-        word = shell_word(limit)
-        if "'" in limit and not set(limit) & set('"$`\\!'):  # easier to read
-            word = f'"{limit}"'
-        options.append(f"--limit {word}")
-    return as_typed(f"limits={list(limits)}", " ".join(options))
 
 
 def name_in_limit(column: object) -> str:
@@ -113,106 +49,12 @@ def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError
     return AttributeError(message.rstrip("; "))
 
 
-def with_known_arguments(
-    further: Callable[..., Any] | None = None, /, **instead: str
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator: errors for wrong arguments of the function name similar ones, or its call.
-
-    Parameters
-    ----------
-    further : callable, optional
-        A function, to which the decorated one passes its ``**params``.
-    **instead
-        Advice about unknown arguments with these names, in place of similar names. Parameters of
-        ``further`` with these names are left out, because the decorated function sets them.
-    """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known = KnownArguments(function, further, instead)
-
-        @wraps(function)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            known.refuse_unknown(kwargs)
-            known.refuse_wrong_number(args, kwargs)
-            return function(*args, **kwargs)
-
-        return checked
-
-    return decorate
-
-
-class KnownArguments:
-    """The arguments of a function, and advice about others; parameters as in `with_known_arguments`."""
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        further: Callable[..., Any] | None,
-        instead: Mapping[str, str],
-    ) -> None:
-        self.called = function.__qualname__.removesuffix(".__init__")
-        self.signature = inspect.signature(function)
-        self.instead = instead
-        self.names = [
-            param.name
-            for param in self.signature.parameters.values()
-            if param.kind is not param.VAR_KEYWORD and param.name not in ("self", "cls")
-        ]
-        self.listing = ", ".join(self.names)
-        if further is not None:
-            further_names = inspect.signature(further).parameters
-            self.names += [name for name in further_names if name not in instead]
-            self.listing += f", and the parameters of {further.__name__}"
-
-    def refuse_unknown(self, names: Iterable[str]) -> None:
-        """Raise TypeError for the first name that is no argument, with advice."""
-        for name in names:
-            if name not in self.names:
-                similar = did_you_mean(OF_OTHERS.get(name, name), self.names)
-                raise TypeError(
-                    f"{self.called} has no argument {name!r}; "
-                    f"{self.instead.get(name, similar)}arguments are {self.listing}"
-                )
-
-    def refuse_wrong_number(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raise TypeError with the call if arguments are missing, too many or given twice."""
-        try:
-            self.signature.bind(*args, **kwargs)
-        except TypeError as error:
-            call = f"{self.called}{_as_written(self.signature)}"
-            no_learner = self.instead.get("estimator", "")
-            raise TypeError(f"{self.called}: {error}; {no_learner}the call is {call}") from None
-
-
-def drop_rows_without(rows: Any) -> str:
-    """Return the fault and the cure of a column with missing values in the rows ``rows`` of a file."""
-    return (
-        f"{how_many(len(rows), 'missing value')}; drop these rows first (the first is row "
-        f"{rows[0]}, counted from 0)"
-    )
-
-
 def a_type_of(thing: object) -> str:
     """Return the name of a type with its article: "a Pipeline", "an AdaBoostClassifier"."""
     name = type(thing).__name__
     if name[0] in "AEIOaeio":
         return f"an {name}"
     return f"a {name}"
-
-
-def _as_written(signature: inspect.Signature) -> str:
-    """Return the parameters that need no name as in a call: "(model, alpha=0.1, *, …)"."""
-    parameters = [
-        parameter.replace(annotation=parameter.empty)
-        for parameter in signature.parameters.values()
-        if parameter.name not in ("self", "cls")
-    ]
-    unnamed = [
-        str(parameter) for parameter in parameters if parameter.kind < parameter.KEYWORD_ONLY
-    ]
-    if len(unnamed) < len(parameters):
-        unnamed += ["*", "…"]
-    return f"({', '.join(unnamed)})"
 
 
 def how_many(n: int, one: str, several: str = "") -> str:
@@ -246,6 +88,29 @@ def cut_to(name: str, most: int) -> str:
     if len(name) <= most:
         return name
     return f"{name[: most - 1]}…"
+
+
+# -- of modules that go --------------------------------------------------------------------------------------
+
+
+def as_typed(python: str, shell: str) -> str:
+    """Return how an argument is written in Python."""
+    return python
+
+
+def limits_as_typed(limits: Sequence[str]) -> str:
+    """Return the texts of limits as an argument."""
+    return f"limits={list(limits)}"
+
+
+def with_known_arguments(*_: Any, **__: Any) -> Callable[[Any], Any]:
+    """Return a decorator without effect."""
+    return lambda function: function
+
+
+def shell_word(name: object) -> str:
+    """Return a name for a shell, in quotes if needed."""
+    return shlex.quote(str(name))
 
 
 def other_separator(names: Sequence[Any]) -> str:
@@ -292,61 +157,4 @@ def sign_words(sign: str) -> str:
 
 def sep_of(sign: str) -> str:
     """Return the argument for a separator."""
-    option = f"--sep {sign!r}"
-    if sign == "\t":
-        option = "--sep tab"
-    return as_typed(f"sep={sign!r}", option)
-
-
-def meant(name: object, known: Iterable[Any]) -> str:
-    """Return a suggestion for an unknown label or group, or an empty text.
-
-    The text also points out a number given as text, and the reverse. ``known`` are all labels or groups. Of
-    few, which a message lists, none is meant that only lacks or adds letters: "toxic" is not "nontoxic".
-    """
-    known_names = list(known)
-    look = str(name).strip().casefold()
-    for known_name in known_names:
-        if str(known_name) == str(name) and known_name != name:
-            kind = "number"
-            if isinstance(known_name, str):
-                kind = "text"
-            elif isinstance(known_name, bool):
-                kind = "truth value"
-            return f"write the {kind} {known_name!r}; "
-    if len(known_names) <= COLUMNS_NAMED:
-        looks = {each: str(each).strip().casefold() for each in known_names}
-        known_names = [
-            each
-            for each, other in looks.items()
-            if other == look or (other not in look and look not in other)
-        ]
-    return did_you_mean(str(name), map(str, known_names))
-
-
-def alike(names: Iterable[Any]) -> str:
-    """Return a sentence on two different names with the same look, or an empty text.
-
-    An accented letter is one character in composed text, and a letter and an accent in decomposed text.
-    Blanks around a name are not seen either, and capitals are easily missed.
-    """
-    texts = {str(name) for name in names if isinstance(name, str)}
-    looks = sorted((unicodedata.normalize("NFC", text).strip().lower(), text) for text in texts)
-    # Names with the same look are neighbours.
-    for (first_look, first), (second_look, second) in pairwise(looks):
-        if first_look == second_look:
-            python = "unicodedata.normalize('NFC', name) makes them equal"
-            if first.strip() == second.strip():
-                python = "name.strip() makes them equal"
-            elif first.strip().lower() == second.strip().lower():
-                python = "name.strip().lower() makes them equal"
-            cure = as_typed(python, "if they mean the same, write only one of them in the file")
-            return f"{first!a} and {second!a} look alike and are different names; {cure}"
-    return ""
-
-
-def warn_alike(names: Iterable[Any], what: str) -> None:
-    """Warn of different names of classes or groups with the same look."""
-    sentence = alike(names)
-    if sentence:
-        warn_user(f"{what}: {sentence}")
+    return f"sep={sign!r}"

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tailboost.core.array_types import By, Floats, Label, Stated
-from tailboost.core.checks import plain, refuse_paid_errors
-from tailboost.core.spelling import as_typed
+from tailboost.core.checks import refuse_paid_errors
 from tailboost.rates.comparisons import AT_LEAST, AT_MOST, COMPARISONS, GAP, RATIO
 from tailboost.rates.rate import (
     ABOVE,
@@ -22,6 +21,7 @@ from tailboost.rates.rate import (
     Rate,
     as_expression,
 )
+from tailboost.rates.strata import plain
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # Larger than any cost.
@@ -108,8 +108,8 @@ class Largest(Expression):
 
 
 def _as_objective(objective: Any) -> str:
-    """Return an objective as the argument; in the shell the option stands before the message."""
-    return as_typed(f"objective={objective!r}", repr(objective))
+    """Return an objective as the argument."""
+    return f"objective={objective!r}"
 
 
 @dataclass(frozen=True)
@@ -693,15 +693,15 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
     >>> print(rule.rule_)
     p_ill >= 0.2965: ill; else well
     >>> print(rule.certificate_)  # doctest: +ELLIPSIS
-    Certified with 95 % confidence from 3,600 fresh rows: all limits hold together.
+    Certified with 95 % confidence from 3,595 fresh rows: all limits hold together.
     <BLANKLINE>
     limit    rows  estimate
     sent home by site ≤ 0.1
-      north   872      0.08
-      south   919      0.08
+      north   863      0.08
+      south   906      0.08
     <BLANKLINE>
-    Overall error 0.288 (without limits, the score at 0.5: 0.252; price 0.021 to 0.052, 95 %), estimated ...
-    The limit on north (872 rows) has the least room, and adds at most 0.0045 to the error (95 %).
+    Overall error 0.287 (without limits, the score at 0.5: 0.252; price 0.020 to 0.051, 95 %), estimated ...
+    The limit on north (863 rows) has the least room, and adds at most 0.0025 to the error (95 %).
     Assumes independent rows, fresh as stated: see .assumptions
     """
     if not isinstance(name, str) or not name.strip():

@@ -22,9 +22,9 @@ from tailboost.core.array_types import (
     Stated,
     Table,
 )
-from tailboost.core.checks import check_indexes, plain
+from tailboost.core.checks import check_indexes
 from tailboost.core.rate_words import stated_words
-from tailboost.core.spelling import did_you_mean, meant, with_known_arguments
+from tailboost.core.spelling import did_you_mean
 from tailboost.rates.comparisons import (
     AT_LEAST,
     AT_MOST,
@@ -38,6 +38,7 @@ from tailboost.rates.strata import (
     Strata,
     answers_and_deferred,
     names_in,
+    plain,
 )
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
@@ -987,7 +988,7 @@ class Limit(Expression):
         stated = {name: value for name, value in bound_of.items() if not np.isnan(value)}
         unknown = [name for name in stated if name not in number_of]
         if unknown:
-            near = "".join(meant(name, number_of) for name in unknown)
+            near = did_you_mean(str(unknown[0]), map(str, number_of))
             raise ValueError(
                 f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: {near}"
                 f"there are {names[:20]}"
@@ -1331,7 +1332,6 @@ def _checked_bound(rate: Rate, bound: Stated) -> float:
     return value
 
 
-@with_known_arguments()
 def measure(
     rate: Rate,
     y_true: Any,

@@ -22,11 +22,10 @@ from tailboost.core.checks import (
     in_category_order,
     in_class_order,
     label_column,
-    plain,
     positions,
     relative_weights,
 )
-from tailboost.core.spelling import as_typed, did_you_mean, meant, warn_alike
+from tailboost.core.spelling import did_you_mean
 from tailboost.rows.subgroups import HUMAN_REVIEW, coded_columns
 
 # Values of `by` other than names of columns of `groups`.
@@ -119,9 +118,6 @@ class Strata:
         stratum : ndarray of int, shape (n,)
         """
         labels = tuple(map(plain, classes))
-        warn_alike(labels, as_typed("y", "labels"))
-        for names in values:
-            warn_alike(names, "groups")
         if groups is None:
             combinations = np.zeros((1, 0), dtype=np.intp)
             combination = np.zeros(len(y), dtype=np.intp)
@@ -225,7 +221,7 @@ class Strata:
             if isinstance(label, bool) and not isinstance(name, bool):
                 break
             return number
-        near = meant(label, self.classes)
+        near = did_you_mean(str(label), map(str, self.classes))
         cure = ""
         if (
             isinstance(label, str)
@@ -423,6 +419,15 @@ def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, 
         else:
             pairs.append((titles[0] if len(titles) == 1 else None, group))
     return pairs
+
+
+def plain(value: Any) -> Any:
+    """Return a label or a subgroup's name with plain Python numbers; also for tuples."""
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
 
 
 # -- answered rows -----------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ class Ledger:
     >>> try:
     ...     ledger.record(Attempt("another call", rows))
     ... except ValueError as error:
-    ...     print(str(error)[:35])
+    ...     print(str(error)[:36])
     X: an earlier attempt had these rows
     """
 

@@ -26,7 +26,7 @@ from tailboost.core.checks import (
     positions,
     refuse_missing,
 )
-from tailboost.core.spelling import as_typed, name_in_limit, warn_alike
+from tailboost.core.spelling import name_in_limit
 from tailboost.rows.schema import text
 
 if TYPE_CHECKING:
@@ -202,8 +202,7 @@ def without_cure(rule_words: str) -> str:
 
 def _cure() -> str:
     """Return the end of a sentence on an estimate of groups: what it prevents, the argument against it."""
-    forbids = as_typed("infer_groups=False", "of fit: --set infer_groups=false")
-    return f", so it has no SQL; {forbids} forbids the estimate"
+    return ", so it has no SQL; infer_groups=False forbids the estimate"
 
 
 def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
@@ -311,8 +310,6 @@ class GroupNames:
                 f"groups: values of types that cannot be ordered ({error}); convert them to "
                 "text"
             ) from None
-        for values_of_column in values:
-            warn_alike(values_of_column, "groups")
         if list(columns) == [None]:
             return cls(values, title=column_name(groups))
         if len(columns) == 1:
@@ -433,16 +430,9 @@ def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
     if len(values) <= MOST_NUMBERS or len(values) * FEWEST_OF_A_NUMBER < n:
         return
     name = "the column" if title is None else repr(title)
-    column = "numbers" if title is None else f"table[{title!r}]"
-    quartiles = np.quantile(values, [0.25, 0.5, 0.75], method="lower").tolist()
-    edges = ", ".join(map(repr, quartiles))
-    bands = as_typed(
-        f"make bands first, as by pandas.cut({column}, [-np.inf, {edges}, np.inf])",
-        "write a column of bands such as 30-49 into the file, and name it",
-    )
     raise ValueError(
         f"groups: {name} has {len(values):,} different numbers, and each would be a group of "
-        f"few rows; {bands}"
+        "few rows; make bands first, as by pandas.cut"
     )
 
 

@@ -13,7 +13,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import StratumProbabilities, stratum_probabilities
-from tailboost.selection.rule import RulePart
+from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule, decimals_between, ranges_between
 
 # The most class weights in the name of a rule.
@@ -22,24 +22,6 @@ MOST_WEIGHTS = 10
 EQUAL_WEIGHTS = 1e-9
 # The most rows of one interval in a step of the search for the ends of ranges.
 PROBES = 1_000
-
-
-def log_weights(
-    models: Models, model: int | None = None
-) -> tuple[dict[str, float], list[float]]:
-    """Return the weight of each used model by name, and the offset of each class's log-probability.
-
-    Both are of one model by its number, or of the average of all if ``model`` is None.
-    """
-    average = models.average
-    names = models.names
-    no_offsets = [0.0] * models.n_classes
-    if model is not None:
-        return {names[model]: 1.0}, no_offsets
-    if average is None:
-        return dict.fromkeys(names, 1.0 / len(names)), no_offsets
-    weights = {names[i]: float(average.weights[i]) for i in average.used_models}
-    return weights, average.offset.tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +51,8 @@ class ProbabilityRule:
             return np.zeros(table.n_rows, dtype=bool)
         return decide(self._costs(table)) == self.probabilities.n_classes
 
-    def as_part(self) -> RulePart:
-        """Return the rule as numbers and lists; of one model without learned weight and offsets if possible.
+    def as_rule(self, classes: list[Any], groups: list[Any] | None) -> Rule:
+        """Return the rule as numbers and lists.
 
         Action costs by combination of groups become action costs by group of the column that the rule reads.
         """
@@ -80,7 +62,7 @@ class ProbabilityRule:
         costs = by_class.transpose(1, 0, 2)  # by combination, class and action
         if self.candidate.is_constant:
             costs = costs[: p.n_places]  # the same costs in all groups
-            return RulePart(1.0, {}, [0.0] * K, costs.tolist())
+            return Rule(classes, groups, {}, [0.0] * K, costs.tolist())
         if p.factors is not None:
             costs = costs * p.factors.reshape(K, -1, 1).transpose(1, 0, 2)
         if p.shares is not None:
@@ -89,9 +71,14 @@ class ProbabilityRule:
             costs = of_read_groups
         elif p.infers and not p.estimates_groups:
             costs = np.einsum("kg,gka->ka", p.frequencies, costs)[None]
-        weights, offsets = log_weights(self.table_)
-        part = RulePart(1.0, weights, offsets, costs.tolist(), inferred=p.estimates_groups)
-        return part.plain
+        average = self.table_.average
+        names = self.table_.names
+        weights = dict.fromkeys(names, 1.0 / len(names))
+        offsets = [0.0] * K
+        if average is not None:
+            weights = {names[i]: float(average.weights[i]) for i in average.used_models}
+            offsets = average.offset.tolist()
+        return Rule(classes, groups, weights, offsets, costs.tolist(), p.estimates_groups)
 
     @property
     def weighs_groups(self) -> bool:

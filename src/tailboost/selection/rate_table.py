@@ -22,7 +22,7 @@ from tailboost.core.limit_lines import (
     LimitLine,
 )
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words
-from tailboost.core.spelling import as_typed, how_many, joined
+from tailboost.core.spelling import how_many, joined
 from tailboost.rates import COMPARISONS, Answered, Limit, Rate, Strata, answered_error, deferred
 from tailboost.rates.strata import is_named_column
 from tailboost.rows.subgroups import deferral_lines, unit_name
@@ -470,7 +470,7 @@ class RateTable:
             return f"{fact} This is within noise, and agrees with the certificate."
         return (
             f"{fact} This may be more than noise: "
-            f"{as_typed('certificate_.recheck(X, y)', 'tailboost card')} tests whether the "
+            "certificate_.recheck(X, y) tests whether the "
             "rows contradict the certificate."
         )
 

@@ -1,4 +1,4 @@
-"""What both forms of decision rules share: limits, certificate and file, groups by number, and SQL."""
+"""What both forms of decision rules share: limits, certificate and file, groups, and names in SQL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tailboost.core.checks import (
     positions,
     with_missing_group,
 )
-from tailboost.core.spelling import as_typed, listed, meant
 from tailboost.rates import Limit
 from tailboost.rows.given import refuse
 from tailboost.rows.other_groups import GroupsByColumn
@@ -68,70 +67,67 @@ def are_different(names: Sequence[Any]) -> bool:
     return len(set(names)) == len(names) and len(set(map(type, names))) <= 1
 
 
-def known_label(label: Any, classes: Sequence[Any]) -> Any:
-    """Return a stated label of a rule; raise ValueError for an unknown one."""
-    if label not in classes:
-        near = meant(label, classes)
-        raise ValueError(f"no label is called {label!r}: {near}there are {listed(classes)}")
-    return label
+def check_names(classes: Sequence[Any], groups: Sequence[Any] | None) -> None:
+    """Raise ValueError unless labels and groups of a document are texts or numbers, and different."""
+    for what, names in (("labels", classes), ("groups", groups or [])):
+        plain = all(isinstance(name, (str, int, float)) for name in names)
+        if not (plain and are_different(names)):
+            raise ValueError(
+                f"{what} must be texts or numbers, different and of one type, got {names}"
+            )
 
 
 def group_numbers(
-    groups: Groups, rule_groups: Sequence[Any] | None, n: int, counted_in: str, cure: str = ""
+    groups: Groups, rule_groups: Sequence[Any] | None, n: int, column: Any = None
 ) -> Ints:
     """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
 
     Parameters
     ----------
-    groups : column, or table of one column, optional
+    groups : column, or table of columns, optional
         The groups of the rows. Missing entries are the group 'missing' if the rule has a group of this name.
     rule_groups : sequence or None
         The groups of the rule.
     n : int
-        Number of rows, counted in the argument that ``counted_in`` names for the message.
-    counted_in : str
-        See ``n``.
-    cure : str, default=""
-        Ends the message for unknown groups.
+        Number of rows.
+    column : str, int or None
+        The name of the column that the rule reads.
     """
     if rule_groups is None:
         refuse("blind rule", groups=groups)
         return np.zeros(n, dtype=np.intp)
-    column = only_column(with_missing_group(groups, rule_groups), n, counted_in)
-    return positions(column, np.asarray(rule_groups), "groups", "groups not seen in fit", cure)
+    named = only_column(with_missing_group(groups, rule_groups), n, column)
+    return positions(named, np.asarray(rule_groups), "groups", "groups not seen in fit")
 
 
-def only_column(groups: Groups, n: int, counted_in: str) -> Labels:
-    """Return the only column of groups, which a group-aware rule reads; parameters as in `group_numbers`."""
+def only_column(groups: Groups, n: int, column: Any = None) -> Labels:
+    """Return the column of groups that a group-aware rule reads: the one of this name, or the only one."""
     refuse("group-aware rule", groups=groups)
     columns = columns_by_name(groups, "groups")
+    if column in columns:
+        columns = {column: columns[column]}
     if len(columns) > 1:
-        raise ValueError(
-            f"groups must be the one column that the rule reads, got {list(columns)}"
-        )
+        name = "one column" if column is None else f"the column {column!r}"
+        raise ValueError(f"groups: the rule reads {name}, got {list(columns)}")
     (values,) = columns.values()
-    column = label_column(values, "groups")
-    check_length(column, "groups", n, counted_in)
-    return column
+    labels = label_column(values, "groups")
+    check_length(labels, "groups", n, "rows")
+    return labels
 
 
-def with_other_group(groups: Groups, rule_groups: Sequence[Any]) -> Groups:
-    """Return groups with a name for missing entries: 'missing' if the rule has it, or else an unknown one."""
-    last_group = max(rule_groups)
-    no_group = last_group + type(last_group)(
-        1
-    )  # "m1" is behind the last group "m", and 4 behind 3
-    groups = with_missing_group(groups, rule_groups)
-    return with_missing_group(groups, [no_group], no_group)
-
-
-def in_known_groups(groups: Groups, rule_groups: Sequence[Any], n: int) -> tuple[Labels, Mask]:
+def in_known_groups(
+    groups: Groups, rule_groups: Sequence[Any], n: int, column: Any = None
+) -> tuple[Labels, Mask]:
     """Return the groups of n rows, and which of them the rule has.
 
     Missing entries are of the group 'missing' if the rule has it, and of no known group otherwise.
     """
-    column = only_column(with_other_group(groups, rule_groups), n, "rows")
-    return column, np.isin(column, np.asarray(rule_groups))
+    last_group = max(rule_groups)
+    # "m1" is behind the last group "m", and 4 behind 3.
+    no_group = last_group + type(last_group)(1)
+    groups = with_missing_group(groups, rule_groups)
+    named = only_column(with_missing_group(groups, [no_group], no_group), n, column)
+    return named, np.isin(named, np.asarray(rule_groups))
 
 
 def answers_with_default(
@@ -150,7 +146,7 @@ def answers_with_default(
     default : label, "human review" or None
         The answer to other rows.
     """
-    possible = answers_by_default(classes)
+    possible = list(dict.fromkeys([*classes, HUMAN_REVIEW, None]))
     if default not in possible:
         listing = ", ".join(map(repr, possible))
         raise ValueError(
@@ -166,74 +162,28 @@ def answers_with_default(
     return answers
 
 
-def answers_by_default(classes: Sequence[Any]) -> list[Any]:
-    """Return the answers that rows without an answer of the rule may get."""
-    return list(dict.fromkeys([*classes, HUMAN_REVIEW, None]))
-
-
 # -- SQL ---------------------------------------------------------------------------------------------------
 
 
-def sql_by_group(
-    groups: Sequence[Any] | None, group: str | None, table: str, answers: Sequence[str]
-) -> str:
-    """Return the answer of each row's group as SQL; the only answer of a group-blind rule.
+def sql_column(name: Any, table: str | None) -> str:
+    """Return a column as SQL, of a table or its alias if one is named; a dot ends the name of a schema."""
+    names = [] if table is None else table.split(".")
+    if not all([str(name), *names]):
+        raise ValueError("the name of a table or column in SQL is empty")
+    return ".".join(_quoted(part, '"') for part in [*names, str(name)])
 
-    ``group`` is the column of groups. NULL is the group 'missing' if there is one.
-    """
-    if groups is None:
-        return answers[0]
-    if group is None:
-        argument = as_typed("group='COL'", "--group COL")
-        raise ValueError(f"{argument} is needed: the rule reads the row's group")
-    cases = [
-        f"WHEN {sql_value(value)} THEN {answer}"
-        for value, answer in zip(groups, answers, strict=True)
-    ]
-    column = f"{sql_table(table)}.{sql_name(group)}"
+
+def sql_of_group(groups: Sequence[Any], group: Any, column: str) -> str:
+    """Return the condition of a group in SQL; NULL is the group 'missing' if the rule has it."""
     if MISSING_GROUP in groups:
         column = f"COALESCE({column}, {sql_value(MISSING_GROUP)})"
-    return f"CASE {column} {' '.join(cases)} END"
-
-
-def sql_name(name: str) -> str:
-    """Return the name of a column or table as SQL. Raise ValueError for an empty name."""
-    if not name:
-        raise ValueError("the name of a table or column in SQL is empty")
-    return _quoted(name, '"')
-
-
-def sql_table(name: str) -> str:
-    """Return the name of a table as SQL; a dot ends the name of its schema."""
-    return ".".join(map(sql_name, name.split(".")))
-
-
-def sql_number(table: str, column: str) -> str:
-    """Return a column of numbers as SQL. Text in the column is no number, also in SQLite.
-
-    SQLite compares a column of type TEXT with numbers as text. After the sign + it compares by type, and any
-    text is larger than every number.
-    """
-    return f"+{sql_table(table)}.{sql_name(column)}"
-
-
-def sql_comment(text: str) -> str:
-    """Return a comment in SQL, also valid if a program joins all lines of the query; it cannot end early."""
-    return f"/* {text.replace('*/', '* /').replace('/*', '/ *')} */"
-
-
-def check_sql_form(what: object) -> None:
-    """Raise ValueError unless ``what`` is a form of the answers in SQL."""
-    if what not in ("action", "label", "deferred"):
-        raise ValueError(f"what must be 'action', 'label' or 'deferred', got {what!r}")
+    return f"{column} = {sql_value(group)} AND "
 
 
 def sql_value(value: object) -> str:
     """Return a label or group as SQL."""
     if isinstance(value, bool):
-        if value:
-            return "TRUE"
-        return "FALSE"
+        return str(value).upper()
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError(
             f"SQL: {value} needs more than the 64 bits of databases; use the rule as JSON"

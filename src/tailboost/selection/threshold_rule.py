@@ -2,64 +2,46 @@
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels, SqlColumns
+from tailboost.core.array_types import Array, Floats, Groups, Ints
 from tailboost.core.checks import (
     MISSING_GROUP,
     as_pandas,
     check_format,
-    columns_by_name,
     no_groups,
     positions,
     reading,
-    refuse_missing,
-    with_missing_group,
 )
-from tailboost.core.html import html_table
+from tailboost.core.html import html_details
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
-from tailboost.core.spelling import as_typed, listed, with_known_arguments
+from tailboost.core.spelling import listed
 from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule_forms import (
     StoredRule,
-    answers_by_default,
     answers_with_default,
-    are_different,
-    check_sql_form,
+    check_names,
     group_numbers,
     in_known_groups,
-    known_label,
-    sql_by_group,
-    sql_comment,
-    sql_number,
+    sql_column,
+    sql_of_group,
     sql_value,
-    with_other_group,
 )
 
 # Rules of format 1 had no kind of score.
 THRESHOLD_FORMAT = 2
+FIELDS = ("column", "classes", "groups", "bands", "kind", "missing", "model", "group_column")
 # More than the significant digits of a floating-point number, because two numbers may be close to 0.
 DECIMAL_STEPS = 25
-OTHER_GROUPS = "give default=, the answer to rows of other groups"
-DEFAULT_OPTION = "--default of tailboost predict is the answer to rows of other groups"
 POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(300)])
 
-
-@dataclass(frozen=True, eq=False)
-class RowsToAnswer:
-    """The rows of a call of a rule on one score."""
-
-    scores: Floats  # shape (n,): checked
-    groups: Any  # of the rows: a column, or a table of columns; None if none are given
-    # The columns of the given table of which the certificate names groups, also those the rule does not read.
-    further: dict[Any, Any]
+Band = list[tuple[float | None, Any]]
+"""The ranges of a group from the lowest: lower end, None for −∞, and action."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +74,7 @@ class ThresholdRule(StoredRule):
     column: Any
     classes: list[Any]
     groups: list[Any] | None
-    bands: list[list[tuple[float | None, Any]]]
+    bands: list[Band]
     kind: str
     missing: float | None = None
     model: str | None = None
@@ -123,23 +105,16 @@ class ThresholdRule(StoredRule):
         actions = [*classes, HUMAN_REVIEW]
         bands = []
         for group_ranges in ranges:
-            band: list[tuple[float | None, Any]] = []
+            band: Band = []
             uppers = [*(lower for lower, _ in group_ranges[1:]), np.inf]
             for (lower, action), upper in zip(group_ranges, uppers, strict=True):
-                if lower >= upper:
-                    continue
-                if lower > -np.inf:
-                    band.append((lower, actions[action]))
-                else:
-                    band.append((None, actions[action]))
+                if lower < upper:
+                    band.append((lower if lower > -np.inf else None, actions[action]))
             bands.append(band)
-        if groups is not None:
-            groups = list(groups)
-        column = scores.column_list[0]
         return cls(
-            column,
+            scores.column_list[0],
             list(classes),
-            groups,
+            None if groups is None else list(groups),
             bands,
             kind=scores.kind,
             missing=scores.missing,
@@ -153,8 +128,7 @@ class ThresholdRule(StoredRule):
     @property
     def defers(self) -> bool:
         """Whether rows may be deferred. A rule with a class "human review" answers this class instead."""
-        actions = {action for band in self.bands for _, action in band}
-        return HUMAN_REVIEW in actions and HUMAN_REVIEW not in self.classes
+        return HUMAN_REVIEW in self.actions_in(None, None) and HUMAN_REVIEW not in self.classes
 
     def actions_in(self, column: Any, group: Any) -> set[Any]:
         """Return the possible actions of rows in one group of a column, for any score.
@@ -175,124 +149,14 @@ class ThresholdRule(StoredRule):
 
     # -- answers -------------------------------------------------------------------------------------
 
-    def _scores(self, score: Any, may_lack: bool) -> Floats:
-        """Return the scores, checked, shape (n,); NaN of rows without one, if rows ``may_lack`` it."""
-        shape = np.shape(score)
-        if len(shape) > 1 and shape[1] != 1:
-            raise ValueError(f"score has {shape[1]} columns; give one: {self._call}")
-        if self.model is None:
-            refuse_other_name(score, "score", self.column)
-        missing = self.missing
-        if missing is None and may_lack:
-            missing = np.nan
-        return self._kind.checked(np.ravel(score), str(self.column), missing)
-
-    @property
-    def _call(self) -> str:
-        """How `predict` is called with a table."""
-        score = f"table[{self.column!r}]"
-        if self.model is not None:
-            score = "model.predict_proba(table)[:, 1]"
-        if self.groups is None:
-            return f"rule.predict({score})"
-        column = "column of groups" if self.group_column is None else self.group_column
-        return f"rule.predict({score}, groups=table[{column!r}])"
-
-    def _given(self, score: Any, groups: Any, *, may_lack: bool = False) -> RowsToAnswer:
-        """Return the columns of the score and of the groups, taken by name from a table or a row.
-
-        A table is a data frame, a dict or a list of dicts. A row is a dict or a Series of its values. Rows
-        without a score are an error, unless rows ``may_lack`` it.
-        """
-        table = _as_columns(score)
-        names = self._names_in(table)
-        if names is None:
-            score = table
-            self._refuse_no_groups(table, getattr(table, "columns", ()), groups)
-        elif self.column in names:
-            score = table[self.column]
-            self._refuse_no_groups(table, names, groups)
-            if groups is None and self.groups is not None and self.group_column in names:
-                column = table[self.group_column]
-                if np.ndim(column) == 0:  # one row; its group may be None
-                    column = [column]
-                groups = {self.group_column: column}
-            elif isinstance(groups, str) and groups in names:
-                groups = table[groups]
-        else:
-            raise ValueError(
-                f"score is a table without the column {self.column!r}, which the rule "
-                f"reads; it has {listed(list(names))}. Give the score: {self._call}"
-            )
-        if np.ndim(score) == 0:  # one row
-            score = [score]
-            if groups is not None and np.ndim(groups) == 0 and not isinstance(groups, Mapping):
-                groups = [groups]
-        further = {name: table[name] for name in names or () if name in self.groups_named}
-        return RowsToAnswer(self._scores(score, may_lack), groups, further)
-
-    def _refuse_no_groups(self, table: Any, names: Sequence[Any], groups: Groups) -> None:
-        """Raise ValueError if a table or row with columns ``names`` lacks the rule's column of groups."""
-        if groups is not None or self.groups is None or self.group_column is None:
-            return
-        if len(names) and self.group_column not in names:
-            owner = "the table"
-            if self.column in names and np.ndim(table[self.column]) == 0:
-                owner = "the row"
-            raise ValueError(no_groups(owner, self.group_column, names))
-
-    def _names_in(self, table: Any) -> Sequence[Any] | None:
-        """Return the names of the columns of a table or of the values of a row; None for a column."""
-        if isinstance(table, Mapping):
-            return list(table)
-        columns = getattr(table, "columns", ())
-        if len(columns) > 1:
-            return list(columns)
-        is_row = hasattr(table, "iloc") and isinstance(self.column, str) and not len(columns)
-        if is_row and self.column in table.index:
-            return list(table.index)
-        return None
-
-    def _groups(self, groups: Groups) -> Any:
-        """Return the rule's column of groups, of one or several named columns.
-
-        Groups without names, and groups for a group-blind rule, are returned unchanged.
-        """
-        groups = with_missing_group(groups, self.groups)
-        if groups is None or self.groups is None or self.group_column is None:
-            return groups
-        columns = columns_by_name(groups, "groups")
-        if self.group_column in columns:
-            own_column = columns[self.group_column]
-            cure = as_typed(OTHER_GROUPS, DEFAULT_OPTION)
-            name = f"groups column {self.group_column!r}"
-            refuse_missing(own_column, name, f"drop their rows, or {cure}")
-            return own_column
-        if len(columns) == 1:
-            refuse_other_name(groups, "groups", self.group_column)
-        if None in columns:
-            return groups
-        raise ValueError(
-            f"groups has no column {self.group_column!r}, which the rule reads; it has "
-            f"{listed(list(columns))}"
-        )
-
-    def _places(self, rows: RowsToAnswer) -> Ints:
-        """Return the number of each row's group, shape (n,)."""
-        cure = as_typed(OTHER_GROUPS, DEFAULT_OPTION)
-        groups = self._groups(rows.groups)
-        return group_numbers(groups, self.groups, len(rows.scores), "score", cure)
-
-    @with_known_arguments(missing="default= is the answer to rows without a score; ")
     def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> Array:
         """Return the action of each row: a label, or "human review".
 
         Parameters
         ----------
-        score : array-like of shape (n,), number, table or row
-            The score. In a data frame, a dict, a Series of one row or a list of dicts, the rule reads
-            `column` and `group_column`: ``rule.predict({"score": 0.7, "site": "a"})``.
-        groups : array-like of shape (n,), or table of one column, optional
+        score : array-like of shape (n,), number or table
+            The score. In a table of named columns the rule reads `column` and `group_column`.
+        groups : array-like of shape (n,), or table, optional
             Group of each row, for a group-aware rule. In a table of several columns the rule reads
             `group_column`. Text names the column of a table ``score``. None and NaN are the group 'missing'
             if the rule has one.
@@ -316,40 +180,76 @@ class ThresholdRule(StoredRule):
         UncertifiedGroupsWarning
             Counts the rows of a table in groups not named in the certificate.
         """
-        if default is not ...:
-            return self._with_default(self._given(score, groups, may_lack=True), default)
-        rows = self._given(score, groups)
-        places = self._places(rows)
-        warn_of_other_groups(self.groups_named, rows.further, rows.groups)
-        return self._actions(rows.scores, places)
+        table = as_pandas(score)
+        score, groups = self._read(table, groups)
+        missing = self.missing
+        if missing is None and default is not ...:
+            missing = np.nan
+        scores = self._kind.checked(score, str(self.column), missing)
+        warn_of_other_groups(self.groups_named, table, groups)
+        if default is ...:
+            places = group_numbers(groups, self.groups, len(scores), self.group_column)
+            return self._actions(scores, places)
 
-    def _with_default(self, rows: RowsToAnswer, default: Any) -> Labels:
-        """Return the action of each row, the default for rows without a score or a known group."""
-        has_answer = ~np.isnan(rows.scores)
+        has_answer = ~np.isnan(scores)
+        places = np.zeros(len(scores), dtype=np.intp)
         if self.groups is None:
-            places = self._places(rows)
-            warn_of_other_groups(self.groups_named, rows.further, rows.groups)
+            group_numbers(groups, None, len(scores))  # refuses groups
         else:
-            groups = self._groups(with_other_group(rows.groups, self.groups))
-            column, is_known = in_known_groups(groups, self.groups, len(rows.scores))
+            named, is_known = in_known_groups(
+                groups, self.groups, len(scores), self.group_column
+            )
             has_answer &= is_known
-            places = np.full(len(column), -1)
-            places[is_known] = positions(column[is_known], self.groups, "groups")
+            places[is_known] = positions(named[is_known], self.groups, "groups")
         return answers_with_default(
-            lambda numbers: self._actions(rows.scores[numbers], places[numbers]),
+            lambda rows: self._actions(scores[rows], places[rows]),
             has_answer,
             self.classes,
             default,
         )
+
+    def _read(self, table: Any, groups: Groups) -> tuple[Any, Groups]:
+        """Return the column of scores and the groups, from a table by the names of its columns."""
+        names = (
+            list(table) if isinstance(table, Mapping) else list(getattr(table, "columns", ()))
+        )
+        if self.column in names:
+            score = table[self.column]
+        elif len(names) == 1 and self.model is not None:
+            score = table[names[0]]
+        elif names:
+            raise ValueError(
+                f"score is a table without the column {self.column!r}, which the rule reads; it "
+                f"has {listed(names)}"
+            )
+        else:
+            score = table
+            name = getattr(table, "name", None)
+            if self.model is None and isinstance(name, str) and name not in ("", self.column):
+                raise ValueError(
+                    f"score is the column {name!r}, and the rule reads {self.column!r}; if they "
+                    f"hold the same, give {name!r} without its name, by to_numpy()"
+                )
+        if np.ndim(score) > 1 and np.shape(score)[1] > 1:
+            raise ValueError(
+                f"score has {np.shape(score)[1]} columns; give the one of the score"
+            )
+        if isinstance(groups, str) and groups in names:
+            groups = table[groups]
+        if groups is None and self.groups is not None and names:
+            if self.group_column not in names:
+                raise ValueError(no_groups("the table", self.group_column, names))
+            groups = {self.group_column: table[self.group_column]}
+        if np.ndim(score) == 0 and groups is not None:  # one row
+            groups = np.atleast_1d(groups)
+        return np.ravel(score), groups
 
     def _actions(self, scores: Floats, places: Ints) -> Array:
         """Return the action of each row, shape (n,), from its score and the number of its group."""
         numbers = self.numbers(scores, places)
         if not self.defers:
             return np.asarray(self.classes)[numbers]
-        actions = np.empty(len(self.classes) + 1, dtype=object)
-        actions[:] = [*self.classes, HUMAN_REVIEW]
-        return actions[numbers]
+        return np.array([*self.classes, HUMAN_REVIEW], dtype=object)[numbers]
 
     def numbers(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -369,26 +269,10 @@ class ThresholdRule(StoredRule):
             rows: Any = slice(None)  # one group has all rows
             if len(self.bands) > 1:
                 rows = np.flatnonzero(place == group_number)
-            scores_of_group = scores[rows]
-            band_of_row = np.zeros(len(scores_of_group), dtype=np.intp)
             thresholds = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
-            for threshold in thresholds:  # few: counting takes less time than a search
-                band_of_row += scores_of_group >= threshold
             actions = np.array([number_of_action[action] for _, action in band], dtype=np.intp)
-            numbers[rows] = actions[band_of_row]
+            numbers[rows] = actions[np.searchsorted(thresholds, scores[rows], side="right")]
         return numbers
-
-    def margin(self, score: Any, groups: Groups = None) -> Floats:
-        """Return the distance of each score to the nearest threshold, shape (n,); ∞ without thresholds."""
-        rows = self._given(score, groups)
-        places = self._places(rows)
-        distance = np.full(len(places), np.inf)
-        for number, band in enumerate(self.bands):
-            in_group = places == number
-            for threshold, _ in band[1:]:
-                to_threshold = np.abs(rows.scores[in_group] - threshold)
-                distance[in_group] = np.minimum(distance[in_group], to_threshold)
-        return distance
 
     # -- other forms ---------------------------------------------------------------------------------
 
@@ -396,14 +280,8 @@ class ThresholdRule(StoredRule):
         """Return the rule as plain types, for JSON."""
         return {
             "format": THRESHOLD_FORMAT,
-            "column": self.column,
-            "classes": self.classes,
-            "groups": self.groups,
+            **{name: getattr(self, name) for name in FIELDS},
             "bands": [list(map(list, band)) for band in self.bands],
-            "kind": self.kind,
-            "missing": self.missing,
-            "model": self.model,
-            "group_column": self.group_column,
         }
 
     @classmethod
@@ -416,91 +294,54 @@ class ThresholdRule(StoredRule):
             If the document describes no rule.
         """
         with reading("rule"):
-            if "parts" in document:
+            if "action_costs" in document:
                 raise ValueError("it is a rule on probabilities: Rule.from_dict reads it")
             check_format(document["format"], THRESHOLD_FORMAT, "the rule", "select again")
-            bands = [[(lower, action) for lower, action in band] for band in document["bands"]]
-            rule = cls(
-                document["column"],
-                document["classes"],
-                document["groups"],
-                bands,
-                kind=document["kind"],
-                missing=document["missing"],
-                model=document.get("model"),
-                group_column=document.get("group_column"),
-            )
+            fields = {name: document[name] for name in FIELDS}
+            fields["bands"] = [list(map(tuple, band)) for band in document["bands"]]
+            rule = cls(**fields)
             rule._check()
         return rule
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
         kind = score_kind(self.kind)
-        groups = self.groups or []
-
-        names = (self.column, *self.classes, *groups)
-        if not all(isinstance(name, (str, int, float)) for name in names):
-            raise ValueError("the column, a label or a group is no text or number")
-        for what, values in (("labels", self.classes), ("groups", groups)):
-            if not are_different(values):
-                raise ValueError(f"{what} must be different and of one type, got {values}")
-        if self.missing is not None and not kind.contains(self.missing):
-            raise ValueError(f"missing is no {kind.name}")
-
-        if not isinstance(self.model, (str, type(None))):
-            raise ValueError("model must be a name")
-        if not isinstance(self.group_column, (str, int, type(None))):
-            raise ValueError("group_column must be a name")
-        for band in self.bands:
-            self._check_band(band, kind)
+        check_names(self.classes, self.groups)
+        names = (self.column, self.model, self.group_column)
+        if not all(isinstance(name, (str, int, float, type(None))) for name in names):
+            raise ValueError("the name of a column or model is no text or number")
+        kind.check_missing(self.missing)
+        # 1, 1.0 and True are equal, and different labels.
+        actions = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
+        for (first, _), *higher in self.bands:
+            ends: Any = [lower for lower, _ in higher]
+            in_range = all(kind.contains(end) and end > kind.lower for end in ends)
+            if first is not None or not in_range or not (np.diff(ends) > 0).all():
+                raise ValueError(f"thresholds must ascend from null, and each be a {kind.name}")
+        if {(type(action), action) for band in self.bands for _, action in band} - actions:
+            raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")
 
-    def _check_band(self, band: Sequence[Any], kind: ScoreKind) -> None:
-        """Raise ValueError unless the thresholds of a group ascend within their range, to known actions."""
-        if not band or band[0][0] is not None:
-            raise ValueError("thresholds must ascend from null")
-        thresholds = [lower for lower, _ in band[1:]]
-        if not all(kind.contains(end) and end > kind.lower for end in thresholds):
-            raise ValueError(f"a threshold is no {kind.name}")
-        if not (np.diff(thresholds) > 0).all():
-            raise ValueError("thresholds must ascend from null")
-        # 1, 1.0 and True are equal, and different labels.
-        actions = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
-        if any((type(action), action) not in actions for _, action in band):
-            raise ValueError("an action is neither a label nor human review")
-
-    @with_known_arguments()
     def to_sql(
-        self, column: SqlColumns = None, group: str | None = None, *,
-        what: Literal["action", "label", "deferred"] = "action", table: str = "t", label: Any = None,
-    ) -> str:  # fmt: skip
+        self, column: str | None = None, group: str | None = None, *, table: str | None = None
+    ) -> str:
         """Return the action as an SQL expression; NULL for rows refused by `predict`.
 
-        For a model's rule the expression begins with a comment: the label whose probability the column holds.
-
         These are rows without score, with a score outside the range of `kind`, with text in its place, or of
-        an unknown group. A group of NULL is the group 'missing' if the rule has one. A score of NULL is
-        the score ``missing`` if the rule has one; a NaN, which some databases have beside NULL, gives NULL.
+        an unknown group. A group of NULL is the group 'missing' if the rule has one. A score of NULL is the
+        score ``missing`` if the rule has one.
 
         Parameters
         ----------
         column : str, optional
-            Column of the score; by default `column`. Of a model's rule it must hold the probability of
-            ``classes[1]``, the second label, unless ``label`` states the first. The column needs the
-            precision of the selection data: a single-precision column (FLOAT) may have other answers at a
-            threshold.
+            Column of numbers with the score; by default `column`. Of a model's rule it must hold the
+            probability of ``classes[1]``. The column needs the precision of the selection data: a
+            single-precision column (FLOAT) may have other answers at a threshold.
         group : str, optional
             Column of the group, for a group-aware rule; by default `group_column`.
-        what : {"action", "label", "deferred"}, default="action"
-            A label or "human review", or whether the row is deferred (1 or 0). An action is text if rows may
-            be deferred: a column has one type. "label" keeps the type, and is NULL for a deferred row.
-        table : str, default="t"
-            Name or alias of the table in the query: ``SELECT … FROM scores AS t``. A dot ends the name of its
-            schema: ``"main.loans"``.
-        label : label, optional
-            For a model's rule, the label whose probability ``column`` holds; by default ``classes[1]``. Of
-            ``classes[0]`` the expression reads 1 minus the column; rounding may decide at a threshold.
+        table : str, optional
+            Name or alias of the table in the query. A dot ends the name of its schema: ``"main.loans"``.
 
         Returns
         -------
@@ -509,298 +350,98 @@ class ThresholdRule(StoredRule):
         Raises
         ------
         ValueError
-            If ``group`` is missing, a name or label contains a backslash, ``label`` has no use, or the name
-            of ``column`` contains the other label as a word.
-        TypeError
-            If ``column`` is no name.
+            If ``group`` is missing, or a name or label contains a backslash.
         """
-        check_sql_form(what)
-        if not isinstance(column, (str, type(None))):
-            raise TypeError(f"column must be the name of one column, got {column!r}")
-        label, is_first = self._label_held(label)
-        if column is None and is_first:
-            raise ValueError(f"column is needed: {self.column!r} holds P({self.classes[1]})")
-        if column is None:
-            column = str(self.column)
-        else:
-            self._refuse_column_of_other_label(column, is_first)
-        held = sql_number(table, column)
-        score = held
-        if is_first:
-            score = f"(1 - {held})"
+        score = sql_column(self.column if column is None else column, table)
         if self.missing is not None:
-            held = f"COALESCE({held}, {self.missing!r})"
             score = f"COALESCE({score}, {self.missing!r})"
-
-        if group is None and isinstance(self.group_column, str):
-            group = self.group_column
-        answers = [self._sql_of_band(band, score, what) for band in self.bands]
-        answer = sql_by_group(self.groups, group, table, answers)
-        # The range of probabilities is symmetric. SQLite would read text as a number in 1 - text.
-        expression = f"CASE WHEN {self._kind.sql(held)} THEN {answer} END"
-        if self.model is None:
-            return expression
-        words = f"{column}: the probability of label {sql_value(label)}"
-        return f"{sql_comment(words)} {expression}"
-
-    def _label_held(self, label: Any) -> tuple[Any, bool]:
-        """Return the label of the probability in a given column or number, and whether it is the first.
-
-        ``label`` is as stated; None for the second, which the rule reads.
-        """
-        if label is None:
-            return self.classes[1], False
-        if self.model is None or self.kind != "probability":
-            raise ValueError(
-                f"{as_typed(f'label={label!r}', '--label')} is for a rule on the probability "
-                f"of a model; this rule reads the score {self.column!r}"
-            )
-        return known_label(label, self.classes), label == self.classes[0]
-
-    def _refuse_column_of_other_label(self, column: str, is_first: bool) -> None:
-        """Raise if a word in the name of a column is the label of low scores.
-
-        Numbers as labels are not compared: "model_0" may be the first model. ``is_first`` says whether the
-        column is stated to hold the probability of the first label: then low scores are those of the second.
-        """
-        words = {word for word in re.split(r"[\W_]+", column.casefold()) if not word.isdigit()}
-        ends = [(band[0][1], band[-1][1]) for band in self.bands]
-        reader = "this rule reads"
-        if self.model is not None:
-            ends = [(self.classes[0], self.classes[1])]
-        if is_first:
-            ends = [(self.classes[1], self.classes[0])]
-            reader = as_typed("label= states", "--label states")
-        for lowest, highest in ends:
-            if {lowest, highest} != {*self.classes}:  # one answer, or human review at an end
-                continue
-            if str(lowest).casefold() in words and str(highest).casefold() not in words:
-                cure = "name the column of that"
-                if self.kind == "probability":
-                    cure = f"the column must hold P({highest}), which is 1 − P({lowest})"
-                if self.model is not None and self.kind == "probability":
-                    cure += f"; {as_typed(f'label={lowest!r}', f'--label {lowest}')} reads P({lowest})"
-                raise ValueError(
-                    f"column {column!r} is named like a score of {lowest!r}, and {reader} "
-                    f"one of {highest!r}: {cure}"
+        column_of_groups = ""
+        if self.groups is not None:
+            group = self.group_column if group is None else group
+            if group is None:
+                raise ValueError("group= is needed: the rule reads the row's group")
+            column_of_groups = sql_column(group, table)
+        cases = []
+        for name, band in zip(self.groups or [None], self.bands, strict=True):
+            condition = ""
+            if self.groups is not None:
+                condition = sql_of_group(self.groups, name, column_of_groups)
+            upper = self._kind.upper
+            for lower, action in reversed(band):
+                least = self._kind.lower if lower is None else lower
+                # A column has one type: labels are text beside deferral.
+                answer = sql_value(str(action) if self.defers else action)
+                cases.append(
+                    f"WHEN {condition}{score} BETWEEN {least!r} AND {upper!r} THEN {answer}"
                 )
+                upper = least
+        return f"CASE {' '.join(cases)} END"
 
-    def _sql_of_band(
-        self,
-        band: Sequence[tuple[float | None, Any]],
-        score: str,
-        what: Literal["action", "label", "deferred"],
-    ) -> str:
-        """Return the SQL expression of the answers of one group, from the highest range to the lowest."""
-        (_, lowest_action), *higher = band
-        lowest = self._sql_of_action(lowest_action, what)
-        cases = [
-            f"WHEN {score} >= {lower!r} THEN {self._sql_of_action(action, what)}"
-            for lower, action in reversed(higher)
-        ]
-        if cases:
-            return f"CASE {' '.join(cases)} ELSE {lowest} END"
-        return lowest
-
-    def _sql_of_action(self, action: Any, what: Literal["action", "label", "deferred"]) -> str:
-        """Return an action as an SQL value, see `to_sql`."""
-        deferred = self.defers and action == HUMAN_REVIEW
-        if what == "deferred":
-            return str(int(deferred))
-        if what == "label":
-            if deferred:
-                return "NULL"
-            return sql_value(action)
-        if self.defers:
-            action = str(action)
-        return sql_value(action)
-
-    def to_python(self, name: str = "decide", *, label: Any = None) -> str:
+    def to_python(self, name: str = "decide") -> str:
         """Return the source of a Python function of one score (and group), without imports.
 
-        The function raises an error for scores refused by `predict`. Without a score, unless `missing` is
-        that of such rows, and for an unknown group it raises a ValueError, or returns its argument
-        ``default``. None and NaN are the group 'missing' if the rule has one.
-
-        Parameters
-        ----------
-        name : str, default="decide"
-            Name of the function.
-        label : label, optional
-            For a model's rule, the label whose probability the function takes; by default ``classes[1]``.
-
-        Returns
-        -------
-        str
-
-        Raises
-        ------
-        ValueError
-            If ``name`` is no name of a function, or ``label`` has no use.
+        The function raises an error for what `predict` refuses: text, a score outside the range of `kind` or
+        none, an unknown group. None is the group 'missing' if the rule has one.
         """
-        if not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"name: {name!r} is no name of a function")
-        head = f"def {name}(score, *, default=...):"
-        bands = [f"    bands = {self.bands[0]!r}"]
-        if self.groups is not None:
-            head = f"def {name}(score, group, *, default=...):"
-            bands = self._source_of_bands(self.groups)
-        lines = [
-            head,
-            *self._source_of_score(label),
-            *bands,
-            "    action = bands[0][1]",
-            "    for lower, above in bands[1:]:",
-            "        if score >= lower:",
-            "            action = above",
-            "    return action",
-        ]
-        return "\n".join(lines) + "\n"
-
-    # Labels and names may contain any text, so they stand in literals only.
-
-    def _source_of_score(self, label: Any) -> list[str]:
-        """Return the lines of a Python function that describe it, and check the score."""
-        label, is_first = self._label_held(label)
-        score_words = "a score"
-        if self.model is not None:
-            score_words = f"the probability of label {label!r}"
-        words = f"Return the answer to {score_words}: {self}"
-        if_missing = [
-            "        if default is ...:",
-            "            raise ValueError('no score; pass default= for such rows')",
-            "        return default",
-        ]
-        if self.missing is not None:
-            if_missing = [f"        score = {self.missing!r}"]
-        answers = answers_by_default(self.classes)
-        no_answer = f" is no answer of this rule: give one of {', '.join(map(repr, answers))}"
         kind = self._kind
-        outside = f" is outside the range of {kind.plural}"
-        if np.isfinite([kind.lower, kind.upper]).all():
-            outside += f", {kind.lower:g} to {kind.upper:g}"
-        lines = [
-            f"    {words!r}",
-            f"    if default is not ... and default not in {answers!r}:",
-            f"        raise ValueError(f'default={{default!r}}' + {no_answer!r})",
-            "    if isinstance(score, str):",
-            "        raise TypeError(f'the score {score!r} is text: give a number')",
-            "    if str(score) in ('True', 'False'):",
-            "        raise TypeError(f'the score {score!r} is a truth value: give a number')",
-            "    if type(score).__module__ == 'numpy':  # a float32 is the decimal that it prints",
-            "        score = float(str(score))",
-            "    if score is None or str(score) == '<NA>':  # of pandas",
-            "        score = float('nan')",
-            "    score = float(score + 0)",
-            "    if score != score:",
-            *if_missing,
-            f"    elif not {kind.source('score')}:",
-            f"        raise ValueError(f'the score {{score!r}}' {outside!r})",
-        ]
-        if is_first:
-            lines += ["    else:", "        score = 1 - score"]
-        return lines
-
-    def _source_of_bands(self, groups: Sequence[Any]) -> list[str]:
-        """Return the lines of a Python function that choose the bands of the group, or return the default."""
-        by_group = dict(zip(groups, self.bands, strict=True))
-        group_names = ", ".join(map(repr, groups))
-        unknown = f" is unknown; the rule has {group_names}. Pass default= for others."
-        if_no_group = []
-        if MISSING_GROUP in groups:
-            if_no_group = [
+        bands = dict(zip(self.groups or [None], self.bands, strict=True))
+        lines = [f"def {name}(score, group=None):", f"    {str(self)!r}"]
+        if self.missing is not None:
+            lines += [
+                "    if score is None or score != score:",
+                f"        score = {self.missing!r}",
+            ]
+        if self.groups is not None and MISSING_GROUP in self.groups:
+            lines += [
                 "    if group is None or group != group:",
                 f"        group = {MISSING_GROUP!r}",
             ]
-        return [
-            f"    by_group = {by_group!r}",
-            *if_no_group,
-            "    if group not in by_group and default is ...:",
-            f"        raise ValueError(f'group {{group!r}}' + {unknown!r})",
-            "    if group not in by_group:",
-            "        return default",
-            "    bands = by_group[group]",
+        lines += [
+            "    if type(score).__module__ == 'numpy':  # a float32 is the decimal that it prints",
+            "        score = float(str(score))",
+            "    if isinstance(score, (bool, str)):",
+            "        raise TypeError(f'the score {score!r} is no number')",
+            f"    if score is None or not {kind.lower!r} <= score <= {kind.upper!r}:",
+            f"        raise ValueError(f'the score {{score!r}} is none of the {kind.plural}')",
+            f"    bands = {bands!r}",
+            "    if group not in bands:",
+            "        raise ValueError(f'group {group!r} is unknown')",
+            "    for lower, action in reversed(bands[group]):",
+            "        if lower is None or score >= lower:",
+            "            return action",
         ]
+        return "\n".join(lines) + "\n"
 
     @property
     def short(self) -> list[str]:
         """The score, and the lines of the rule."""
-        return [f"the score {self.column}", *self._lines, *self._origin]
+        return [f"the score {self.column}", *str(self).splitlines()]
 
     def __str__(self) -> str:
-        return "\n".join([*self._lines, *self._origin])
-
-    @property
-    def _lines(self) -> list[str]:
-        """The ranges in words, a line for each group."""
-        if self.groups is None:
-            return [self._words(self.bands[0])]
-        return [
-            f"{unit_name(name)}: {self._words(band)}"
-            for name, band in zip(self.groups, self.bands, strict=True)
-        ]
-
-    @property
-    def _origin(self) -> list[str]:
-        """Which model makes the score, as a line; empty for a column of scores."""
-        if self.model is None:
-            return []
-        return [f"{self.column} is P({self.classes[1]}) of {self.model}"]
+        lines = []
+        for name, band in zip(self.groups or [None], self.bands, strict=True):
+            words = range_words(str(self.column), band)
+            lines.append(words if self.groups is None else f"{unit_name(name)}: {words}")
+        if self.model is not None:
+            lines.append(f"{self.column} is P({self.classes[1]}) of {self.model}")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = ["group", str(self.column), "answer"]
-        rows = []
-        for name, band in zip(self.groups or [""], self.bands, strict=True):
-            upper = None
-            for lower, action in reversed(band):
-                bounds = []
-                if lower is not None:
-                    bounds.append(f"at least {lower!r}")
-                if upper is not None:
-                    bounds.append(f"below {upper!r}")
-                rows.append([unit_name(name), " and ".join(bounds) or "every row", str(action)])
-                upper = lower
-        if self.groups is None:
-            head = head[1:]
-            rows = [cells[1:] for cells in rows]
-        return html_table(head, rows, "Decision rule:")
-
-    def _words(self, band: list[tuple[float | None, Any]]) -> str:
-        """Return the ranges of one group in words, from the highest to the lowest."""
-        (_, lowest_action), *higher = band
-        if not higher:
-            return f"every row: {lowest_action}"
-        top, top_action = higher[-1]
-        words = [f"{self.column} >= {top!r}: {top_action}"]
-        upper = top
-        for lower, action in reversed(higher[:-1]):
-            words.append(f"{lower!r} <= {self.column} < {upper!r}: {action}")
-            upper = lower
-        return "; ".join([*words, f"else {lowest_action}"])
+        return html_details("Decision rule", str(self))
 
 
-def _as_columns(score: Any) -> Any:
-    """Return a list of rows (dicts) as a dict of their common columns, and tables as those of pandas."""
-    if not isinstance(score, list) or not score:
-        return as_pandas(score)
-    if not all(isinstance(row, Mapping) for row in score):
-        return score
-    names_of_all = [name for name in score[0] if all(name in row for row in score)]
-    return {name: [row[name] for row in score] for name in names_of_all}
-
-
-def refuse_other_name(column: Any, argument: str, own_name: Any) -> None:
-    """Raise ValueError if a column, or the only column of a table, has another name than the rule's.
-
-    Columns without a name pass, and all columns for a rule selected on arrays, without names.
-    """
-    (name,) = getattr(column, "columns", [getattr(column, "name", None)])
-    if not isinstance(name, str) or not isinstance(own_name, str) or name in ("", own_name):
-        return
-    raise ValueError(
-        f"{argument} is the column {name!r}, and the rule reads {own_name!r}. If they hold "
-        f"the same, give it without a name: {argument}=table[{name!r}].to_numpy()"
-    )
+def range_words(score: str, band: Band) -> str:
+    """Return the ranges of a score in words, from the highest to the lowest."""
+    (_, lowest_action), *higher = band
+    if not higher:
+        return f"every row: {lowest_action}"
+    words = []
+    upper = None
+    for lower, action in reversed(higher):
+        ends = f"{score} >= {lower!r}" if upper is None else f"{lower!r} <= {score} < {upper!r}"
+        words.append(f"{ends}: {action}")
+        upper = lower
+    return "; ".join([*words, f"else {lowest_action}"])
 
 
 def ranges_between(values: Floats, actions: Ints) -> list[tuple[float, int]]:

@@ -12,7 +12,6 @@ from typing import Any
 
 from tailboost.core.array_types import Document
 from tailboost.core.checks import check_format
-from tailboost.core.spelling import as_typed
 from tailboost.rows.fingerprints import digest
 
 RECORD = "tailboost.json"
@@ -98,16 +97,9 @@ def _content(path: Path, max_bytes: int) -> bytes:
             )
     content = path.read_bytes()
     if content.lstrip()[:1] == b"{":
-        cure = as_typed(
-            "load_rule reads a rule file", "this command needs a model file (.model)"
-        )
-        raise Unreadable(f"is not a model file but JSON; {cure}")
+        raise Unreadable("is not a model file but JSON; load_rule reads a rule file")
     if not content.startswith(b"PK"):
-        cure = as_typed(
-            "save_model writes a model file",
-            "tailboost fit writes model files, and MODEL stands before DATA",
-        )
-        raise Unreadable(f"is not a model file, or is damaged: {cure}")
+        raise Unreadable("is not a model file, or is damaged: save_model writes a model file")
     if content.count(_ENTRY) > _MOST_ENTRIES:
         raise Unreadable(f"is not a model file: it has more than {_MOST_ENTRIES} members")
     return content

@@ -11,7 +11,7 @@ from typing import Any, Never
 import numpy as np
 
 from tailboost.classifiers.reported import ReportedClassifier
-from tailboost.core.array_types import Array, Column, Floats, Groups, Labels, Mask, Table
+from tailboost.core.array_types import Array, Column, Groups, Labels, Mask, Table
 from tailboost.core.checks import (
     as_pandas,
     column_name,
@@ -206,13 +206,6 @@ class RuleClassifier(ReportedClassifier):
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred."""
         return self.actions(X, groups) == HUMAN_REVIEW
-
-    def margin(self, X: Table, groups: Groups = None) -> Floats | None:
-        """Return the distance of the score to the nearest threshold; None with several scores."""
-        if not isinstance(self.rule, ThresholdRule):
-            return None
-        column = self._column(X, self.rule.column)
-        return self.rule.margin(column, **self._group_argument(X, groups))
 
     def _column(self, X: Table, name: Any) -> Array:
         """Return a column of the table, shape (n,)."""

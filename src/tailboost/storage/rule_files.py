@@ -78,7 +78,7 @@ def load_rule(path: FilePath) -> ThresholdRule | Rule:
         ) from None
     try:
         with reading(KIND_OF_RULE_FILE):
-            if "bands" in content or "parts" in content:  # by to_json
+            if "bands" in content or "action_costs" in content:  # by to_json
                 return rule_alone(content)
             return rule_of(content)
     except ValueError as error:
@@ -124,7 +124,7 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     KeyError, TypeError, ValueError
         If the content is of another version, or damaged.
     """
-    if "bands" in content or "parts" in content:
+    if "bands" in content or "action_costs" in content:
         raise ValueError(
             "it is a rule alone, by to_json, which tailboost.load_rule reads in Python; the "
             "command line needs a rule file: of `tailboost tune`, `tailboost calibrate`, or "
