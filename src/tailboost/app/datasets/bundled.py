@@ -38,9 +38,7 @@ def _in_form(
         try:
             import pandas
         except ImportError as error:
-            raise ImportError(
-                f"{loader}(as_frame=True) needs pandas; as_frame=False does not"
-            ) from error
+            raise ImportError(f"{loader} needs pandas: pip install 'tailboost[app]'") from error
         bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
         bunch.target = pandas.Series(bunch.target, name=target_name)
         bunch.groups = pandas.DataFrame(bunch.groups).astype("category")
