@@ -136,6 +136,14 @@ def test_other_ways_to_write_a_table(folder, tables):
     assert len((folder / "answers.csv").read_text().splitlines()) == 2001
 
 
+def test_codes_of_text_keep_their_zeros(folder, tables):
+    codes = np.where(tables["a"]["fraud"] == "yes", "007", "7")
+    tables["a"][["fraud"]].assign(code=codes, row=range(2000)).to_csv("codes.csv", index=False)
+    shell("fit codes.csv --target fraud --text code --out m.model")
+    shell("predict m.model codes.csv --out answers.csv")
+    assert pd.read_csv("answers.csv")["prediction"].tolist() == tables["a"]["fraud"].tolist()
+
+
 def test_used_rows_are_found_under_another_name_and_from_another_folder(folder):
     (folder / "out").mkdir()
     shell(f"calibrate b.csv {OPTIONS} --out rule.json")

@@ -167,7 +167,7 @@ def fit(
         random_state=seed,
     )
     model.fit(features, rows.labels, groups=rows.groups, clusters=rows.clusters)
-    write(model, out, roles.given(features=tuple(features)))
+    write(model, out, rows.roles.given(features=tuple(features)))
     say(model.summary_)
 
 

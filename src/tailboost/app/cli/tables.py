@@ -33,6 +33,7 @@ class Roles:
     cluster: str | None = None
     features: Sequence[str] = ()
     drop: Sequence[str] = ()
+    text: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -57,7 +58,8 @@ class Reader:
 
     def read(self, path: Path, roles: Roles, known: Iterable[Any] = ()) -> Rows:
         """Return the rows of a file; labels and groups become the ``known`` values with their text."""
-        names = {*roles.groups, *(self.text or [])}
+        roles = replace(roles, text=(*roles.text, *(self.text or ())))
+        names = {*roles.groups, *roles.text}
         if roles.target is not None:
             names.add(roles.target)
         try:
@@ -99,10 +101,10 @@ class Reader:
                 continue
             values = pd.Series(column.unique()).astype(str)
             is_number = pd.to_numeric(values, errors="coerce").notna()
-            cure = "leave it out by --drop, or declare its categories by --text"
+            cure = "name its signs by --decimal or --thousands, its categories by --text, or --drop it"
             if is_number.mean() >= 0.5:
                 odd = values[~is_number]
-                cure = "name their text by --na if they are missing numbers, or the categories by --text"
+                cure = "name the text of missing numbers by --na, or categories by --text"
             elif len(values) > len(column) / 2:
                 odd = values
             else:
@@ -151,11 +153,15 @@ class Rows:
     def features(self) -> Any:
         """The features."""
         roles = self.roles
-        if roles.features:
-            return self.columns(roles.features)
-        no_features = {roles.target, roles.cluster, *roles.drop}
-        self.columns(roles.drop)
-        return self.table[[name for name in self.table if name not in no_features]]
+        names = list(roles.features)
+        if not names:
+            no_features = {roles.target, roles.cluster, *roles.drop}
+            self.columns(roles.drop)
+            names = [name for name in self.table if name not in no_features]
+        features = self.columns(names)
+        return features.astype(
+            dict.fromkeys(features.columns.intersection(roles.text), "category")
+        )
 
     @property
     def labels(self) -> Any:
