@@ -1,13 +1,12 @@
 """Ctrl-C is noticed if a learner swallows the signal, and ends useless partial work."""
 
-import contextlib
 import os
 import signal
 import threading
 
 import pytest
 
-from tailboost.core.long_work import ending_at_interrupts, noticing_interrupts
+from tailboost.core.long_work import noticing_interrupts
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")
 
@@ -23,11 +22,6 @@ def swallowing():
         interrupt()
     except KeyboardInterrupt:
         return "half trained"
-
-
-def catching_everything():
-    with contextlib.suppress(BaseException):
-        interrupt()
 
 
 def test_a_swallowed_interrupt_is_noticed():
@@ -55,7 +49,7 @@ def test_within_another_both_notice():
         assert not later()
 
 
-@pytest.mark.parametrize("guard", [noticing_interrupts, ending_at_interrupts])
+@pytest.mark.parametrize("guard", [noticing_interrupts])
 def test_what_was_there_before_is_there_again(guard):
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), guard():
@@ -63,7 +57,7 @@ def test_what_was_there_before_is_there_again(guard):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize("guard", [noticing_interrupts, ending_at_interrupts])
+@pytest.mark.parametrize("guard", [noticing_interrupts])
 def test_ignored_stays_ignored(guard):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -75,7 +69,7 @@ def test_ignored_stays_ignored(guard):
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("guard", [noticing_interrupts, ending_at_interrupts])
+@pytest.mark.parametrize("guard", [noticing_interrupts])
 def test_nothing_happens_in_other_threads(guard):
     said = []
 
@@ -87,20 +81,3 @@ def test_nothing_happens_in_other_threads(guard):
     thread.start()
     thread.join()
     assert said == [False]
-
-
-def test_no_learner_swallows_what_ends_the_block():
-    with pytest.raises(KeyboardInterrupt), ending_at_interrupts():
-        raise AssertionError(f"what is {swallowing()} was used")
-
-
-def test_code_that_catches_everything_only_delays_the_end():
-    with pytest.raises(KeyboardInterrupt), ending_at_interrupts():
-        catching_everything()
-
-
-def test_an_end_within_a_noticing_game_passes_through():
-    """`play` treats a KeyboardInterrupt as a request to stop early; the end of the block is none."""
-    with pytest.raises(KeyboardInterrupt), ending_at_interrupts(), noticing_interrupts() as interrupted:
-        swallowing()
-    assert interrupted()

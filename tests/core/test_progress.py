@@ -1,7 +1,6 @@
 """Progress: one line says what is done, of how much, and about the time left."""
 
 import signal
-import threading
 import time
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost.core import checks, long_work
-from tailboost.core.long_work import doing, duration, part, steps, telling
+from tailboost.core.long_work import duration, steps, telling
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(400, 3)), RNG.integers(2, size=400)
@@ -19,20 +18,32 @@ X, Y = RNG.normal(size=(400, 3)), RNG.integers(2, size=400)
 def test_a_line_has_what_is_done_of_how_much_and_the_time_left(monkeypatch):
     now, said = [100.0], []
     monkeypatch.setattr(long_work.time, "monotonic", lambda: now[0])
-    with telling(said.append, patience=0, pause=2), steps("rounds", 10) as done:
-        for seconds in (3.0, 1.0, 1.0, 1.0):  # two of these lines come too soon after another
+    with telling(said.append), steps("rounds", 10) as done:
+        for seconds in (3.0, 3.0, 1.0, 1.0):  # the first line comes too soon, and two after another
             now[0] += seconds
             done()
-        now[0] += 594.0
+        now[0] += 592.0
         done(5, "nearly there")
-        now[0] += 2.0
-        done()
     assert said == [
-        "rounds: 1 of 10, about 27 s left",
-        "rounds: 3 of 10, about 12 s left",
+        "rounds: 2 of 10, about 24 s left",
+        "rounds: 4 of 10, about 12 s left",
         "rounds: 9 of 10, about 67 s left; nearly there",
-        "rounds: 10 of 10",
     ]
+
+
+def test_verbose_tells_of_fits_and_rows(capsys, monkeypatch):
+    models = [("first", GaussianNB()), ("second", GaussianNB(var_smoothing=0.1))]
+    monkeypatch.setattr(checks, "ROWS_OF_BATCH", 150)
+    monkeypatch.setattr(long_work, "PATIENCE", 0.0)
+    monkeypatch.setattr(long_work, "PAUSE", 0.0)
+    clf = tb.RobustMixtureClassifier(models, cv=3, verbose=1, random_state=0).fit(X, Y)
+    assert capsys.readouterr().out.count("fits: ") == 8
+    clf.predict(X)
+    assert capsys.readouterr().out.count("rows: ") == 3
+    quiet = tb.RobustMixtureClassifier(models, cv=3, random_state=0).fit(X, Y)
+    quiet.predict(X)
+    assert capsys.readouterr().out == ""
+    np.testing.assert_array_equal(quiet.predict_proba(X), clf.predict_proba(X))
 
 
 def test_short_work_and_nobody_who_asks_stay_silent(capsys):
@@ -46,43 +57,9 @@ def test_short_work_and_nobody_who_asks_stay_silent(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_long_first_step_is_told():
-    said, heard = [], threading.Event()
-
-    def hear(line):
-        said.append(line)
-        heard.set()
-
-    with telling(hear, patience=0.01), steps("fits", 6):
-        assert heard.wait(30)
-
-
 @pytest.mark.parametrize(("seconds", "words"), [(0.2, "0 s"), (99, "99 s"), (100, "2 min"), (7200, "2.0 h")])
 def test_durations(seconds, words):
     assert duration(seconds) == words
-
-
-def test_verbose_tells_of_fits_and_rows(capsys, monkeypatch):
-    models = [("first", GaussianNB()), ("second", GaussianNB(var_smoothing=0.1))]
-    clf = tb.RobustMixtureClassifier(models, cv=3, verbose=1, random_state=0).fit(X, Y)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 9
-    assert [line.partition(",")[0] for line in lines[:7]] == [f"fits: {k} of 8" for k in range(1, 8)]
-    assert lines[7:] == ["fits: 8 of 8; second", "selecting a rule …"]
-    monkeypatch.setattr(checks, "ROWS_OF_BATCH", 150)
-    monkeypatch.setattr(long_work, "PATIENCE", 0.0)
-    monkeypatch.setattr(long_work, "PAUSE", 0.0)
-    clf.predict(X)
-    said = capsys.readouterr().out.splitlines()
-    assert [line.partition(",")[0] for line in said] == [
-        "rows: 150 of 400",
-        "rows: 300 of 400",
-        "rows: 400 of 400",
-    ]
-    quiet = tb.RobustMixtureClassifier(models, cv=3, random_state=0).fit(X, Y)
-    quiet.predict(X)
-    assert capsys.readouterr().out == ""
-    np.testing.assert_array_equal(quiet.predict_proba(X), clf.predict_proba(X))
 
 
 @pytest.mark.slow
@@ -104,16 +81,6 @@ def test_calibrate_and_certify_tell(capsys, monkeypatch):
     assert "rows: 500 of 500" in capsys.readouterr().out
     tb.certify(certified, {"ours": p[1500:]}, labels[1500:])
     assert capsys.readouterr().out == ""
-
-
-def test_a_single_part_has_no_number():
-    said = []
-    for number, total in ((1, 1), (2, 3)):
-        with telling(said.append, patience=0, pause=0), part(number, total), steps("rules", 1) as done:
-            done()
-    with telling(said.append, patience=0, pause=0), steps("rules", 1) as done:
-        done()
-    assert said == ["rules: 1 of 1", "part 2 of 3, rules: 1 of 1", "rules: 1 of 1"]
 
 
 class Interrupting(GaussianNB):
@@ -151,15 +118,3 @@ def test_ctrl_c_without_a_finished_model_ends_the_fit(catches):
     with pytest.raises(KeyboardInterrupt):
         mix.fit(X, Y)
     assert not hasattr(mix, "ensemble_")
-
-
-def test_work_without_steps_is_named_after_the_patience():
-    lines = []
-    with telling(lines.append, patience=0.05):
-        with doing("quick work"):
-            pass
-        with doing("slow work"):
-            time.sleep(0.2)
-    assert lines == ["slow work …"]
-    with doing("work that nobody asked about"):
-        pass

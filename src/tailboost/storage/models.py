@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Document, FilePath, Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
-from tailboost.core.files import write
+from tailboost.core.files import write_output
 from tailboost.core.spelling import a_type_of, number_form
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Ledger
@@ -175,7 +175,7 @@ def save_model(
     }
     if notes is not None:
         record["notes"] = dict(notes)
-    write(path, packed(members, record), "the model")
+    write_output(path, packed(members, record))
 
 
 def _versions_of_use(class_names: Iterable[str]) -> dict[str, str]:
@@ -290,7 +290,7 @@ def write_ledger(path: FilePath, ledger: Ledger) -> None:
         with reading("is damaged: its ledger is invalid"):
             ledgers = _ledgers(members)  # the first one is of the model
             members[LEDGERS] = _ledgers_text([ledger, *ledgers[1:]])
-    write(Path(path), packed(members, record), "the model")
+    write_output(path, packed(members, record))
 
 
 def model_digest(path: FilePath) -> str:
