@@ -239,20 +239,13 @@ def case_file(table: str, which: str, limits: str) -> dict[str, Any]:
 
 
 BOOSTING: dict[str, Callable[[], Any]] = {
-    "CVaR": lambda: tb.CVaRBoostClassifier(alpha=0.2, n_estimators=5, random_state=0),
     "AdaLP": lambda: tb.AdaLPBoostClassifier(alpha=0.3, n_estimators=6, random_state=0),
     "LP": lambda: tb.LPBoostClassifier(alpha=0.2, n_estimators=5, random_state=0),
-    "regularised LP": lambda: tb.RegularizedLPBoostClassifier(alpha=0.2, n_estimators=5, random_state=0),
+    "regularised LP": lambda: tb.LPBoostClassifier(alpha=0.2, beta=100.0, n_estimators=5, random_state=0),
     "average": lambda: tb.AverageBoostClassifier(n_estimators=5, random_state=0),
     "worst class": lambda: tb.WorstClassBoostClassifier(n_estimators=5, random_state=0),
-    "worst class, auto": lambda: tb.WorstClassBoostClassifier(
-        n_estimators=5, max_error="auto", random_state=0
-    ),
     "OCO": lambda: tb.OCOBoostClassifier(n_estimators=5, random_state=0),
     "DRO": lambda: tb.DROBoostClassifier(n_estimators=6, random_state=0),
-    "DRO, chi2": lambda: tb.DROBoostClassifier(
-        uncertainty="chi2", radius=0.05, n_estimators=6, random_state=0
-    ),
     "Vada": lambda: tb.VadaBoostClassifier(n_estimators=8, random_state=0),
     "EB": lambda: tb.EBBoostClassifier(n_estimators=8, random_state=0),
     "AdaBoost": lambda: tb.AdaBoostClassifier(n_estimators=8, random_state=0),

@@ -80,9 +80,9 @@ def measure(name: str, split: int, who: str, folder: str) -> dict[str, Any]:
     n = min(IMAGES if name == "mnist" else MOST_ROWS, int(0.6 * len(y)))
     a, b = order[:n], order[n : n + MOST_JUDGED]
     Z, z, K = X[b], y[b], int(y.max()) + 1
-    clf = getattr(tb, who)(random_state=0, n_jobs=1)
+    clf = getattr(tb, who)(random_state=0)
     fit = seconds(lambda: clf.fit(X[a], y[a]))
-    wrong = np.array([k != z for k in clf.ensemble_.answers(Z)], dtype=float)
+    wrong = np.array([model.predict(Z) != z for model in clf.estimators_], dtype=float)
     T = clf.n_iter_
     found: dict[str, Any] = {"table": name, "split": split, "rows": n, "judged": len(z), "classes": K}
     found["rounds"] = T
@@ -93,7 +93,7 @@ def measure(name: str, split: int, who: str, folder: str) -> dict[str, Any]:
     for alpha in ALPHAS:
         mixed = clf.reweight(alpha=alpha)
         by = {
-            "ours": mixed.estimator_weights_ @ wrong,
+            "ours": 1.0 - mixed.predict_distribution(Z)[np.arange(len(z)), z],
             "round 1": wrong[0],
             "even": wrong[:T].mean(axis=0),
             "random guess": np.full(len(z), 1.0 - 1.0 / K),

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
+from importlib import import_module
 from importlib.metadata import version as version_of
+from importlib.util import find_spec
+from inspect import ismodule
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-import _api  # noqa: E402 -- in this folder
+#: The modules of the reference; a name that two of them offer stands in the first.
+MODULES = (
+    "tailboost metrics rates published learners torch solvers robustness plotting datasets dask exceptions"
+)
 
-_api.write(HERE / "api")
+
+def write_reference(folder: Path) -> None:
+    """Write a page of the public names of each module, and ``index.rst``."""
+    folder.mkdir(exist_ok=True)
+    listed: set[int] = set()
+    pages = []
+    for name in MODULES.split():
+        path = "tailboost" if name == "tailboost" else f"tailboost.{name}"
+        if find_spec(path) is None:
+            continue
+        module = import_module(path)
+        things = {of: getattr(module, of) for of in module.__all__}
+        new = sorted(of for of, thing in things.items() if id(thing) not in listed and not ismodule(thing))
+        listed |= {id(thing) for thing in things.values()}
+        table = "\n".join(f"   {of}" for of in new)
+        head = f"{path}\n{'=' * len(path)}\n\n.. currentmodule:: {path}\n\n"
+        text = f"{head}.. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n{table}\n"
+        (folder / f"{name}.rst").write_text(text, encoding="utf-8")
+        pages.append(f"   {name}")
+    head = "API reference\n=============\n\n.. toctree::\n   :maxdepth: 2\n\n"
+    (folder / "index.rst").write_text(head + "\n".join(pages) + "\n", encoding="utf-8")
+
+
+write_reference(Path(__file__).parent / "api")
 
 project = "tailboost"
 author = "The tailboost developers"

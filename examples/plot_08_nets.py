@@ -21,7 +21,7 @@ X, X_test, y, y_test = train_test_split(
 )
 module = torch.nn.Sequential(torch.nn.Linear(64, 100), torch.nn.ReLU(), torch.nn.Linear(100, 10))
 net = TorchClassifier(module, learning_rate=0.05, warmup_steps=300, steps=100)
-clf = tb.AdaLPBoostClassifier(net, alpha=0.1, n_estimators=6, cv=0.3, random_state=0).fit(X, y)
+clf = tb.AdaLPBoostClassifier(net, alpha=0.1, n_estimators=6, cv="train", random_state=0).fit(X, y)
 
 # %%
 # Weight of each candidate: the net of the first round, later nets, and the constants.

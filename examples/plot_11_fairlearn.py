@@ -17,7 +17,7 @@ data = tb.datasets.load_credit_default()
 X, X_test, y, y_test, sex, sex_test = train_test_split(
     data.data, data.target, data.groups["sex"], test_size=0.5, stratify=data.target, random_state=0
 )
-clf = tb.WorstClassBoostClassifier(subgroups="cell", random_state=0).fit(X, y, groups=sex)
+clf = tb.GroupDROBoostClassifier(random_state=0).fit(X, y, groups=sex)
 frame = MetricFrame(
     metrics={"error": zero_one_loss, "share of defaulters found": recall_score, "clients": count},
     y_true=y_test,

@@ -177,7 +177,7 @@ def split(data: Sample, seed: int) -> list[Sample]:
 def boost(parts: list[Sample], make: Callable[..., Any], rounds: int) -> tuple[float, float, Any]:
     """Return the validation and test error in percent of a booster, and the booster."""
     train, validate, test = parts
-    clf = make(T=rounds, n_iter_no_change=100, tol=0.0, random_state=0)
+    clf = make(T=rounds, n_iter_no_change=100, random_state=0)
     clf.fit(*train, X_val=validate[0], y_val=validate[1])
     valid, tested = (100 * float(np.mean(clf.predict(X) != y)) for X, y in (validate, test))
     return valid, tested, clf

@@ -144,7 +144,7 @@ def boosted(name: str, case: Case, rows: Rows, net: TorchClassifier, seed: int) 
     if name == OCO:
         clf = published.oco_boost(net, GAMMA, T=30, random_state=seed)
     elif name == HALF:
-        clf = published.worst_class_boost(net, case.theta, gamma=0.5, n_estimators=1, random_state=seed)
+        clf = published.worst_class_boost(net, case.theta, gamma=0.5, T=1, random_state=seed)
     else:
         clf = published.worst_class_boost(net, case.theta, gamma=GAMMA, random_state=seed)
     with warnings.catch_warnings():

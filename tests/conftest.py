@@ -52,48 +52,16 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
 
 
-#: Expected failures of scikit-learn's checks for additive classifiers.
-SINGLE_SPLIT = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "the check gives three splits as cv, not a single one"
-    for kind in ("dense", "sparse")
-}
-
 #: The boosting classifiers under test, by their class names in lower case.
 OURS = {
     name.lower(): getattr(tb, f"{name}Classifier")
     for name in [
-        *("AdaLPBoost", "LPBoost", "RegularizedLPBoost", "AverageBoost", "OCOBoost", "DROBoost", "AdaBoost"),
-        *("VadaBoost", "EBBoost", "SoftMarginBoost", "GroupDROBoost", "WorstClassBoost"),
+        *("AdaLPBoost", "LPBoost", "AverageBoost", "OCOBoost", "DROBoost", "AdaBoost", "VadaBoost"),
+        *("EBBoost", "SoftMarginBoost", "GroupDROBoost", "WorstClassBoost"),
     ]
 }
 MIXTURES = {name: cls for name, cls in OURS.items() if hasattr(cls, "reweight")}
 ADDITIVE = {name: cls for name, cls in OURS.items() if name not in MIXTURES}
-
-#: One name for each implementation: presets share its code, and products of classes and cases are for these.
-IMPLEMENTATIONS = list(
-    {
-        (
-            next(c for c in cls.__mro__ if {"_play"} & set(vars(c))),
-            "estimator" in signature(cls).parameters,
-        ): name
-        for name, cls in reversed(OURS.items())
-    }.values()
-)
-
-#: Parameters of classifiers with too ambitious defaults for a few rounds on noise.
-SETTINGS = {
-    "worstclassboost": {"class_loss": "error", "eta": 1.0},
-    "ocoboost": {"gamma": 1e-9, "eta": 1.0},
-}
-
-
-def having(parameter, names=MIXTURES):
-    """Return the names of the classifiers with a parameter."""
-    return [name for name in names if parameter in signature(OURS[name]).parameters]
-
-
-#: Mixtures with λ from validation losses.
-VALIDATED = having("cv")
 
 
 def errors_of(clf):
@@ -113,7 +81,7 @@ def noisy(seed, n=120, d=4, K=2, grid=False):
 def make(name, estimator=None, **params):
     """Return a classifier by its name; unknown parameters are left out."""
     cls = OURS[name]
-    params = SETTINGS.get(name, {}) | {"estimator": estimator} | params
+    params = {"estimator": estimator} | params
     return cls(**{k: v for k, v in params.items() if k in signature(cls).parameters})
 
 

@@ -1,35 +1,23 @@
-"""Games without rows: a learner by a function, for tests of players and of the loop."""
+"""Games without rows: the losses of each round come from a function of the player's density."""
+
+from types import SimpleNamespace
 
 import numpy as np
 
-from tailboost.boosting.additive import AdditivePool
-from tailboost.boosting.game import Game, RoundCandidate, RowStakes, Schedule, Stop
-
-NOTHING = np.zeros(0, dtype=np.intp)
+from tailboost.boosting.game import Hypothesis
+from tailboost.boosting.game import play as play_rounds
 
 
-class Scripted:
-    """A learner that answers a request with losses, or with a stop."""
+def play(player, units, answer, rounds):
+    """Play a game in which ``answer(density)`` returns the losses of the units."""
+    weights = []
 
-    judged = None
-    player_rows = None
+    def learn(w, t):
+        weights.append(w)
+        return Hypothesis(f"member {t}", answer(units.density(w)), np.zeros(0))
 
-    def __init__(self, answer):
-        self.answer = answer
-
-    def fit(self, request):
-        losses = self.answer(request)
-        if isinstance(losses, Stop):
-            return losses
-        return RoundCandidate(f"member {request.seed}", losses, NOTHING)
-
-
-def game_of(player, units, answer, rounds, stakes=None, **parts):
-    """Return a game over rows, in which ``answer(request)`` returns the losses of each round."""
-    schedule = parts.pop("schedule", None) or Schedule(rounds)
-    return Game(stakes or RowStakes(units), player, Scripted(answer), schedule, **parts)
-
-
-def play(player, units, answer, rounds, **parts):
-    """Play a game, and return what was played."""
-    return game_of(player, units, answer, rounds, **parts).play(AdditivePool(2), 0).played
+    weighted_loss = []
+    for _state, newest in play_rounds(player, units, learn, rounds):
+        state = _state
+        weighted_loss.append(newest.weighted_loss)
+    return SimpleNamespace(state=state, weighted_loss=np.array(weighted_loss), weights=np.array(weights))

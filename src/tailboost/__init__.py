@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from tailboost import boosting as boosting
     from tailboost import classifiers as classifiers
     from tailboost import dask as dask
     from tailboost import datasets as datasets
@@ -17,19 +18,12 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import plotting as plotting
     from tailboost import published as published
     from tailboost import rates as rates
-    from tailboost import robustness as robustness
     from tailboost import solvers as solvers
     from tailboost import torch as torch
     from tailboost.app.card import ModelCard as ModelCard
-    from tailboost.boosting.ensemble import AdditiveEnsemble as AdditiveEnsemble
-    from tailboost.boosting.ensemble import MixtureEnsemble as MixtureEnsemble
-    from tailboost.boosting.game import Player as Player
-    from tailboost.boosting.game import Stop as Stop
-    from tailboost.boosting.game import StopKind as StopKind
-    from tailboost.boosting.game import Trace as Trace
+    from tailboost.boosting import *  # noqa: F403
     from tailboost.classifiers import *  # noqa: F403
     from tailboost.classifiers.calibrating import calibrate as calibrate
-    from tailboost.classifiers.cvar import RowPlayer as RowPlayer
     from tailboost.core.exceptions import BoundNotMetWarning as BoundNotMetWarning
     from tailboost.core.exceptions import (
         ConfidenceNotReachedWarning as ConfidenceNotReachedWarning,
@@ -45,7 +39,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.core.exceptions import SmallSubgroupsWarning as SmallSubgroupsWarning
     from tailboost.core.exceptions import UncertifiedGroupsWarning as UncertifiedGroupsWarning
     from tailboost.core.exceptions import UselessRuleWarning as UselessRuleWarning
-    from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
     from tailboost.guarantees.certificates import Certificate as Certificate
     from tailboost.guarantees.certificates import Price as Price
     from tailboost.guarantees.certificates import certify as certify
@@ -58,10 +51,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.rate_bounds import Shortfall as Shortfall
     from tailboost.learners.scores import Scores as Scores
     from tailboost.selection.curve import Curve as Curve
-    from tailboost.selection.problem import CVaR as CVaR
-    from tailboost.selection.problem import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
-    from tailboost.selection.summary import Bound as Bound
     from tailboost.selection.summary import Summary as Summary
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
     from tailboost.storage.models import load_model as load_model
@@ -73,26 +63,26 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "app.card": "ModelCard",
-    "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
-    "boosting.game": "Player Stop StopKind Trace",
+    "boosting": (
+        "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier Bound DROBoostClassifier "
+        "EBBoostClassifier GroupDROBoostClassifier LPBoostClassifier OCOBoostClassifier Player "
+        "SoftMarginBoostClassifier VadaBoostClassifier WorstClassBoostClassifier"
+    ),
     "classifiers.calibrating": "calibrate",
-    "classifiers.cvar": "RowPlayer",
     "core.exceptions": (
         "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning "
         "DependentRowsWarning FitInterruptedWarning InfeasibleLimitsError LeakageError "
         "LimitBelowNoiseWarning NotCertifiedError ResubstitutionWarning "
         "SmallSubgroupsWarning UncertifiedGroupsWarning UselessRuleWarning"
     ),
-    "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.certificates": "Certificate Price certify",
     "selection.curve": "Curve",
-    "selection.summary": "Bound Summary",
+    "selection.summary": "Summary",
     "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor",
     "guarantees.planning": "RowsForLimit RowsNeeded rows_needed",
     "guarantees.rate_bounds": "CertifiedBound Shortfall",
     "learners.scores": "Scores",
-    "selection.problem": "CVaR WorstRow",
     "selection.rule": "Rule",
     "selection.threshold_rule": "ThresholdRule",
     "storage.models": "load_model save_model",
@@ -103,8 +93,8 @@ _HOME = {
     name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()
 }
 _PACKAGES = (
-    *("learners", "rates", "solvers"),
-    *("datasets", "exceptions", "metrics", "plotting", "published", "robustness"),
+    *("boosting", "learners", "rates", "solvers"),
+    *("datasets", "exceptions", "metrics", "plotting", "published"),
 )
 
 # These need an extra. `from tailboost import *` does not import them.

@@ -1,17 +1,8 @@
-"""The algorithms of the papers with the papers' settings, one function each."""
+"""The algorithms of the papers with the papers' symbols and settings, one function each."""
 
-from typing import TYPE_CHECKING, Never
-
-from tailboost.classifiers.published import *  # noqa: F403  # the public path of this module
-from tailboost.classifiers.published import __all__ as __all__
-from tailboost.core.spelling import no_attribute
+from tailboost.boosting.published import *  # noqa: F403  # the public path of this module
+from tailboost.boosting.published import __all__ as __all__
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:  # type checkers know the names
-
-    def __getattr__(name: str) -> Never:
-        raise no_attribute(__name__, name, __all__)

@@ -3,7 +3,7 @@
 import warnings
 
 import pytest
-from conftest import MIXTURES, OURS, SINGLE_SPLIT
+from conftest import MIXTURES, OURS
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 import tailboost as tb
 from tailboost import (
+    AdaLPBoostClassifier,
     AverageBoostClassifier,
     GroupDROBoostClassifier,
     OCOBoostClassifier,
     RobustMixtureClassifier,
     WorstClassBoostClassifier,
 )
-from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.forest import TableForest
 
@@ -25,65 +25,47 @@ from tailboost.learners.forest import TableForest
 # answers the rare class in its pure leaves. So does scikit-learn's tree, for which the check of class
 # weights sets min_weight_fraction_leaf.
 LEARNER = HistBoostClassifier(n_estimators=3, max_depth=2)
+WEIGHTS = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+FLOAT32 = "XGBoost sums weights in float32: weight 2 and the row twice differ by up to 1.1e-7"
 
 
 def small(name):
     """Return a classifier with two rounds over a small learner."""
     clf = OURS[name]()
-    params = {"n_estimators": 2, "estimator": LEARNER}
-    if name in MIXTURES:
-        params["cv"] = "train"
+    params = {"n_estimators": 2, "estimator": LEARNER, "cv": "train"}
     return clf.set_params(**{k: v for k, v in params.items() if k in clf.get_params()})
-
-
-# Of learners on XGBoost. With several threads the order of the sums differs too.
-FLOAT32 = dict.fromkeys(
-    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-    "XGBoost sums weights in float32: a row with weight 2 and the row twice differ by up to 1.1e-7",
-)
 
 
 def explained(estimator):
     """Return the checks with an expected failure, and the reason."""
-    mixtures = tuple(MIXTURES.values())
-    # As in TunedThresholdClassifierCV, predict need not return the most probable label.
-    moved = {"check_classifiers_train": "predict goes by shares or votes, predict_proba is P(y | x)"}
-    if isinstance(estimator, AdditiveClassifier):  # their weights are tested in test_additive.py
-        return _by_weights(estimator) | SINGLE_SPLIT
-    on_xgboost = isinstance(estimator.get_params().get("estimator"), HistBoostClassifier | None)
-    expected = _by_weights(estimator) | (FLOAT32 if on_xgboost else {})
-    return expected | (moved if isinstance(estimator, (*mixtures, OCOBoostClassifier)) else {})
-
-
-def _by_weights(estimator):
-    if isinstance(estimator, AverageBoostClassifier):
-        reason = "the check sets n_iter_no_change, which is fixed here: all rounds have the same weight"
-        return {"check_class_weight_classifiers": reason}
+    expected = dict.fromkeys(WEIGHTS, FLOAT32)
+    if type(estimator) in MIXTURES.values():
+        # As in TunedThresholdClassifierCV, predict need not return the most probable label.
+        expected["check_classifiers_train"] = "predict goes by shares or votes, predict_proba is P(y | x)"
+    if isinstance(estimator, AdaLPBoostClassifier) and estimator.cv != "train":
+        expected |= dict.fromkeys(WEIGHTS, "folds are drawn among the rows, of which each counts once")
     if isinstance(estimator, GroupDROBoostClassifier | WorstClassBoostClassifier):
         reason = "without groups the classes are the groups, and each counts alike whatever class_weight says"
-        return {"check_class_weight_classifiers": reason}
-    if isinstance(estimator, OCOBoostClassifier) and estimator.get_params()["estimator"] is not None:
-        reason = "η and T follow log(1/min p), and class weights of 1000 : .0001 make min p all but vanish"
-        return {"check_class_weight_classifiers": reason}
-    mixtures = tuple(MIXTURES.values())
-    learners = (HistTreeClassifier, HistBoostClassifier)
-    on_trees = isinstance(estimator, OCOBoostClassifier) or not isinstance(estimator, (*mixtures, *learners))
-    if on_trees and estimator.get_params().get("estimator") is None:
-        return {"check_class_weight_classifiers": "the default learner is a single tree, see LEARNER"}
-    return {}
+        expected["check_class_weight_classifiers"] = reason
+    elif isinstance(estimator, AverageBoostClassifier | OCOBoostClassifier):
+        reason = "η follows log(1/min p), and class weights of 1000 : .0001 make min p all but vanish"
+        expected["check_class_weight_classifiers"] = reason
+    elif estimator.get_params().get("estimator") is not LEARNER:
+        expected["check_class_weight_classifiers"] = "the default learner is a single tree, see LEARNER"
+    return expected
 
 
-LEARNERS = [
+SMALL = [
+    *map(small, OURS),
     HistTreeClassifier(max_depth=2),
     HistBoostClassifier(n_estimators=3),
     HistBoostClassifier(n_estimators="auto"),
     TableForest(5),
 ]
-DEFAULTS = [*(cls() for cls in OURS.values()), HistTreeClassifier(), HistBoostClassifier()]
 
 
-@parametrize_with_checks([*map(small, OURS), *LEARNERS], expected_failed_checks=explained)
-@pytest.mark.thinned(44)
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(SMALL, expected_failed_checks=explained)
 def test_small_instances(estimator, check):
     if isinstance(estimator, HistTreeClassifier | HistBoostClassifier):
         pytest.importorskip("xgboost")
@@ -91,7 +73,8 @@ def test_small_instances(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks(DEFAULTS, expected_failed_checks=explained)
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks([cls() for cls in OURS.values()], expected_failed_checks=explained)
 def test_defaults(estimator, check):
     check(estimator)
 

@@ -5,7 +5,6 @@ import inspect
 import numpy as np
 import pytest
 from conftest import errors_of
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -176,58 +175,3 @@ def test_no_parameter_serves_a_deleted_mechanism():
     known = inspect.signature(tb.RobustMixtureClassifier).parameters
     gone = {"n_thresholds", "shrinkage", "averages", "shares", "include_constants"}
     assert not gone & set(known)
-
-
-#: Boosting classifiers, whether they get groups, and their problems.
-GROUPED = ("nothing", "max_error", "error budget")
-BOOSTED = {
-    "worst class": (tb.WorstClassBoostClassifier("tree"), False, GROUPED),
-    "worst group": (tb.WorstClassBoostClassifier("tree"), True, GROUPED),
-    "worst cell": (tb.WorstClassBoostClassifier("tree", subgroups="cell"), True, GROUPED),
-    "single member": (tb.WorstClassBoostClassifier("tree", randomized=False), False, GROUPED),
-    "vote": (tb.WorstClassBoostClassifier("tree", combine="vote"), False, ("nothing", "max_error")),
-    "group DRO": (tb.GroupDROBoostClassifier("tree"), True, ("nothing", "error budget")),
-    "published group DRO": (tb.GroupDROBoostClassifier("tree", combine="average"), True, ("nothing",)),
-    "AdaLPBoost": (tb.AdaLPBoostClassifier("tree"), False, ("nothing",)),
-    "RegularizedLPBoost": (tb.RegularizedLPBoostClassifier("tree"), False, ("nothing",)),
-    "AverageBoost": (tb.AverageBoostClassifier("tree"), False, ("nothing",)),
-    "OCOBoost": (tb.OCOBoostClassifier("tree"), False, ("nothing",)),
-    "AdaBoost": (tb.AdaBoostClassifier("tree"), False, ("nothing",)),
-    "VadaBoost": (tb.VadaBoostClassifier("tree"), False, ("nothing",)),
-    "EBBoost": (tb.EBBoostClassifier(), False, ("nothing",)),
-    "SoftMarginBoost": (tb.SoftMarginBoostClassifier("tree"), False, ("nothing",)),
-    "DROBoost": (tb.DROBoostClassifier("tree"), False, ("nothing",)),
-}
-ADDITIVE = ("AdaBoost", "VadaBoost", "EBBoost", "SoftMarginBoost", "DROBoost")
-
-
-@pytest.mark.thinned(4)
-@pytest.mark.parametrize(
-    ("kind", "problem"), [(kind, problem) for kind in BOOSTED for problem in BOOSTED[kind][2]]
-)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_boosters_have_the_same_attributes_and_curve(kind, problem):
-    (X, y), (classifier, grouped, _) = data("binary"), BOOSTED[kind]
-    given = {"groups": np.where(X[:, 0] > np.median(X[:, 0]), "u", "v")} if grouped else {}
-    found = clone(classifier).set_params(n_estimators=4, random_state=0, **PROBLEMS[problem])
-    found.fit(X, y, **given)
-    has = {name: getattr(found, name) for name in ATTRIBUTES}
-    assert isinstance(has["rates_"], RateTable)
-    assert str(has["rates_"])
-    assert str(has["summary_"])
-    assert has["subgroup_errors_"]
-    assert has["limits_met_"] in ((True, False) if problem == "max_error" else (None,))
-    if kind in ADDITIVE:  # there is one rule
-        assert not hasattr(found, "tradeoff")
-        return
-    curve = found.tradeoff()
-    assert type(curve) is Curve
-    limited, value = curve.values
-    assert (np.diff(limited) > 0).all()
-    assert (np.diff(value) < 0).all()
-    half = X[::2], y[::2]
-    groups_of_half = {name: of[::2] for name, of in given.items()}
-    curve.predicted(*half, **groups_of_half)
-    with pytest.raises(tb.LeakageError):
-        tb.certify(curve.at(float(curve[-1].limited)), *half, **groups_of_half)
-    assert type(found.tradeoff(rates.miss(0), rates.error())) is Curve

@@ -73,25 +73,6 @@ def test_images_and_wide_tables_are_not_looked_through():
     assert revealing_features(sp.csr_matrix((20, 30_000)), group) == [None]
 
 
-def test_the_guarantee_says_it_of_groups_given_as_an_array(table):
-    X, y = table
-    clf = tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(X, y, groups=X["sex"].to_numpy())
-    (use,) = clf.summary_.groups
-    assert use.features == ("sex",)
-    assert str(use) in clf.summary_.details
-    assert "through feature" in clf.summary_._repr_html_()
-    alone = clf.fit(X.drop(columns="sex"), y, groups=X[["sex"]])
-    (use,) = alone.summary_.groups
-    assert use.features == ()
-    # The feature remains known for the same column on other rows, not for an array.
-    with pytest.warns(tb.ResubstitutionWarning):
-        kept = alone.reweight(X.drop(columns="sex"), y, groups=X[["sex"]]).summary_.groups
-    assert kept == alone.summary_.groups
-    other = alone.reweight(objective="worst_group", groups=(X["age"] > 40).to_numpy()).summary_.groups
-    assert other[0].features is None
-    assert clf.fit(X, y).summary_.groups == ()
-
-
 def test_answers_that_are_told_the_group_depend_on_it(table):
     X, y = table
     mix = tb.RobustMixtureClassifier(

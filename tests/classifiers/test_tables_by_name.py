@@ -237,7 +237,6 @@ def test_an_array_of_text_asks_for_the_data_frame_of_the_fit():
     [
         tb.tune(MODEL, X[A], Y[A], limits=[rates.error() <= 0.5]),
         tb.RobustMixtureClassifier(random_state=0).fit(X[A], Y[A]),
-        tb.AdaBoostClassifier(n_estimators=3, random_state=0).fit(X[A], Y[A]),
     ],
     ids=lambda clf: type(clf).__name__,
 )

@@ -105,17 +105,6 @@ def test_another_score_of_the_same_table_is_refused_in_one_batch():
             tb.calibrate(unselected(other), *rows, limits=STRICT, previous=spent)
 
 
-@pytest.mark.parametrize("change", [{"n_estimators": 4}, {"random_state": 7}])
-def test_another_boosting_on_spent_rows_is_refused(change):
-    with pytest.raises(tb.NotCertifiedError) as spent:
-        tb.calibrate(boosted(), *FRESH, max_error=0.3)
-    with pytest.raises(tb.NotCertifiedError) as again:
-        tb.calibrate(boosted(), *FRESH, max_error=0.3, previous=spent.value)
-    assert len(again.value.attempts) == 1
-    with pytest.raises(tb.LeakageError, match="attempt"):
-        tb.calibrate(boosted(**change), *FRESH, max_error=0.3, previous=spent.value)
-
-
 def test_a_selection_by_other_labels_is_another_attempt():
     """Both plain rules answer alike, and their sequences of rules differ."""
     model = LogisticRegression().fit(*TRAIN)

@@ -4,14 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
@@ -30,25 +29,6 @@ def test_rows_that_were_fitted_on_certify_nothing():
     with pytest.raises(tb.LeakageError, match="these"):
         tb.certify(mix, X[:600], y[:600])
     assert tb.certify(mix, X[600:], y[600:]).bound("mean").upper < 0.5
-
-
-@pytest.mark.parametrize(
-    "classifier",
-    [
-        tb.WorstClassBoostClassifier,
-        tb.AdaLPBoostClassifier,
-        tb.GroupDROBoostClassifier,
-        tb.DROBoostClassifier,
-        tb.VadaBoostClassifier,
-    ],
-)
-def test_validation_rows_of_boosting_certify_nothing(classifier):
-    clf = classifier(n_estimators=2)
-    clf.fit(X[:600], y[:600], X_val=X[600:900], y_val=y[600:900])
-    for used in (slice(0, 600), slice(600, 900)):
-        with pytest.raises(tb.LeakageError, match="these"):
-            tb.certify(clf, X[used], y[used])
-    assert tb.certify(clf, X[900:], y[900:]).bound("mean").n == 1100
 
 
 def test_the_selecting_rows_of_one_batch_certify_nothing(tmp_path):
@@ -83,21 +63,6 @@ RESELECTED = {
 }
 
 
-@pytest.mark.parametrize("name", RESELECTED)
-def test_rows_of_reweight_are_refused_by_certify(name):
-    rule = clone(RESELECTED[name]).fit(X[:600], y[:600]).reweight(X[600:1200], y[600:1200])
-    with pytest.raises(tb.LeakageError, match="selected"):
-        tb.certify(rule, X[600:1200], y[600:1200])
-    assert tb.certify(rule, X[1200:], y[1200:]).n_rows == 800
-
-
-@pytest.mark.parametrize("name", RESELECTED)
-def test_rows_of_reweight_are_refused_by_calibrate(name):
-    rule = clone(RESELECTED[name]).fit(X[:600], y[:600]).reweight(X[600:1200], y[600:1200])
-    with pytest.raises(tb.LeakageError, match="selected"):
-        tb.calibrate(rule, X[600:1200], y[600:1200], max_error=0.6)
-
-
 def test_a_point_of_the_trade_off_is_calibrated():
     mix = tb.RobustMixtureClassifier(PAIRS, random_state=0).fit(X[:600], y[:600])
     point = tb.calibrate(mix, X[600:1300], y[600:1300], max_error=0.4)
@@ -106,21 +71,6 @@ def test_a_point_of_the_trade_off_is_calibrated():
     assert np.max(list(errors.values())) < 0.4  # 95 % of the time; the seed is fixed
     with pytest.raises(tb.LeakageError):
         tb.certify(point, X[600:1300], y[600:1300])
-
-
-def test_rows_of_several_choices_count_together():
-    """4 % of the rows from each of ten selections: refused together, not by one selection alone."""
-    rng = np.random.default_rng(0)
-    table, labels = rng.normal(size=(1600, 4)), rng.integers(0, 2, 1600)
-    mix = tb.WorstClassBoostClassifier(n_estimators=1, random_state=0).fit(table[:100], labels[:100])
-    for k in range(10):
-        part = slice(100 + 100 * k, 200 + 100 * k)
-        mix = mix.reweight(table[part], labels[part])
-    few = np.concatenate([np.arange(100 + 100 * k, 104 + 100 * k) for k in range(10)])
-    rows = np.r_[few, 1100:1160]
-    with pytest.raises(tb.LeakageError, match="selected"):
-        tb.certify(mix, table[rows], labels[rows])
-    tb.certify(mix, table[1100:], labels[1100:])
 
 
 # -- copies ------------------------------------------------------------------------------------------------
@@ -156,66 +106,6 @@ def test_copies_that_somebody_made_hide_no_training_row(how):
     with pytest.warns(tb.ResubstitutionWarning):
         mix.reweight(X, y)
     assert tb.certify(mix, *noise(300, 2)).bound("mean").upper > 0.5
-
-
-@pytest.mark.parametrize("how", ["alone", "with another", "in a pipeline", "within", "boosted"])
-def test_of_frozen_models_the_rows_are_not_known(how):
-    (X, y), (Z, z) = noise(300, 0), noise(300, 1)
-    frozen = FrozenEstimator(RandomForestClassifier(10, random_state=0).fit(X, y))
-    pairs = {
-        "alone": [("f", frozen)],
-        "with another": [("f", frozen), ("bayes", GaussianNB())],
-        "in a pipeline": [("f", make_pipeline(StandardScaler(), frozen))],
-        "within": [("f", CalibratedClassifierCV(frozen))],
-    }.get(how)
-    if how == "boosted":
-        mix = tb.AdaLPBoostClassifier(
-            make_pipeline(FrozenEstimator(StandardScaler().fit(X)), GaussianNB()), n_estimators=1
-        )
-        mix.fit(Z, z)
-    else:
-        mix = tb.RobustMixtureClassifier(pairs, random_state=0).fit(Z, z)
-    tb.certify(mix, X, y)  # training rows of the forest
-    assert not mix.records_.complete
-    assert tb.RobustMixtureClassifier(PAIRS).fit(Z, z).records_.complete
-
-
-@pytest.mark.parametrize("name", ["AdaBoostClassifier", "RobustMixtureClassifier"])
-def test_rows_are_known_in_other_types_and_digits(name):
-    X, y = noise(300, 0)
-    clf = getattr(tb, name)([("f", RandomForestClassifier(5))] if name[0] == "R" else None).fit(X, y)
-    for rows in (X.astype(np.float32), X.round(6), X + 1e-12):
-        with pytest.raises(tb.LeakageError):
-            tb.certify(clf, rows, y)
-
-
-@pytest.mark.parametrize("name", ["AdaLPBoostClassifier", "AdaBoostClassifier", "RobustMixtureClassifier"])
-def test_validation_rows_that_were_fitted_on_are_said(name):
-    X, y = noise(200, 0)
-    clf = getattr(tb, name)([("f", RandomForestClassifier(5))] if name[0] == "R" else None)
-    with pytest.warns(tb.ResubstitutionWarning, match="X_val"):
-        clf.fit(X, y, X_val=X.astype(np.float32), y_val=y)
-    fresh = noise(200, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", tb.ResubstitutionWarning)
-        clf.fit(X, y, X_val=fresh[0], y_val=fresh[1])
-
-
-def test_rows_a_point_was_picked_on_do_not_certify_it():
-    (X, y), (Z, z), (U, u) = (noise(300, seed) for seed in range(3))
-    for clf in (
-        tb.RobustMixtureClassifier(PAIRS, random_state=0),
-        tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=2),
-    ):
-        curve = clf.fit(X, y).tradeoff()
-        level = max(point.limited for point in curve) + 0.01
-        before = curve.at(level)
-        curve.predicted(Z, z)
-        point = curve.at(level)
-        with pytest.raises(tb.LeakageError, match="selected"):
-            tb.certify(point, Z, z)
-        for model, rows in ((before, (Z, z)), (clf, (Z, z)), (point, (U, u))):
-            tb.certify(model, *rows)
 
 
 def frozen_by(how, inner):

@@ -7,7 +7,6 @@ second use must raise for the same rows, and take fresh rows in the same form.
 import copy
 import functools
 import warnings
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -332,20 +331,6 @@ def used_by(path, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return FIRST[path][0](kind, X, y), X, y
-
-
-@pytest.mark.parametrize(
-    ("path", "kind", "form", "second"),
-    [*CELLS[::30], *(pytest.param(*cell, marks=pytest.mark.slow) for cell in CELLS)],
-)
-def test_a_second_use_is_refused_and_fresh_rows_are_not(path, kind, form, second):
-    rule, X, y = used_by(path, kind)
-    as_given = KINDS[kind][2][form]
-    with pytest.raises(tb.LeakageError):
-        SECOND[second](kind, copy.deepcopy(rule), as_given(X), rows_of(y, form))
-    X_fresh, y_fresh = KINDS[kind][0](4)
-    with suppress(tb.NotCertifiedError):  # the rows were tested
-        SECOND[second](kind, copy.deepcopy(rule), as_given(X_fresh), rows_of(y_fresh, form))
 
 
 # -- honest users ------------------------------------------------------------------------------------------

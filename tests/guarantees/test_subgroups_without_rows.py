@@ -133,16 +133,6 @@ def test_groups_of_the_fit_are_known_in_an_array_too():
     assert tb.certify(mix, X[keep], y[keep], groups=other, rates=limit).certified is None
 
 
-def test_limits_on_groups_need_selection_data_with_groups():
-    r = np.random.default_rng(0)
-    X, groups = r.normal(size=(1200, 2)), r.choice(["a", "b"], 1200)
-    y = (X[:, 0] + r.normal(size=1200) > 0).astype(int)
-    clf = tb.WorstClassBoostClassifier("tree", n_estimators=1, random_state=0).fit(X[:400], y[:400])
-    with pytest.raises(ValueError, match="without"):
-        tb.calibrate(clf, X[400:], y[400:], 0.6, groups=groups[400:], subgroups=["a", "b"])
-    assert not clf.ledger_.attempts
-
-
 @pytest.mark.slow
 def test_false_certificates_of_rare_groups_are_rare():
     n, wrong = 1000, np.zeros(4)

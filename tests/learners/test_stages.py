@@ -1,7 +1,5 @@
 """Growth in stages: each kind of learner against a fit with the same steps, and its use in cross-fitting."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from conftest import noisy
@@ -21,11 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.game import Request
-from tailboost.boosting.learner import CrossFitLearner, Whole, model_after_stages, stages
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import growth_parameter, open_session, set_seeds
-from tailboost.rows.rows import Rows
 
 X, Y = noisy(0, n=150, K=3)
 WEIGHT = np.random.default_rng(1).integers(1, 4, 150).astype(float)
@@ -35,6 +30,21 @@ NET = MLPClassifier((8,), max_iter=7, tol=0.0)
 
 def session_of(learner):
     return open_session(learner, X, Y, 3, WEIGHT, {})
+
+
+def stages(session, *args):
+    """Yield the models of a growth; a learner that cannot grow has one stage."""
+    if hasattr(session, "stages"):
+        yield from session.stages(*args)
+    else:
+        yield session.fit(*args)
+
+
+def model_after_stages(session, n, *args):
+    """Return the model after at most n stages of a growth."""
+    for _, model in zip(range(n), stages(session, *args), strict=False):
+        last = model
+    return last
 
 
 def last_step(model):
@@ -130,7 +140,6 @@ def test_growth_asked_for_after_few_stages_stops_there():
     model = model_after_stages(session, 4, WEIGHT, SEED)
     assert model.booster_.num_boosted_rounds() == 4
     assert model_after_stages(session, 99, WEIGHT, SEED).booster_.num_boosted_rounds() == 20
-    assert model_after_stages(session, 4, WEIGHT, SEED, grow=False).booster_.num_boosted_rounds() == 20
 
 
 def test_growths_side_by_side_do_not_disturb_each_other():
@@ -151,86 +160,3 @@ def test_a_class_absent_from_the_rows_is_never_answered_while_growing():
     only = Y == 2
     (constant,) = stages(session, WEIGHT, SEED, only)
     assert set(session.predict(constant)) == {2}
-
-
-def schemes(learner):
-    session = session_of(learner)
-    train = Rows(Y, WEIGHT, None, "")
-    held = np.arange(150) % 3 == 0
-    judged = Rows(Y[held], WEIGHT[held], None, "")
-    X_val, y_val = noisy(3, n=40, K=3)
-    return {
-        "train": Whole(session, train, train),
-        "external": Whole(session, train, Rows(y_val, np.ones(40), None, ""), X_judged=X_val),
-        "held out": Whole(session, train, judged, held, True),
-        "held out, kept": Whole(session, train, judged, held, False),
-        "cv": CrossFitLearner(session, train, train, np.arange(150) % 5),
-    }
-
-
-def size_of(member):
-    trees = getattr(member, "estimators_", None)
-    return member.booster_.num_boosted_rounds() if trees is None else len(trees)
-
-
-class Script(Request):
-    """Request with given distances, which records its candidates."""
-
-    grows = True
-
-    def __init__(self, distances):
-        super().__init__(np.ones(150), SEED)
-        object.__setattr__(self, "distances", iter(distances))
-        object.__setattr__(self, "shown", [])
-
-    def distance(self, candidate):
-        self.shown.append((candidate.losses.copy(), candidate.answers.copy()))
-        return next(self.distances)
-
-
-SCHEMES = ["train", "external", "held out", "held out, kept", "cv"]
-EVER_CLOSER = [1.0 / n for n in range(1, 100)]
-
-
-@pytest.mark.thinned(5)
-@pytest.mark.parametrize(
-    "learner", [HistBoostClassifier(n_estimators=12, max_depth=2), RandomForestClassifier(12)]
-)
-@pytest.mark.parametrize("name", SCHEMES)
-def test_schemes_grow_until_the_goal_and_no_further(name, learner):
-    scheme, script = schemes(learner)[name], Script(EVER_CLOSER)
-    whole = scheme.fit(script)
-    assert size_of(whole.model) == 12
-    np.testing.assert_array_equal(whole.losses, script.shown[-1][0])
-    for stop in (1, 3):
-        goal = Script([1.0] * (stop - 1) + [0.0])
-        response = scheme.fit(goal)
-        assert len(goal.shown) == stop
-        assert (
-            size_of(response.model) == stop
-        )  # the base model has the same number of stages as the folds' models
-        np.testing.assert_array_equal(response.losses, script.shown[stop - 1][0])
-        np.testing.assert_array_equal(response.answers, script.shown[stop - 1][1])
-    # If no stage reaches the goal, the first of the closest is selected.
-    response = scheme.fit(Script([3.0, 1.0, 2.0, 1.0] + [4.0] * 20))
-    assert size_of(response.model) == 2
-    np.testing.assert_array_equal(response.answers, script.shown[1][1])
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_without_a_goal_the_ordinary_fit_is_the_only_stage(name):
-    # Without growth the base model is the mean of the folds' models; with growth a model of all rows.
-    learner = RandomForestClassifier(6) if name == "cv" else HistBoostClassifier(n_estimators=6)
-    scheme = schemes(learner)[name]
-    one, whole = scheme.fit(Request(np.ones(150), SEED)), scheme.fit(Script(EVER_CLOSER))
-    np.testing.assert_array_equal(one.model.predict(X), whole.model.predict(X))
-    np.testing.assert_array_equal(one.losses, whole.losses)
-
-
-def test_folds_grow_in_threads_as_they_do_one_by_one():
-    scheme = schemes(RandomForestClassifier(6))["cv"]
-    goal = [1.0] * 3 + [0.0]
-    one = scheme.fit(Script(goal))
-    two = replace(scheme, n_jobs=2).fit(Script(goal))
-    np.testing.assert_array_equal(one.answers, two.answers)
-    np.testing.assert_array_equal(one.model.predict(X), two.model.predict(X))

@@ -370,7 +370,6 @@ CONSUMERS = {
     "tune": lambda rate: tb.tune(Unasked(), TABLE, LABELS, limits=[rate <= 0.5]),
     "objective": lambda rate: tb.tune(Unasked(), TABLE, LABELS, objective=rate),
     "fit": lambda rate: tb.RobustMixtureClassifier(limits=[rate <= 0.5]).fit(TABLE, LABELS),
-    "boosting": lambda rate: BOOSTED().reweight(limits=[rate <= 0.5]),
     "calibrate": lambda rate: tb.calibrate(Unasked(), TABLE, LABELS, limits=[rate <= 0.5]),
     "calibrate scores": lambda rate: tb.calibrate(tb.Scores(0, 1), TABLE, LABELS, limits=[rate <= 0.5]),
     "rows_needed": lambda rate: tb.rows_needed(rate <= 0.5, 0.1, shares=0.5),

@@ -1,7 +1,6 @@
 """Metrics against brute force, a generic LP, scikit-learn and fairlearn."""
 
 import math
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -16,12 +15,10 @@ from sklearn.metrics import accuracy_score, confusion_matrix, zero_one_loss
 from sklearn.model_selection import (
     GridSearchCV,
     PredefinedSplit,
-    StratifiedShuffleSplit,
     cross_val_score,
     cross_validate,
 )
 
-import tailboost as tb
 from tailboost import metrics, rates
 
 
@@ -316,34 +313,6 @@ def test_worst_class_scorer(expected):
         )  # fmt: skip
     model, test = routed["estimator"][0], routed["indices"]["test"][0]
     assert routed["test_score"][0] == scorer(model, X[test], names[test], sample_weight=weight[test])
-
-
-def test_target_by_validation_worst_class_error():
-    """Saito et al. 2024 choose θ so: the value with the least largest class error on validation rows."""
-    X, y = make_classification(
-        400, n_classes=4, n_informative=5, weights=[0.5, 0.3, 0.1], flip_y=0.1, random_state=0
-    )
-    cv = StratifiedShuffleSplit(1, test_size=0.3, random_state=0)
-    ((train, test),) = cv.split(X, y)
-    clf = tb.WorstClassBoostClassifier(
-        tb.learners.HistBoostClassifier(n_estimators=10, max_depth=2),
-        class_loss="indicator", gamma=0.1, n_estimators=6, cv=0.3, random_state=0,
-    )  # fmt: skip
-    targets = [0.2, 0.4, 0.6, 0.8]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tb.BoundNotMetWarning)
-        search = GridSearchCV(
-            clf, {"max_error": targets}, scoring=metrics.make_worst_class_scorer(), cv=cv, error_score="raise"
-        ).fit(X, y)
-        errors = [
-            metrics.worst_class_error(
-                y[test], clone(clf).set_params(max_error=e).fit(X[train], y[train]).predict(X[test])
-            )
-            for e in targets
-        ]
-    assert len(set(errors)) > 1
-    assert search.best_params_["max_error"] == targets[int(np.argmin(errors))]
-    assert search.best_score_ == pytest.approx(-min(errors))
 
 
 # --- bad input ---------------------------------------------------------------------------------------------

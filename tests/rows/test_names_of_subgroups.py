@@ -27,7 +27,6 @@ CALLS = {
     "given probabilities": lambda g: tb.RobustMixtureClassifier.from_probabilities(
         GIVEN, Y, groups=g, limits=LIMIT
     ),
-    "boosting": lambda g: tb.WorstClassBoostClassifier(n_estimators=1).fit(TABLE, Y, groups=g),
     "certify": lambda g: tb.certify(Y, None, Y, groups=g, rates=LIMIT),
     "calibrate": lambda g: tb.calibrate(SCORES, TABLE, Y, groups=g, limits=LIMIT),
     "measure": lambda g: rates.measure(rates.error(by="class"), Y, Y, groups=g),

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from reference import measure
 from scipy.optimize import brentq
 
-import tailboost as tb
-from tailboost.boosting.players.dro import WorstCase
 from tailboost.solvers import cvar, worst_case_weights
 from tailboost.solvers.worst_case import BALLS as BALLS_BY_NAME
 from tailboost.solvers.worst_case import Uncertainty
@@ -145,7 +143,7 @@ def test_the_ends_of_the_radius(uncertainty):
     assert near.value == pytest.approx(3, abs=1e-3)
 
 
-@pytest.mark.parametrize("named", [worst_case_weights, tb.DROBoostClassifier, WorstCase])
+@pytest.mark.parametrize("named", [worst_case_weights])
 def test_types_and_docstrings_name_all_balls(named):
     """Messages and checks of arguments list `BALLS` itself."""
     (names,) = re.findall(r"uncertainty : \{(.+?)\}", named.__doc__)

@@ -51,7 +51,7 @@ FRAME = pd.DataFrame(
 
 def adalp(**params):
     tree = HistTreeClassifier(max_depth=2, n_jobs=1)
-    given = {"n_estimators": 3, "n_iter_no_change": None, "n_jobs": 1, "random_state": 0}
+    given = {"n_estimators": 3, "random_state": 0}
     return tb.AdaLPBoostClassifier(tree, **given | params)
 
 
@@ -106,10 +106,7 @@ class TestRoundTrip:
         """A dict of targets is a dict after loading too, so a selection anew reads it."""
         target = {"yes": 0.3, None: 0.5}
         tree = HistTreeClassifier(max_depth=2, n_jobs=1)
-        for clf in (
-            tb.WorstClassBoostClassifier(tree, n_estimators=3, max_error=target, random_state=0),
-            tb.RobustMixtureClassifier([("tree", tree)], objective="worst_class", max_error=target),
-        ):
+        for clf in (tb.RobustMixtureClassifier([("tree", tree)], objective="worst_class", max_error=target),):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model = clf.fit(X, Y)

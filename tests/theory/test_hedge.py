@@ -8,8 +8,8 @@ from conftest import make, noisy
 from games import play
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.game import Units
-from tailboost.boosting.players.hedge import Hedge, theory_eta
+from tailboost.boosting.game import Units, step_size
+from tailboost.boosting.players import Hedge
 from tailboost.solvers import cvar
 
 ETAS = (1e-3, 0.03, 0.3, 1.0, 3.0, 30.0)
@@ -42,11 +42,11 @@ def played(kind, eta, rounds, seed):
     """Play Hedge against an opponent; return (p, V, mean loss of every unit)."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 12))
-    units = Units.samples(random_base(rng, n).astype(float))
+    units = Units.rows(random_base(rng, n).astype(float))
     answer = opponent(kind, rng, n)
-    game = play(Hedge(eta), units, lambda request: answer(request.density), rounds)
-    assert len(game.trace) == rounds
-    return units.base, float(game.trace.weighted_loss.mean()), game.state.cumulative / rounds
+    game = play(Hedge(eta), units, answer, rounds)
+    assert len(game.weighted_loss) == rounds
+    return units.p, float(game.weighted_loss.mean()), game.state.total / rounds
 
 
 def kl(v, p):
@@ -82,8 +82,8 @@ def test_log_n_is_not_the_constant_for_other_than_uniform_weights():
     p = np.array([1e-6, 1 - 1e-6])
     rounds, eta = 4, 0.5
     loss = np.array([1.0, 0.0])  # always wrong on the row with almost no weight
-    game = play(Hedge(eta), Units.samples(p), lambda request: loss, rounds)
-    V, mean = game.trace.weighted_loss.mean(), game.state.cumulative / rounds
+    game = play(Hedge(eta), Units.rows(p), lambda density: loss, rounds)
+    V, mean = game.weighted_loss.mean(), game.state.total / rounds
     assert mean.max() > V + math.log(2) / (eta * rounds) + eta / 8
     assert mean.max() <= V + math.log(1 / p.min()) / (eta * rounds) + eta / 8
 
@@ -94,9 +94,9 @@ def test_theory_eta_promises_g_plus_root(kind, rounds):
     rng = np.random.default_rng(rounds)
     n = 9
     answer = opponent(kind, rng, n)
-    player = Hedge(theory_eta(n, rounds))
-    game = play(player, Units.samples(np.ones(n)), lambda request: answer(request.density), rounds)
-    mean, g = game.state.cumulative / rounds, game.trace.weighted_loss.max()
+    player = Hedge(step_size("theory", n, rounds))
+    game = play(player, Units.rows(np.ones(n)), answer, rounds)
+    mean, g = game.state.total / rounds, game.weighted_loss.max()
     assert mean.max() <= g + math.sqrt(math.log(n) / (2 * rounds)) + 1e-12
 
 
@@ -105,7 +105,7 @@ def test_weights_are_those_of_the_formula():
     p = rng.dirichlet(np.ones(20))
     losses = rng.random((7, 20))
     rule = Hedge(0.7)
-    state = rule.start(Units.samples(p))
+    state = rule.start(p)
     for t, loss in enumerate(losses):
         w = p * np.exp(0.7 * losses[:t].sum(axis=0))
         np.testing.assert_allclose(rule.weights(state), w / w.sum(), rtol=1e-12)
@@ -114,17 +114,17 @@ def test_weights_are_those_of_the_formula():
 
 def test_update_leaves_the_old_state_alone():
     rule = Hedge(1.0)
-    state = rule.start(Units.samples(np.ones(3)))
-    before = state.cumulative.copy()
+    state = rule.start(np.ones(3) / 3)
+    before = state.total.copy()
     rule.update(state, np.array([1.0, 0.0, 0.0]))
-    np.testing.assert_array_equal(state.cumulative, before)
+    np.testing.assert_array_equal(state.total, before)
 
 
 @pytest.mark.parametrize("eta", [1e-3, 1.0, 50.0])
 def test_ten_thousand_rounds_stay_finite(eta):
     rng = np.random.default_rng(0)
     rule = Hedge(eta)
-    state = rule.start(Units.samples(10 ** rng.uniform(-12, 0, 50)))
+    state = rule.start(10 ** rng.uniform(-12, 0, 50))
     always = np.arange(50) % 5 == 0  # e^(η 10⁴) overflows unless stored as a logarithm
     for _ in range(10_000):
         state = rule.update(state, always | (rng.random(50) < 0.1))
@@ -141,21 +141,17 @@ def test_bounds_of_real_fits(name, eta, weighted):
     for seed in range(3):
         X, y = noisy(seed, n=80, K=2 + seed % 2)
         weight = np.random.default_rng(seed).integers(1, 6, len(y)) if weighted else None
-        clf = make(
-            name, DecisionTreeClassifier(max_depth=2), n_estimators=9, eta=eta, alpha=0.3, random_state=seed,
-            cv="train", n_iter_no_change=None,
-        ).fit(X, y, sample_weight=weight)  # fmt: skip
-        guarantee = clf.summary_
-        assert guarantee.observed
-        for bound in guarantee.observed:
+        tree = DecisionTreeClassifier(max_depth=2)
+        given = {"n_estimators": 9, "eta": eta, "alpha": 0.3, "random_state": seed, "cv": "train"}
+        clf = make(name, tree, **given).fit(X, y, sample_weight=weight)
+        bounds = [b for b in clf.bounds_ if b.bound == b.bound]
+        assert len(bounds) >= 1
+        for bound in bounds:
             assert bound.achieved <= bound.bound + 1e-12, str(bound)
         if eta == "theory":
-            promise = guarantee.promised[0]
-            (largest,) = (b.achieved for b in guarantee.observed if b.name.startswith("largest"))
-            assert largest <= promise.bound + 1e-12
-            p = clf.game_.units.base
-            root = math.sqrt(math.log(1 / p.min()) / (2 * clf.n_iter_))
-            assert promise.bound == pytest.approx(clf.trace_.weighted_loss.max() + root)
+            (promise,) = (b for b in bounds if b.formula.startswith("g + "))
+            root = math.sqrt(math.log(1 / clf.units_.p.min()) / (2 * clf.n_iter_))
+            assert promise.bound == pytest.approx(clf.weighted_losses_.max() + root)
 
 
 def test_reported_numbers_are_the_losses_of_the_members():
@@ -166,25 +162,23 @@ def test_reported_numbers_are_the_losses_of_the_members():
     clf.fit(X, y, sample_weight=weight)
     p = weight / weight.sum()
     wrong = np.array([member.predict(X) != y for member in clf.estimators_])
-    w, V = p, 0.0
+    V = 0.0
     for t, loss in enumerate(wrong):
         w = p * np.exp(0.5 * wrong[:t].sum(axis=0))
-        V += (w / w.sum()) @ loss / 6
-    (bound,) = clf.summary_.observed
+        w = w / w.sum()
+        np.testing.assert_allclose(clf.unit_weights(t + 1), w, rtol=1e-12)
+        V += w @ loss / 6
+    (bound,) = clf.bounds_
     assert bound.bound == pytest.approx(V + math.log(1 / p.min()) / (0.5 * 6) + 0.5 / 8, abs=1e-12)
     assert bound.achieved == pytest.approx(wrong.mean(axis=0).max(), abs=1e-12)
-    assert clf.summary_.achieved == pytest.approx(bound.achieved, abs=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_average_on_training_rows_keeps_the_theory_promise(weighted):
-    """max_i mean loss ≤ g + √(log n/(2T)) for uniform p of any scale, from predict_proba alone."""
+    """max_i mean loss ≤ g + √(log n/(2T)) for uniform p of any scale, from the answers alone."""
     X, y = noisy(8, n=60)
-    clf = make(
-        "averageboost", DecisionTreeClassifier(max_depth=3), n_estimators=15, eta="theory", random_state=0
-    )
+    tree = DecisionTreeClassifier(max_depth=3)
+    clf = make("averageboost", tree, n_estimators=15, eta="theory", random_state=0)
     clf.fit(X, y, sample_weight=np.full(60, 3.0) if weighted else None)
-    n = 60
     loss = 1 - clf.predict_distribution(X)[np.arange(60), y]
-    g = clf.trace_.weighted_loss.max()
-    assert loss.max() <= g + math.sqrt(math.log(n) / (2 * 15)) + 1e-9
+    assert loss.max() <= clf.weighted_losses_.max() + math.sqrt(math.log(60) / (2 * 15)) + 1e-9

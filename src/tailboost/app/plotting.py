@@ -329,13 +329,17 @@ class TradeOffDisplay:
                 raise ValueError(
                     f"reweight: {type(final).__name__} has no mixture of candidates"
                 )
-            weights = final.alpha_path(tail_masses)  # shape (m, candidates)
-            losses = np.zeros((weights.shape[1], len(np.asarray(y))))
-            for number in np.flatnonzero(weights.any(axis=0)):
-                members = np.full(losses.shape[1], number)
-                losses[number] = final.predict_with(features, members) != np.asarray(y)
-            pairs = zip(weights @ losses, tail_masses, strict=True)
-            values = np.array([metrics.cvar(expected, alpha) for expected, alpha in pairs])
+            values = np.array(
+                [
+                    metrics.cvar_zero_one_loss(
+                        y,
+                        final.reweight(alpha).predict_distribution(features),
+                        alpha,
+                        labels=final.classes_,
+                    )
+                    for alpha in tail_masses.tolist()
+                ]
+            )
         else:
             shares = answer_shares(estimator, X)
             values = metrics.cvar_curve(y, shares, tail_masses, labels=estimator.classes_)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections import ChainMap, Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import is_regressor
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
 from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Model, Table
@@ -27,6 +25,7 @@ from tailboost.core.checks import (
     distinct_and_places,
     label_vector,
     n_rows_of,
+    plain,
     positions,
     refuse_missing,
     refuse_swapped,
@@ -36,11 +35,8 @@ from tailboost.core.checks import (
     unboxed,
     unpack,
 )
-from tailboost.core.constraints import OneOf
 from tailboost.core.exceptions import ResubstitutionWarning, warn_user
 from tailboost.core.spelling import listed
-from tailboost.learners.foreign import FOR_FITTED, weight_parameter
-from tailboost.rates.strata import plain
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.readers import records_of_fit
@@ -48,7 +44,6 @@ from tailboost.rows.rows import MOST_FOLDS, Rows, TrainingSet
 from tailboost.rows.schema import TableSchema, learn_columns, read_columns
 from tailboost.rows.seen import Seen
 from tailboost.rows.subgroups import GroupNames, revealing_features
-from tailboost.solvers.worst_case import BALLS
 
 
 def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
@@ -87,39 +82,6 @@ def input_tags(learner: Model) -> InputTags:
         tags.categorical = transformer_tags.categorical
         tags.string = transformer_tags.string
     return tags
-
-
-def refuse_learner(estimator: Model, learner: Model, *, regressors_allowed: bool) -> None:
-    """Raise an error if the base learner is a class, frozen, or an unsuitable regressor.
-
-    ``estimator`` is the parameter as given, ``learner`` the estimator itself.
-    """
-    if isinstance(estimator, type):
-        raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
-    steps = []
-    last_step = learner
-    if isinstance(learner, Pipeline):
-        steps = learner.steps
-        _, last_step = steps[-1]
-    if not hasattr(last_step, "__sklearn_tags__"):
-        raise TypeError(
-            f"estimator={estimator!r} is no estimator of scikit-learn: let its class inherit "
-            "from sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator, in this order"
-        )
-    if isinstance(last_step, FrozenEstimator):
-        raise ValueError(
-            f"estimator={estimator!r} is frozen, but every round fits the learner. For fitted "
-            f"models: {FOR_FITTED}"
-        )
-    if is_regressor(learner) and not regressors_allowed:
-        raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
-    sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)
-    if sampler is not None and weight_parameter(learner) is not None:
-        raise ValueError(
-            f"estimator={estimator!r}: step {sampler!r} drops or adds rows, so boosting's "
-            "weights do not fit the rows; put the boosting classifier at the end of the "
-            "pipeline, or use class_weight"
-        )
 
 
 def checked_table(classifier: Model, learner: Model, X: Table, argument: str = "X") -> Any:
@@ -489,62 +451,7 @@ def _warned_and_marked(
 
 # -- Allowed values of parameters ----------------------------------------------------------------------------
 
-_COUNT = Interval(Integral, 1, None, closed="left")
-_SHARE = Interval(Real, 0, 1, closed="neither")
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 NUMBERS_OF_FOLDS = Interval(Integral, 2, MOST_FOLDS, closed="both")
-# Allowed values of each parameter. Classes with other allowed values override the entry.
-CONSTRAINTS: dict[str, list[Any]] = {
-    "estimator": [HasMethods(["fit", "predict"]), str, None],
-    "n_estimators": [_COUNT],
-    "alpha": [Interval(Real, 0, 1, closed="right")],
-    "combine": [OneOf("mixture", "average")],
-    "eta": [_POSITIVE, OneOf("theory")],
-    "beta": [_POSITIVE, OneOf("theory")],
-    "delta": [_SHARE],
-    "gamma": [Interval(Real, 0, 0.5, closed="right"), OneOf("auto")],
-    "q": [Interval(Real, 0, 1, closed="right")],
-    "class_loss": [OneOf("auto", "indicator", "error")],
-    "subgroups": [OneOf("auto", "class", "group", "cell")],
-    "max_error": [Interval(Real, 0, 1, closed="right"), dict, OneOf("auto")],
-    "randomized": ["boolean"],
-    "error_budget": [Interval(Real, 0, 1, closed="both"), None],
-    "min_subgroup_rows": [_COUNT],
-    "shrinkage": [Interval(Real, 0, None, closed="left")],
-    "radius": [Interval(Real, 0, None, closed="left"), OneOf("auto")],
-    "confidence": [_SHARE],
-    "effective_dim": [_COUNT, OneOf("auto")],
-    "uncertainty": [OneOf(*BALLS)],
-    "smoothing": [Interval(Real, 0, None, closed="left")],
-    "variance_weight": [Interval(Real, 0, None, closed="left")],
-    "stumps": ["boolean"],
-    "refit": [OneOf("linear", "quadratic"), None],
-    "C": [_POSITIVE, None],
-    "learning_rate": [Interval(Real, 0, 1, closed="right")],
-    "cv": [
-        _SHARE,
-        NUMBERS_OF_FOLDS,
-        OneOf("auto", "train"),
-        HasMethods(["split", "get_n_splits"]),
-        list,
-        tuple,
-        Iterator,
-    ],
-    "include_constants": ["boolean"],
-    "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
-    "class_weight": [dict, OneOf("balanced"), None],
-    "exact_weights": ["boolean"],
-    "n_iter_no_change": [_COUNT, None],
-    "tol": [Interval(Real, 0, None, closed="left")],
-    "max_time": [_POSITIVE, None],
-    "n_jobs": [Integral, None],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-}
-
-# Numbers of rounds of a classifier with a theorem about them.
-ROUNDS_OR_AUTO = [_COUNT, OneOf("auto")]
-
 C = TypeVar("C", bound=type)
 
 
@@ -572,16 +479,3 @@ def with_parameters(cls: C) -> C:
     constraints = [vars(base).get("_parameter_constraints", {}) for base in built.__mro__]
     built._parameter_constraints = dict(ChainMap(*constraints))
     return cls
-
-
-@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
-def preset(**fixed: Any) -> Callable[[C], C]:
-    """Give a classifier a constructor without the fixed parameters (a decorator)."""
-
-    def fixing(cls: C) -> C:
-        for name, value in fixed.items():
-            cls.__annotations__[name] = Any
-            setattr(cls, name, field(init=False, repr=False, default=value))
-        return with_parameters(cls)
-
-    return fixing

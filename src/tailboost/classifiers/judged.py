@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +12,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.boosting.game import DECIMALS
-from tailboost.boosting.subgroups import MAX_ERRORS, is_kept
-from tailboost.classifiers import boosted_selection, boosting_fit, robust_selection
-from tailboost.classifiers.boosted_selection import (
-    mixture_by_groups,
-    mixture_on_rows,
-    select,
-    select_for,
-)
-from tailboost.classifiers.input import checked_table
+from tailboost.classifiers import robust_selection
 from tailboost.classifiers.reselected import Restated
 from tailboost.classifiers.robust_selection import (
     check_groups,
@@ -45,14 +35,12 @@ from tailboost.core.array_types import (
     Ints,
     Labels,
     Mask,
-    Model,
     Stated,
     Table,
 )
 from tailboost.core.checks import has_named_columns
-from tailboost.guarantees.additive_summary import rates_of
 from tailboost.learners.scores import columns_of_scores, only_scores, scores_among
-from tailboost.rates import Limit, Objective, Rate, deferred, error
+from tailboost.rates import Limit, Objective, Rate, deferred
 from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.judged import Recorded, columns_of, judged
@@ -62,16 +50,13 @@ from tailboost.selection.curve import (
     CurvePoint,
     bound_of,
     fractions_of,
-    tail_curve,
-    undominated_rules,
 )
-from tailboost.selection.hypotheses import along, rule_of
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import Problem, Trade
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
-from tailboost.selection.selected import Selected, SelectedTail
+from tailboost.selection.selected import Selected
 from tailboost.selection.selection import Selection
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -452,240 +437,3 @@ class JudgedModels(JudgedSelection):
                 is_deferred = member.defers_table(table)
             answers.append((classifier.classes_[member.predict_table(table)], is_deferred))
         return answers
-
-
-def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:
-    """Return the result of ``make``, computed at the first access; a new selection empties ``_results``."""
-    check_is_fitted(classifier)
-    results = classifier._results
-    if name not in results:
-        results[name] = make()
-    return results[name]
-
-
-def rule_and_table(classifier: Any, X: Table) -> tuple[Any, Any]:
-    """Return the rule of a boosting classifier, and a table in the form of its fit."""
-    check_is_fitted(classifier)
-    return classifier.ensemble_, judged(classifier).checked(X)
-
-
-class JudgedBoosting(Recorded):
-    """A boosting classifier."""
-
-    knows_rows = True
-
-    def checked(self, X: Table) -> Any:
-        """Return a table in the form of the fit."""
-        return checked_table(self.classifier, self.classifier._learner(), X)
-
-
-class JudgedHypotheses(JudgedBoosting, JudgedSelection):
-    """A boosting classifier with a mixture of hypotheses."""
-
-    @property
-    def selected(self) -> Any:
-        """The rule of `predict`, with its rates on the selection data."""
-        clf = self.classifier
-        return cached(clf, "selected", lambda: rule_of(clf.selection_, clf.ensemble_))
-
-    def reselect(self, arguments: Given, restated: Restated) -> None:
-        """Select anew for a call of `reweight`: the classifier is the copy that will answer."""
-        clf = self.classifier
-        refuse("boosting", confidence=restated.confidence)
-        problem = boosted_selection.restated_problem(clf, arguments, restated)
-        mixture = clf.selection_
-        if arguments.X is not None:
-            mixture = mixture_on_rows(clf, arguments, problem)
-        elif arguments.groups is not None:
-            mixture = mixture_by_groups(clf, arguments.groups, problem)
-        select(clf, mixture, problem, restated.max_error)
-
-    def rate_curve(self, trade: Trade, n_points: int) -> Curve:
-        """Return the trade-off of two rates from candidates for ``n_points`` limits."""
-        loosest = self.within(trade.minimised, trade.loosest_limits)
-        problem = replace(
-            loosest.selection_.problem.within(trade.other_limits), confidence=None
-        )
-
-        def answering(ensemble: MixtureEnsemble) -> Any:
-            new_clf = copy.copy(loosest)
-            selection = loosest.selection_.aiming_at(problem)
-            boosting_fit.set_rule(new_clf, selection, ensemble)
-            return new_clf
-
-        def at(level_limit: Limit, point: Any) -> Any:
-            if point is None:
-                return self.within(trade.minimised, (*trade.other_limits, level_limit))
-            return answering(point.ensemble_)
-
-        ensembles, reached_rates = along(loosest.selection_, problem, trade.limited, n_points)
-        points = []
-        for i in undominated_rules(trade.limited, *reached_rates.T):
-            rate, objective_value = reached_rates[i].tolist()
-            points.append(CurvePoint(rate, objective_value, answering(ensembles[i])))
-        return Curve(
-            tuple(points),
-            limited=trade.limited,
-            objective=trade.minimised,
-            measured_on=loosest.selection_.pool.rows.words,
-            _at=at,
-            _source=self.classifier,
-            limits=trade.other_limits,
-            bound=bound_of(self.classifier.selection_.problem, trade.limited),
-        )
-
-    def within(self, objective: Objective, limits: tuple[Limit, ...]) -> Any:
-        """Return a copy with the rule of another objective and other limits; nothing is trained."""
-        new_clf = copy.copy(self.classifier)
-        problem = replace(new_clf.selection_.problem, objective=objective, limits=limits)
-        # An error budget has no use if the overall error is the objective or limited.
-        if error() in (objective.rate, *(limit.rate for limit in limits)):
-            problem = replace(problem, error_budget=None)
-        select_for(new_clf, new_clf.selection_, problem)
-        return new_clf
-
-    def curve(self, a: Stated, b: Stated, n_points: int) -> Curve:
-        """Return one trade-off curve; of the mean loss and a CVaR by default, if that is the objective."""
-        if a is None and b is None and self.classifier.selection_.problem.over_rows:
-            return tail_curve(self.classifier, self.selected, self.at_corner)
-        return super().curve(a, b, n_points)
-
-    def at_corner(self, rule: SelectedTail) -> Any:
-        """Return a copy that answers by the mixture of a corner of the trade-off of a CVaR."""
-        new_clf = copy.copy(self.classifier)
-        boosting_fit.set_rule(new_clf, rule.mixture, rule.ensemble)
-        return new_clf
-
-    @property
-    def own_subgroups(self) -> bool:
-        """Whether the mixture has the subgroups of the fit, not other subgroups given to `reweight`."""
-        clf = self.classifier
-        if clf._regrouped:
-            return False
-        return bool(clf.selection_.problem.steering.by == clf._named.kind)
-
-    @property
-    def expected_counts(self) -> Floats:
-        """The expected confusion counts of the randomised rule on the selection data."""
-        check_is_fitted(self.classifier)
-        return self.classifier.selection_.mixed(self.classifier.ensemble_.weights)
-
-    def errors_by(self, counts: Floats) -> RateTable:
-        """Return the error of each subgroup from confusion counts, in the order of `subgroup_errors_`."""
-        table = self.selected.errors_of(counts)
-        if not self.own_subgroups:
-            return table
-        subgroups = self.classifier._named
-        lines = []
-        for name, code in zip(subgroups.names.tolist(), subgroups.codes, strict=True):
-            lines.append(replace(table.lines[code], subgroup=name))
-        return replace(table, lines=tuple(lines))
-
-    def error_values(self, counts: Floats) -> Floats:
-        """Return the errors of the subgroups by confusion counts, in the order of `subgroup_errors_`."""
-        errors = self.classifier.selection_.errors(counts)
-        if self.own_subgroups:
-            return errors[self.classifier._named.codes]
-        return errors
-
-    @property
-    def rule_digest(self) -> str:
-        """Digest of the mixture weights, and of the candidates' outputs on the selection data."""
-        ensemble = self.classifier.ensemble_
-        labels = self.classifier.classes_.tolist()
-        rule = (labels, ensemble.weights.tolist(), ensemble.tie_order.tolist())
-        candidates = self.classifier.selection_.pool.judged
-        answers = [candidate.packed.tobytes() for candidate in candidates]
-        return digest(repr(rule).encode(), *answers)
-
-    @property
-    def errors_table(self) -> RateTable:
-        """The error of `predict` on each subgroup, on the selection data."""
-        return self.errors_by(self.selected.counts)
-
-    def tested_values(self, opened: Table) -> Iterator[Array]:
-        """Return the answers of each candidate: class numbers, or a label distribution."""
-        return self.classifier.ensemble_.answers(self.checked(opened))
-
-    def answers_of(
-        self, classifiers: Sequence[Any], X: Table, groups: Groups
-    ) -> list[tuple[Any, None]]:
-        """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
-        answers = list(self.tested_values(X))
-        labels = self.classifier.classes_
-        return [
-            (labels[classifier.ensemble_.scores_of(answers).argmax(axis=1)], None)
-            for classifier in classifiers
-        ]
-
-
-class JudgedSubgroups(JudgedHypotheses):
-    """A `WorstClassBoostClassifier`."""
-
-    @property
-    def stated_limits(self) -> tuple[Limit, ...]:
-        """The limit of ``max_error``; () for "auto"."""
-        clf = self.classifier
-        if clf.max_error == "auto":
-            return ()
-        return (error(by=clf._named.kind) <= clf.max_error,)
-
-    @property
-    def allowed_errors(self) -> Floats:
-        """The largest error allowed to each subgroup of the fit, shape (m,).
-
-        ``max_error="auto"`` stands for the smallest value of `MAX_ERRORS` within reach of `predict`, or, in
-        the indicator game, of the balanced model. NaN after `reweight` for other subgroups.
-        """
-        clf = self.classifier
-        allowed = clf._allowed
-        if clf.max_error != "auto" or not self.own_subgroups:
-            return allowed
-        stakes = clf.game_.stakes
-        common_error = stakes.limit
-        if not stakes.indicator:
-            largest_error = np.nanmax(self.error_values(self.selected.counts))
-            reached = [value for value in MAX_ERRORS if is_kept(largest_error - value)]
-            common_error = min(reached, default=MAX_ERRORS[-1])
-        return np.full(len(allowed), round(common_error, DECIMALS))
-
-    @property
-    def limits_met(self) -> bool | None:
-        """Whether `predict` satisfies ``max_error``.
-
-        With "auto", or after `reweight` for other subgroups, all limits of the selection are meant; None
-        without limits.
-        """
-        if self.classifier.max_error == "auto" or not self.own_subgroups:
-            return super().limits_met
-        errors = self.error_values(self.selected.counts)
-        excess = float(np.nanmax(errors - self.classifier.max_error_))
-        return bool(is_kept(excess, self.classifier.game_.stakes.indicator))
-
-
-class JudgedSteps(JudgedBoosting):
-    """An additive classifier, without limits."""
-
-    limits_met = None
-
-    @property
-    def errors_table(self) -> RateTable:
-        """The error of `predict` on each class, on the selection data."""
-        return self.measured(error(by="class"), kind="class")
-
-    @property
-    def fitted_on_selection(self) -> bool:
-        """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
-        clf = self.classifier
-        contains_training_rows = any(map(clf.records_.trained.repeats, clf.records_.used))
-        return clf.selection_.rows.fitted or contains_training_rows
-
-    def measured(self, *stated: Rate | Limit, kind: str = "") -> RateTable:
-        """Return rates on the selection data."""
-        clf = self.classifier
-        check_is_fitted(clf)
-        words = clf.selection_.rows.words
-        fitted = self.fitted_on_selection
-        return rates_of(
-            clf.selection_, clf.classes_.tolist(), stated, words, fitted=fitted, kind=kind
-        )

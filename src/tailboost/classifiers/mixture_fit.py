@@ -338,7 +338,7 @@ def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
     strata, _, _ = strata_of(
         problem, rows, mix.classes_, names, training.costs, rule_column=rule_column
     )
-    Program.of_rates(strata, problem.counted, problem.limits)  # raises
+    Program.of_rates(strata, problem.objective, problem.limits)  # raises
     warn_of_limits(problem.limits, strata)
 
 

@@ -18,7 +18,6 @@ class Restated:
     """What a call of `reweight` states anew; None keeps what the classifier has."""
 
     objective: Stated
-    alpha: float | None
     limits: Stated
     error_budget: float | None
     max_error: Stated
@@ -36,7 +35,6 @@ class ReselectedClassifier:
         X: Table = None,
         y: Column = None,
         *,
-        alpha: float | None = None,
         objective: Stated = None,
         limits: Stated = None,
         groups: Groups = None,
@@ -53,13 +51,11 @@ class ReselectedClassifier:
         X, y : optional
             Selection data that no model or hypothesis has read. A classifier made by `from_probabilities`
             takes a dict of the models' probabilities as X. By default the selection data of the fit.
-        alpha : float in (0, 1], optional
-            Tail mass of the CVaR, which becomes the objective.
         objective : str, rate or largest, optional
-            One of "cvar", "worst_class", "worst_group", "worst_cell", "error" and "deferred", or a rate.
-            By default unchanged; if a boosting classifier has an ``alpha``, "cvar".
+            One of "worst_class", "worst_group", "worst_cell", "error" and "deferred", or a rate. By default
+            unchanged.
         limits : list of Limit, optional
-            By default unchanged; boosting keeps limits if the objective stays the same.
+            By default unchanged.
         groups : array-like of shape (n,) or table of n rows, optional
             Groups of the rows of X or, without X, of all rows in the table of the selection data.
         costs : array-like of shape (n, K), optional
@@ -94,7 +90,7 @@ class ReselectedClassifier:
             If models were fitted on the given rows.
         """
         arguments = Given(*unpack(X, y), groups, sample_weight, costs)
-        restated = Restated(objective, alpha, limits, error_budget, max_error, confidence)
+        restated = Restated(objective, limits, error_budget, max_error, confidence)
         return judged(self).reweighted(arguments, restated)
 
     def tradeoff(

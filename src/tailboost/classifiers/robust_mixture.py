@@ -244,7 +244,7 @@ class RobustMixtureClassifier(
     _judged_by = JudgedModels
     _parameter_constraints: ClassVar[Constraints] = {
         "estimators": [list, None],
-        "objective": [OneOfOrRate(*NAMED, "cvar"), Rate, Largest, None],
+        "objective": [OneOfOrRate(*NAMED), Rate, Largest, None],
         "limits": [list, tuple, str, Limit],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],

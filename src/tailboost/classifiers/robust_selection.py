@@ -67,11 +67,6 @@ def restated_problem(mix: Any, restated: Restated) -> Problem:
     the last limit.
     """
     earlier_objective = name_of(mix.objective)
-    if restated.alpha is not None:
-        raise ValueError(
-            f"alpha={restated.alpha!r}: it is the tail mass of a CVaR, which boosting classifiers "
-            "such as AdaLPBoostClassifier minimise"
-        )
     if restated.objective is not None:
         mix.objective = restated.objective
     if name_of(mix.objective) != earlier_objective:

@@ -1123,3 +1123,12 @@ def check_costs(
     if used is None:
         return checked
     return checked[used]
+
+
+def plain(value: Any) -> Any:
+    """Return a label or a subgroup's name with plain Python numbers; also for tuples."""
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, np.generic):
+        return value.item()
+    return value

@@ -940,13 +940,13 @@ def objective_price(
 ) -> list[Price]:
     """Return the objective of two rules on the same rows.
 
-    The list is empty if the objective is the overall error, which is a price already, or if it is unknown:
-    of rows, or of costs, which a calibration does not have.
+    The list is empty if the objective is the overall error, which is a price already, or if it is
+    of costs, which a calibration does not have.
 
     ``reference`` are the name and the answers of the first rule, ``certified`` the rows with the answers of
     the second one.
     """
-    if is_overall_error(objective) or objective.over_rows or objective.rate.needs_costs:
+    if is_overall_error(objective) or objective.rate.needs_costs:
         return []
     reference_name, reference_rows = reference
 

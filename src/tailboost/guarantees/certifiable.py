@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from tailboost.core.checks import plain
 from tailboost.rates import Limit
 from tailboost.rates.power import last_true
-from tailboost.rates.strata import plain
 
 T = TypeVar("T")
 

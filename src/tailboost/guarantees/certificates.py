@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tailboost.boosting.subgroups import allowed_errors
 from tailboost.core.array_types import Column, Groups, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     as_pandas,
@@ -975,9 +974,8 @@ def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Lim
     bounds = {_named(key, all_names): bound for key, bound in max_error.items()}
     named = [name for name in bounds if name is not None]
     kind = _kind_of(named, {kind: names[kind] for kind in kinds}, f"max_error={max_error!r}")
-    # Raises if a target is not in (0, 1].
-    allowed_errors({None: 1.0, **bounds}, names[kind], kind)
-
+    for name, bound in bounds.items():
+        check_number(bound, f"max_error: the target of {name!r}", 0, 1)
     errors_below_1 = {name: float(bound) for name, bound in bounds.items() if bound < 1}
     if errors_below_1:
         return ERRORS[kind] <= errors_below_1

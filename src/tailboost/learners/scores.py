@@ -19,11 +19,11 @@ from tailboost.core.checks import (
     label_vector,
     n_rows_of,
     no_classes,
+    plain,
     refuse_missing,
 )
 from tailboost.core.exceptions import warn_user
 from tailboost.core.score_kinds import score_kind, with_shortest_decimals
-from tailboost.rates.strata import plain
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tailboost.core.array_types import By, Floats, Label, Stated
-from tailboost.core.checks import refuse_paid_errors
+from tailboost.core.checks import plain, refuse_paid_errors
 from tailboost.rates.comparisons import AT_LEAST, AT_MOST, COMPARISONS, GAP, RATIO
 from tailboost.rates.rate import (
     ABOVE,
@@ -21,7 +21,6 @@ from tailboost.rates.rate import (
     Rate,
     as_expression,
 )
-from tailboost.rates.strata import plain
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # Larger than any cost.

@@ -394,7 +394,7 @@ def make_worst_class_scorer(*, expected: bool = False) -> ErrorScorer:
     >>> from tailboost.metrics import make_worst_class_scorer
     >>> X, y = load_wine(return_X_y=True)
     >>> learner = HistBoostClassifier(n_estimators=5)
-    >>> clf = WorstClassBoostClassifier(learner, class_loss="error", random_state=0)
+    >>> clf = WorstClassBoostClassifier(learner, gamma=0.3, random_state=0)
     >>> search = GridSearchCV(
     ...     clf,
     ...     {"max_error": [0.05, 0.3, 0.6]},

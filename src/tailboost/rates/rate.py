@@ -22,7 +22,7 @@ from tailboost.core.array_types import (
     Stated,
     Table,
 )
-from tailboost.core.checks import check_indexes
+from tailboost.core.checks import check_indexes, plain
 from tailboost.core.rate_words import stated_words
 from tailboost.core.spelling import did_you_mean
 from tailboost.rates.comparisons import (
@@ -38,7 +38,6 @@ from tailboost.rates.strata import (
     Strata,
     answers_and_deferred,
     names_in,
-    plain,
 )
 from tailboost.rows.subgroups import HUMAN_REVIEW
 

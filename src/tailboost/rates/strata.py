@@ -22,6 +22,7 @@ from tailboost.core.checks import (
     in_category_order,
     in_class_order,
     label_column,
+    plain,
     positions,
     relative_weights,
 )
@@ -419,15 +420,6 @@ def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, 
         else:
             pairs.append((titles[0] if len(titles) == 1 else None, group))
     return pairs
-
-
-def plain(value: Any) -> Any:
-    """Return a label or a subgroup's name with plain Python numbers; also for tuples."""
-    if isinstance(value, tuple):
-        return tuple(map(plain, value))
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
 
 
 # -- answered rows -----------------------------------------------------------------------------------------

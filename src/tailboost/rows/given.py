@@ -203,12 +203,6 @@ reweight, no X, sample_weight
 reweight, no X, costs
     sample_weight and costs belong to rows: give X and y too
 
-boosting, confidence
-    confidence= has no meaning for boosting: it is for models
-
-boosting, costs
-    costs= has no meaning for boosting: it is for models
-
 # rows given for the selection
 no groups, groups_val
     groups_val was given without groups

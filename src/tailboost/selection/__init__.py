@@ -1,1 +1,1 @@
-"""Selection of decision rules on confusion counts, for any linear rate or a CVaR."""
+"""Selection of decision rules on confusion counts, for any linear rate."""

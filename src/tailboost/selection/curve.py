@@ -72,7 +72,7 @@ class Curve:
         From the tightest limit to the loosest, each with its classifier.
     limited : Objective or Spread
         The limited rate.
-    objective : Objective or CVaR
+    objective : Objective
         The minimised rate.
     measured_on : str
         Description of the selection data.
@@ -248,9 +248,7 @@ class Curve:
         """
         classifier = self[place].classifier
         stated = [self.limited.within(self.level(place)), *self.limits]
-        further_rates = [error()]
-        if not self.objective.over_rows:
-            further_rates.insert(0, self.objective.rate)
+        further_rates = [self.objective.rate, error()]
         if judged(classifier).can_defer:
             further_rates.append(deferred_rate())
         limited = [limit.rate for limit in stated]
@@ -260,7 +258,7 @@ class Curve:
     def of_source(self) -> tuple[float, float]:
         """Return both rates of the classifier itself on the selection data.
 
-        A CVaR is NaN, and so is a rate of groups that the classifier's own selection did not count.
+        A rate of groups that the classifier's own selection did not count is NaN.
         """
 
         def value_of(objective: Any) -> float:
@@ -269,10 +267,7 @@ class Curve:
             values = [line.value for line in judged(self._source).measured(objective.rate)]
             return float(objective.value(np.array(values)))
 
-        objective_value = float("nan")
-        if not self.objective.over_rows:
-            objective_value = value_of(self.objective)
-        return value_of(self.limited), objective_value
+        return value_of(self.limited), value_of(self.objective)
 
     def predicted(
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
@@ -413,7 +408,7 @@ class Curve:
 
 
 def _measured(objective: Any, y: Column, answers: Column, **rows: Any) -> float:
-    """Return an objective, a gap, a ratio or a CVaR of answers, in the form of `tailboost.rates.measure`."""
+    """Return an objective, a gap or a ratio of answers, in the form of `tailboost.rates.measure`."""
     if not isinstance(objective, (Objective, Spread)):
         return float(objective.of_answers(y, answers, **rows))
     values = measure(objective.rate, y, answers, **rows).values()
@@ -496,34 +491,3 @@ def fractions_of(deferred: Any) -> list[float]:
             f"{deferred!r}"
         )
     return fractions
-
-
-def tail_curve(clf: Any, rule: Any, answering: Callable[[Any], Any]) -> Curve:
-    """Return the trade-off of the overall error with a CVaR.
-
-    Parameters
-    ----------
-    clf : classifier
-        The fitted classifier.
-    rule : SelectedTail
-        Its rule.
-    answering : callable
-        ``answering(rule)`` returns the classifier with another rule of the curve.
-    """
-    corners, gap = rule.curve()
-
-    def at(limit: Limit, point: Any) -> Any:
-        error_budget = max(0.0, limit.bound - rule.least)
-        return answering(rule.within(error_budget))
-
-    points = tuple(CurvePoint(mean, tail, answering(corner)) for mean, tail, corner in corners)
-    overall_error = Objective.from_expression(error())
-    return Curve(
-        points,
-        limited=overall_error,
-        objective=rule.objective,
-        measured_on=rule.words,
-        _at=at,
-        _source=clf,
-        gap=gap,
-    )

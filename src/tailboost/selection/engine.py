@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.learners.scores import only_scores
@@ -32,6 +31,7 @@ from tailboost.selection.data import (
     SelectionData,
     Uncached,
 )
+from tailboost.selection.ensemble import MixtureEnsemble
 from tailboost.selection.intervals import probability_kept, tightened
 from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
@@ -448,7 +448,7 @@ class ProbabilityEngine(Uncached):
 
     def rule_by(self, problem: Problem, candidate: Candidate) -> SelectedRule:
         """Return the rule of a stated candidate, which may break limits of the problem."""
-        program = Program.of_rates(self.data.strata, problem.counted, problem.limits)
+        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
         pool = Pool(self.data)
         pool.append([candidate])
         selection = Best.alone(program, 0, pool.counts[0])
@@ -463,7 +463,7 @@ def infers_groups(
     Rules that read the group need none, and columns of scores show none.
     """
     has_features = outputs.models.are_given or not only_scores(outputs.models.fitted)
-    objective = problem.counted
+    objective = problem.objective
     wanted = stated or (objective.worst and objective.rate.needs_groups)
     return wanted and has_features and rule_column is None
 

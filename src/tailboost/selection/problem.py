@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-import numpy as np
-
-from tailboost.core.array_types import Column, Floats, Ints, Stated
+from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.checks import refuse_paid_errors
 from tailboost.rates import (
     AT_LEAST,
@@ -25,12 +23,10 @@ from tailboost.rates import (
     limits_to_keep,
     parse,
 )
-from tailboost.rates import wrong as wrong_answers
 from tailboost.rates.grammar import parsed
 from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
-from tailboost.solvers import MixtureSolution, cvar, least_worst_within, minimize_cvar_mixture
 
 # Named objectives, as rates.
 NAMED = {
@@ -40,8 +36,6 @@ NAMED = {
     "worst_cell": largest(error(by="cell")),
     "deferred": deferred(),
 }
-# The rates of a problem over rows: its objective is no rate.
-WORST_CLASS = Objective.from_expression(NAMED["worst_class"])
 # 95 % of a normal distribution lie within this many standard deviations.
 NORMAL_975 = 1.959963984540054
 
@@ -76,103 +70,6 @@ def is_overall_error(objective: Any) -> bool:
     return objective.rate == NAMED["error"] and not objective.worst
 
 
-@dataclass(frozen=True)
-class CVaR:
-    """Mean loss of the fraction ``alpha`` of the rows with the largest losses.
-
-    Parameters
-    ----------
-    alpha : float
-        Tail mass in (0, 1].
-    """
-
-    alpha: float
-    over_rows: ClassVar[bool] = True
-
-    def evaluate(self, losses: Floats, base: Floats) -> float:
-        """Return the CVaR of losses of rows with a base measure."""
-        return cvar(losses, self.alpha, base)
-
-    def solve(self, losses: Any, base: Floats) -> MixtureSolution:
-        """Solve the linear program (6) of Zhai et al. 2021, for losses by candidate and row."""
-        return minimize_cvar_mixture(losses, self.alpha, base)
-
-    def constants(self, mass: Floats, max_mean_loss: float | None = None) -> float | None:
-        """Return the least CVaR of a mixture of constant answers; None if their mean loss is too large.
-
-        ``mass`` is the mass of each class, shape (K,). The mean loss may be at most ``max_mean_loss``.
-        """
-        losses = 1.0 - np.eye(len(mass))
-        if max_mean_loss is None:
-            return self.solve(losses, mass).value
-        means = losses @ mass
-        if means.min() > max_mean_loss:
-            return None
-        return least_worst_within(losses, means, max_mean_loss, self.alpha, mass).value
-
-    def highest(self, rows: Rows, losses: Floats) -> float:
-        """Return the upper end of a 95 % interval for the CVaR on new rows, at most 1.
-
-        ``losses`` are the losses of a fixed rule on ``rows``, shape (n,), in [0, 1]. The interval is for
-        ``q + E max(ℓ − q, 0)/α``, an upper bound on the CVaR for any q. Its upper end follows from the normal
-        approximation with one more row of loss 1.
-        """
-        (n,) = rows.sizes(np.zeros(len(losses), dtype=np.intp), 1)
-        by_loss = np.argsort(losses)[::-1]
-        cumulated = np.cumsum(rows.base[by_loss])
-        last_of_tail = min(int(np.searchsorted(cumulated, self.alpha)), len(by_loss) - 1)
-        q = float(losses[by_loss[last_of_tail]])
-        above = np.maximum(losses - q, 0.0)
-        mean = (n * float(rows.base @ above) + 1.0 - q) / (n + 1.0)
-        squares = n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2
-        variance = squares / (n + 1.0)
-        return min(1.0, q + (mean + NORMAL_975 * np.sqrt(variance / n)) / self.alpha)
-
-    def of_answers(
-        self, y: Column, answers: Column, *, sample_weight: Column = None, **more: object
-    ) -> float:
-        """Return the CVaR of the zero-one loss of answers: the error rate / α, at most 1."""
-        wrong = wrong_answers(np.asarray(answers), np.asarray(y))
-        return min(1.0, float(np.average(wrong, weights=sample_weight)) / self.alpha)
-
-    def __str__(self) -> str:
-        return f"CVaR at α = {self.alpha:g}"
-
-
-@dataclass(frozen=True)
-class WorstRow:
-    """The largest loss of any row: the CVaR for α → 0."""
-
-    alpha: ClassVar[None] = None
-    over_rows: ClassVar[bool] = True
-
-    def evaluate(self, losses: Floats, base: Floats) -> float:
-        """Return the largest of the losses of rows with positive base measure."""
-        return float(losses[base > 0].max())
-
-    def solve(self, losses: Any, base: Floats) -> MixtureSolution:
-        """Solve the minimax problem: at α = min p the cap ``p/α`` leaves the whole simplex."""
-        return minimize_cvar_mixture(losses, float(base[base > 0].min()), base)
-
-    def constants(self, mass: Floats, max_mean_loss: float | None = None) -> float | None:
-        """Return the least value of a mixture of constant answers; None as in `CVaR.constants`."""
-        mass = mass[mass > 0]
-        if max_mean_loss is None:
-            return 1 - 1 / len(mass)
-        return CVaR(float(mass.min())).constants(mass, max_mean_loss)
-
-    def highest(self, rows: Rows, losses: Floats) -> float:
-        """Return 1: the largest loss of a new row may be 1."""
-        return 1.0
-
-    def of_answers(self, y: Column, answers: Column, **more: object) -> float:
-        """Return 1 if an answer is wrong, else 0."""
-        return float(wrong_answers(np.asarray(answers), np.asarray(y)).any())
-
-    def __str__(self) -> str:
-        return "largest expected loss of any row"
-
-
 def name_of(objective: Stated) -> str:
     """Return the name of an objective, which may be given as a rate."""
     if objective is None or isinstance(objective, str):
@@ -180,25 +77,21 @@ def name_of(objective: Stated) -> str:
     return next((name for name, rate in NAMED.items() if rate == objective), str(objective))
 
 
-def objective_named(name: Any, alpha: float | None) -> Any:
-    """Return an objective by its name or text, as a rate or as a CVaR.
+def objective_named(name: Any) -> Any:
+    """Return an objective by its name or text.
 
     Raises
     ------
     ValueError, TypeError
         If the name is unknown, or the objective is no rate for minimisation.
     """
-    if isinstance(name, (CVaR, WorstRow)):
-        return name
     if not isinstance(name, str):
         return Objective.from_expression(name)
-    if name == "cvar" and alpha is not None:
-        return CVaR(float(alpha))
     if "(" in name:
         return Objective.from_expression(parse(name))
     if name not in NAMED:
         raise ValueError(
-            f"objective={name!r}; allowed are 'cvar', {', '.join(map(repr, NAMED))}, or a rate"
+            f"objective={name!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
         )
     return Objective.from_expression(NAMED[name])
 
@@ -225,7 +118,7 @@ class Trade:
 class Problem:
     """An objective within limits, and the kind of the selected rule."""
 
-    objective: Stated  # a rate, the largest rate of a family, or a CVaR
+    objective: Stated  # a rate, or the largest rate of a family
     limits: tuple[Limit, ...] = ()
     # Whether a rule is selected even if no rule satisfies the limits, as for `max_error`.
     aims: bool = False
@@ -245,18 +138,6 @@ class Problem:
             names.append("the error budget")
         return tuple(names)
 
-    @property
-    def over_rows(self) -> bool:
-        """Whether the objective needs the loss of each row; rates need confusion counts alone."""
-        return bool(self.objective.over_rows)
-
-    @property
-    def counted(self) -> Objective:
-        """The objective as a rate; for one over rows the largest error of a class, for tables."""
-        if self.over_rows:
-            return WORST_CLASS
-        return self.objective
-
     def within(self, limits: tuple[Limit, ...]) -> Self:
         """Return the problem with other limits."""
         return replace(self, limits=tuple(limits))
@@ -268,7 +149,9 @@ class Problem:
     @property
     def rates(self) -> list[Rate]:
         """The rates of the objective and the limits, each once."""
-        return list(dict.fromkeys([self.counted.rate, *(limit.rate for limit in self.limits)]))
+        return list(
+            dict.fromkeys([self.objective.rate, *(limit.rate for limit in self.limits)])
+        )
 
     @property
     def subgroup_kind(self) -> Any:
@@ -285,7 +168,7 @@ class Problem:
         """The rate of `limit_by_subgroup`; without one, of the objective."""
         limit = self.limit_by_subgroup
         if limit is None:
-            return self.counted.rate
+            return self.objective.rate
         return limit.rate
 
     @property
@@ -355,7 +238,7 @@ class Problem:
         The rate of the first limit is limited, without one the overall error. The objective is minimised. A
         limit on a recall limits one minus the recall; limits on a precision and the like are passed over.
         """
-        objective = self.counted
+        objective = self.objective
         minimised: Any = objective.rate
         if objective.worst:
             minimised = Largest(objective.rate)
@@ -415,7 +298,7 @@ def stated(
         )
     if objective is None:
         objective = "error" if all_limits and max_error is None else "worst_class"
-    minimised = objective_named(objective, alpha=None)
+    minimised = objective_named(objective)
     aims = False
     if max_error is not None:
         if not minimised.worst:

@@ -10,8 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Column, Floats, Mask
+from tailboost.core.array_types import Column, Floats
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
@@ -34,9 +33,9 @@ from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.contradiction import reached_words
 from tailboost.selection.data import (
     Pool,
-    SelectionData,
     Uncached,
 )
+from tailboost.selection.ensemble import MixtureEnsemble
 from tailboost.selection.intervals import (
     REFIT,
     below_noise,
@@ -44,7 +43,6 @@ from tailboost.selection.intervals import (
     probability_kept,
     tightened,
 )
-from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import (
     SOLVED,
@@ -181,7 +179,7 @@ class Selected(Uncached, ABC):
 
     @property
     def objective(self) -> Any:
-        """The minimised rate or CVaR."""
+        """The minimised rate."""
         return self.problem.objective
 
     def value(self, measured: Objective | Spread) -> float:
@@ -422,53 +420,6 @@ class SelectedRule(Selected):
                 f"{'; '.join(few[:SUBGROUPS_SHOWN])}{' …' * (len(few) > SUBGROUPS_SHOWN)}",
                 SmallSubgroupsWarning,
             )
-
-
-@dataclass(frozen=True, eq=False)
-class SelectedTail(Selected):
-    """The mixture selected for a CVaR, which is a function of the losses of the rows."""
-
-    mixture: Mixture  # the candidates with their losses by row
-    data: SelectionData
-    inside: Mask | None = None  # the rows of ``data`` among those with losses; None for all
-
-    @cached_property
-    def counts(self) -> Floats:
-        """The confusion counts of `predict` on the selection data."""
-        answers = self.mixture.pool.shares(self.ensemble).argmax(axis=1)
-        if self.inside is not None:
-            answers = answers[self.inside]
-        return self.data.count(answers)
-
-    @property
-    def gap(self) -> float:
-        """Possible decrease of the CVaR by other mixture weights."""
-        return self.ensemble.gap
-
-    @property
-    def limits_met(self) -> None:
-        """None: a CVaR has no limits."""
-
-    @property
-    def least(self) -> float:
-        """The least mean loss of a candidate."""
-        return float(self.mixture.pool.mean_losses.min())
-
-    def within(self, error_budget: float | None) -> Self:
-        """Return the mixture within an error budget."""
-        mixture = self.mixture.aiming_at(replace(self.problem, error_budget=error_budget))
-        return replace(self, mixture=mixture, ensemble=mixture.rule())
-
-    def curve(self) -> tuple[list[tuple[float, float, Self]], float]:
-        """Return mean loss, CVaR and mixture of each corner of the trade-off, and the gap of the curve."""
-        mixture = self.mixture.aiming_at(replace(self.problem, error_budget=None))
-        curve = mixture.curve()
-        rules = [
-            replace(self, mixture=mixture, ensemble=mixture.pool.rule(weights))
-            for weights in curve.mixture
-        ]
-        values = [mixture.value(weights) for weights in curve.mixture]
-        return list(zip(curve.mean.tolist(), values, rules, strict=True)), curve.gap
 
 
 # -- useless rules ---------------------------------------------------------------------------------------

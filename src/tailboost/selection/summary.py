@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tailboost.boosting.game import Played
-from tailboost.core.array_types import Document, Floats
+from tailboost.core.array_types import Document
 from tailboost.core.html import html_details
 from tailboost.core.rate_words import rounded_away, stated_words
 from tailboost.rates import error
 from tailboost.rows.subgroups import GroupUse, unit_name
-from tailboost.selection.mixture import Mixture
 from tailboost.selection.rate_table import RateLine, RateTable
 
 # Smaller differences of the objective count as zero.
@@ -555,154 +552,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value)
-
-
-def mixture_summary(
-    game: Played | None,
-    selected: Mixture,
-    mixture: Floats,
-    *,
-    gap: float,
-    classes: Sequence[Any],
-    bounds: Bounds = ((), ()),
-    names: Sequence[str] | None = None,
-) -> Summary:
-    """Return the summary of a mixture of candidates.
-
-    Parameters
-    ----------
-    game : Played or None
-        The game that made the candidates; None for given models.
-    selected : Mixture
-        The candidates, their problem and their confusion counts.
-    mixture : ndarray of shape (T,)
-        Mixture weight of each candidate.
-    gap : float
-        The largest optimality gap of any solve.
-    classes : sequence
-        The labels.
-    bounds : (tuple of Bound, tuple of Bound)
-        The promised and the observed bounds of the game; none by default.
-    names : sequence of str, optional
-        Names of the candidates without a game; the reference is then the one with the smallest mean loss.
-    """
-    pool = selected.pool
-    reference_number, candidate_names = _reference(game, selected, names)
-    reference = np.zeros(len(mixture))
-    reference[reference_number] = 1.0
-    used = np.flatnonzero(mixture > NO_SHARE).tolist()
-    constants = [pool.constant_answer(number) for number in used]
-    single = None
-    draws = True
-    if len(used) == 1:
-        (number,) = used
-        is_round = game is not None and number < pool.n_rounds
-        single = _single_name(candidate_names[number], constants[0], classes, is_round=is_round)
-        draws = bool(getattr(pool.base_models[number], "draws", False))
-
-    promised, observed = bounds
-    summary = Summary(
-        promised=promised,
-        observed=observed,
-        achieved=selected.value(mixture),
-        achieved_on_all=selected.on_all(mixture),
-        dropped=selected.dropped,
-        gap=gap,
-        objective=str(selected.problem.objective),
-        measured_on=pool.rows.words,
-        fitted=pool.rows.fitted,
-        random_guess_value=selected.random_guess,
-        reference=candidate_names[reference_number],
-        constants_value=selected.constants,
-        single=single,
-        ignores_features=None not in constants,
-        largest_error=selected.largest_error(mixture),
-        symbols=_symbols(game, selected, (*promised, *observed)),
-        budget=_budget(selected, mixture),
-        draws=draws,
-        conditions=selected.problem.conditions,
-        kept=selected.kept_by(mixture),
-    )
-    if selected.kept_by(reference):
-        summary = replace(summary, reference_value=selected.value(reference))
-    if not pool.rows.fitted and selected.majority is None:
-        summary = replace(summary, upper=selected.highest(mixture))
-    return summary
-
-
-def _budget(selected: Mixture, mixture: Floats) -> Budget | None:
-    """Return the error budget of a mixture with its overall error; None without a budget."""
-    increase = selected.problem.error_budget
-    if increase is None:
-        return None
-    means = selected.pool.mean_losses
-    return Budget(increase, float(means.min()), float(means @ mixture), selected.price)
-
-
-def _single_name(
-    name: str, constant: int | None, classes: Sequence[Any], *, is_round: bool
-) -> str:
-    """Return the name of the only candidate with weight.
-
-    ``constant`` is the number of the label of a constant candidate, otherwise None. Rounds keep their name.
-    """
-    if constant is None:
-        return name
-    if is_round:
-        return f"{name}, a constant"
-    return f"the constant {classes[constant]!r}"
-
-
-def _reference(
-    game: Played | None, selected: Mixture, names: Sequence[str] | None
-) -> tuple[int, list[str]]:
-    """Return the number of the reference candidate, and the printed name of all candidates.
-
-    ``names`` are the names of candidates without a ``game``.
-    """
-    if game is None:
-        assert names is not None
-        reference = int(selected.pool.by_mean_loss[0])
-        candidate_names = list(names)
-        candidate_names[reference] += " (the most accurate candidate)"
-        return reference, candidate_names
-    candidate_names = [f"the model of round {m + 1}" for m in range(len(selected.pool.judged))]
-    if game.stakes.grouped:
-        candidate_names[0] = "the balanced model of round 1"
-    # Plain ERM is the first boosted model, or the first extra candidate of a game over groups.
-    reference = 0
-    if selected.with_erm:
-        reference = game.n_rounds
-    if selected.with_erm or not game.stakes.grouped:
-        candidate_names[reference] = "plain ERM"
-    return reference, candidate_names
-
-
-def _symbols(
-    game: Played | None, selected: Mixture, bounds: tuple[Bound, ...]
-) -> dict[str, str]:
-    """Return the meaning of the symbols in the objective and the bounds.
-
-    Without a game there are no bounds, and so only the symbols of the objective.
-    """
-    symbols = {"K": f"{selected.n_classes} classes", "λ": "mixture weights, estimator_weights_"}
-    alpha = selected.alpha
-    if game is not None:
-        symbols = {"T": f"{game.n_rounds} rounds", **symbols}
-        if alpha is None:
-            alpha = getattr(game.player, "alpha", None)
-    if game is not None and bounds:
-        losses = game.trace.weighted_loss
-        symbols |= {
-            "p": "base measure: the normalised sample weights, or equal weights of the classes or groups; "
-            f"min p = {1 / game.units.count:.4g}",
-            "V": f"mean weighted loss of the rounds, {losses.mean():.4g}",
-            "g": f"largest weighted loss of a round, {losses.max():.4g}",
-            "log": "natural logarithm",
-            **game.player.symbols,
-        }
-        if "β" in symbols:
-            symbols["δ"] = "accuracy that β allows: (2/β) log(1/α), or 8/T for α = 1"
-    if alpha is not None:
-        symbols["α"] = f"tail mass, {alpha:g}"
-    return symbols

@@ -9,11 +9,9 @@ Classifiers and weight players are listed as kinds; a test checks the imports of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
-from inspect import isabstract
-from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -152,9 +150,6 @@ tailboost.rows.seen: Seen
 tailboost.rows.subgroups: GroupNames GroupUse
 tailboost.rows.schema: TableSchema
 tailboost.rows.rows: Rows
-tailboost.boosting.game: Played Round RowStakes Stop SubgroupStakes TargetStakes Trace Units
-tailboost.boosting.pool: Judged JudgedPool
-tailboost.boosting.subgroups: NamedSubgroups Pools
 tailboost.solvers.bits: DenseLosses
 tailboost.learners.forest: TableForest
 tailboost.learners.scores: GivenProbabilities Scores
@@ -167,25 +162,21 @@ tailboost.rates.rate: Kind Limit Pairs Rate
 tailboost.rates.strata: Strata
 tailboost.selection.outputs: Average ModelOutputs Models
 tailboost.selection.probabilities: GroupModel StratumProbabilities
-tailboost.selection.candidates: PowerDraw ProbabilityRule ScoreRule
+tailboost.selection.candidates: ProbabilityRule ScoreRule
 tailboost.selection.threshold_rule: ThresholdRule
 tailboost.selection.data: Candidate Pool SelectionData
 tailboost.selection.rate_table: RateLine RateTable
-tailboost.selection.problem: CVaR Problem WorstRow
+tailboost.selection.problem: Problem
 tailboost.selection.program: Best Program Solution
 tailboost.guarantees.certificates: Certificate Price
 tailboost.rows.ledger: Attempt Records
 tailboost.guarantees.forced: Forced
 tailboost.guarantees.rate_bounds: CertifiedBound
-tailboost.boosting.additive: AdditiveSelection SoftMargin SoftMarginWeights
-tailboost.guarantees.additive_summary: AdditiveSummary Cost
-tailboost.boosting.ensemble: AdditiveEnsemble MixtureEnsemble
+tailboost.selection.ensemble: MixtureEnsemble
 tailboost.selection.summary: Bound Budget Summary
-tailboost.selection.mixture: Counts Majority Mixture
 tailboost.selection.engine: ProbabilityEngine
 tailboost.selection.selection: Selection
-tailboost.selection.selected: Comparison SelectedRule SelectedTail
-tailboost.classifiers.cvar: HedgeOverRows LPOverRows EntropicOverRows
+tailboost.selection.selected: Comparison SelectedRule
 tailboost.classifiers.robust_mixture: RobustMixtureClassifier
 """
 
@@ -251,12 +242,9 @@ def reviewed() -> dict[str, Reviewed]:
         if name.endswith("Classifier"):
             cls = getattr(package, name)
             classes[f"{cls.__module__}.{cls.__name__}"] = Reviewed()
-    players = import_module("tailboost.boosting.players")
-    for info in iter_modules(players.__path__):
-        module = import_module(f"{players.__name__}.{info.name}")
+    for name in ("game", "players"):
+        module = import_module(f"tailboost.boosting.{name}")
         for value in vars(module).values():
-            if not isinstance(value, type) or value.__module__ != module.__name__:
-                continue  # imported from another module
-            if is_dataclass(value) and not isabstract(value):
+            if isinstance(value, type) and value.__module__ == module.__name__:
                 classes[f"{module.__name__}.{value.__name__}"] = Reviewed()
     return classes

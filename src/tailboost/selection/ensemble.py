@@ -1,4 +1,4 @@
-"""Base models and their weights as one classifier, which predicts, can be reweighted and is saved.
+"""Candidates and their mixture weights as one classifier, which predicts, can be reweighted and is saved.
 
 Answers are class numbers 0 … K − 1. The public classifiers translate them into labels.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Table
 from tailboost.core.checks import batches, n_rows_of, take
-from tailboost.learners.foreign import is_constant, is_real, model_probabilities, predict_models
+from tailboost.learners.foreign import is_constant, model_probabilities, predict_models
 
 # Decimals to which mean losses and probabilities are compared for ties.
 TIE_DECIMALS = 9
@@ -143,48 +143,6 @@ class MixtureEnsemble:
         return settle_ties(P, self.tie_order, answer)
 
 
-@dataclass(frozen=True)
-class AdditiveEnsemble:
-    """``f_k = Σ_t a_t z_k(h_t(x))`` with z = 1 for the answer, else −1/(K−1).
-
-    Parameters
-    ----------
-    base_models : list of classifiers
-        The base models.
-    weights : ndarray of shape (n_base_models,)
-        Steps a of the base models.
-    n_classes : int
-        K.
-    gap : float
-        Optimality gap of the solution behind the weights; 0 if they have a closed form.
-    """
-
-    base_models: list[Any]
-    weights: Floats
-    n_classes: int
-    gap: float = 0.0
-
-    def answers(self, X: Table) -> Iterator[Ints]:
-        """Yield the class numbers of each base model, shape (n,)."""
-        return predict_models(self.base_models, X)
-
-    def _staged_votes(self, X: Table) -> Iterator[Floats]:
-        """Yield the votes of the rows of a table, see `staged_votes`."""
-        return staged_votes(self.answers(X), self.weights, n_rows_of(X), self.n_classes)
-
-    def staged_scores(self, X: Table) -> Iterator[Floats]:
-        """Yield ``f`` after each base model, shape (n, K)."""
-        return map(centred, self._staged_votes(X))
-
-    def scores(self, X: Table) -> Floats:
-        """Return ``f``, shape (n, K), in batches to limit memory; each row sums to 0."""
-        parts = batches(X)
-        if len(parts) > 1:
-            return np.concatenate([self.scores(take(X, part)) for part in parts])
-        *_, votes = self._staged_votes(X)
-        return centred(votes)
-
-
 def label_distribution(
     weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes: int
 ) -> Floats:
@@ -212,64 +170,6 @@ def label_distribution(
     return by_class.T
 
 
-def add_vote(scores: Floats, step: float, answers: Ints) -> None:
-    """Add a base model to additive scores of shape (n, K), in place: ``a·K/(K−1)`` to its answer.
-
-    Up to a constant per row this is ``a·z`` with z = 1 for the answer and −1/(K−1) for the other classes. A
-    base model may also return values h for all classes, or for two classes the value of class 1.
-    """
-    K = scores.shape[1]
-    if answers.ndim == 2:
-        scores += step * answers
-    elif is_real(answers):  # `centred` gives half of it to each class, with opposite signs
-        scores[:, 1] += 2.0 * step * answers
-    else:
-        scores[np.arange(len(scores)), answers] += step * K / (K - 1)
-
-
-def centred(votes: Floats) -> Floats:
-    """Return additive scores that sum to 0 in each row, from the sums of `add_vote`.
-
-    Scores of two classes are opposite numbers: also after rounding the largest one is the positive one.
-    """
-    if votes.shape[1] == 2:
-        half = (votes[:, 1] - votes[:, 0]) / 2.0
-        return np.column_stack([-half, half])
-    return votes - votes.sum(axis=1, keepdims=True) / votes.shape[1]
-
-
-def staged_votes(
-    answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classes: int
-) -> Iterator[Floats]:
-    """Yield the votes of all rows after each base model, shape (n, K); one array, changed in place.
-
-    Parameters
-    ----------
-    answers : iterable of ndarray
-        Answers of each base model for all rows, as in `add_vote`.
-    steps : iterable of float
-        Steps of the base models.
-    n_rows, n_classes : int
-        n and K.
-    """
-    votes = np.zeros((n_rows, n_classes))
-    for step, answers_of_model in zip(steps, answers, strict=True):
-        add_vote(votes, float(step), answers_of_model)
-        yield votes
-
-
-def majority_vote(
-    answers: Iterable[Ints], steps: Iterable[float], n_rows: int, n_classes: int
-) -> Ints:
-    """Return the class number with the most votes of at least one base model, shape (n,).
-
-    Among classes with equal votes, the first one is returned. The parameters are as in `staged_votes`.
-    """
-    *_, votes = staged_votes(answers, steps, n_rows, n_classes)
-    # Centred votes have the same ties after rounding as `AdditiveEnsemble.scores`.
-    return centred(votes).argmax(axis=1)
-
-
 def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], Ints]) -> Floats:
     """Settle ties of P (n, K), in place, by the first base model in ``order`` with a tied class as answer.
 
@@ -293,26 +193,3 @@ def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], I
         P[rows, winner] = np.nextafter(P[rows].max(axis=1), 2.0)
         open_rows = open_rows[~is_settled]
     return P
-
-
-def answers_by(members: Ints, answer: Callable[[int, Ints], Ints]) -> Ints:
-    """Return the class number of each row by the base model of the row, shape (n,).
-
-    ``members`` has the number of each row's base model. ``answer(member, rows)`` returns class numbers of a
-    base model for some of the rows.
-    """
-    class_numbers = np.empty(len(members), dtype=np.intp)
-    for member in np.unique(members):
-        rows = np.flatnonzero(members == member)
-        class_numbers[rows] = answer(int(member), rows)
-    return class_numbers
-
-
-def draw(P: Floats, rng: np.random.RandomState) -> Ints:
-    """Draw a class number for each row from its label distribution."""
-    cumulative = P.cumsum(axis=1)
-    # The last sum may miss 1 by rounding.
-    levels = rng.random_sample(len(P)) * cumulative[:, -1]
-    # The number of classes with a cumulated mass of at most u, shape (n,).
-    n_passed = (levels[:, None] >= cumulative).sum(axis=1)
-    return n_passed.clip(max=P.shape[1] - 1)

@@ -1,0 +1,311 @@
+"""Boosted CVaR classification: Zhai, Dan, Suggala, Kolter and Ravikumar, NeurIPS 2021.
+
+CVaR_α is the mean loss of the worst share α of the rows, (2). A deterministic classifier of error e has a
+CVaR of min(1, e/α) of the zero-one loss (Proposition 1); a mixture of classifiers that err on different rows
+has less. A player weighs the rows, the learner fits a hypothesis to the weights, and a linear program mixes
+the hypotheses.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost.boosting.game import (
+    Bound,
+    Player,
+    Round,
+    Units,
+    hedge_bounds,
+    play,
+    regret_bound,
+    step_size,
+)
+from tailboost.boosting.learning import Learner, open_learner, without_folds
+from tailboost.boosting.players import LP, Hedge
+from tailboost.boosting.rules import ROUNDS_OR_AUTO, MixtureClassifier, ranked_labels
+from tailboost.core.array_types import Array, Column, Floats, Ints, Model, Seed, Table
+from tailboost.core.long_work import fitting_apart
+from tailboost.learners import HistBoostClassifier
+from tailboost.solvers import cvar, minimize_cvar_mixture
+
+
+class AverageBoostClassifier(MixtureClassifier):
+    """AdaBoost + Average, section 3.3: Hedge weighs the rows, and all rounds have equal weight.
+
+    Parameters
+    ----------
+    estimator : classifier or str, optional
+        The learner 𝓛. None is `tailboost.learners.HistBoostClassifier`.
+    n_estimators : int, default=10
+        T, the number of rounds.
+    eta : float or "theory", default="theory"
+        η, the step size of Hedge; "theory" is √(8 log n / T) of Theorem 5.
+    outlier_fraction : float in [0, 1), default=0.0
+        Mass of the rows of the largest losses that gets no weight (DORO, section 3.4).
+    class_weight : dict, "balanced" or None
+        Factors of the classes for the sample weights.
+    random_state : int, RandomState or None
+        Seed of the learners.
+
+    Attributes
+    ----------
+    eta_, T_ : float, int
+        η and T.
+    Further attributes: see `MixtureClassifier`.
+    """
+
+    _default_learner = HistBoostClassifier()
+    cv: Any = "train"
+    rank_labels = False
+
+    def __init__(
+        self,
+        estimator: Model = None,
+        *,
+        n_estimators: int = 10,
+        eta: float | str = "theory",
+        outlier_fraction: float = 0.0,
+        class_weight: object = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators: Any = n_estimators
+        self.eta = eta
+        self.outlier_fraction = outlier_fraction
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        sample_weight: Column = None,
+        *,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+    ) -> Self:
+        """Play the game, and mix its hypotheses.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Training rows, in a form that the learner accepts.
+        y : array-like of shape (n,)
+            Labels of any type. None takes those of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights, to which the base measure p is proportional. Weight 2 equals the row twice.
+        X_val, y_val, sample_weight_val : optional
+            Validation rows, on which λ is selected (line 7 of the algorithms).
+
+        Returns
+        -------
+        self
+        """
+        with fitting_apart(self) as clf:
+            validation = X_val, y_val, sample_weight_val
+            learn = open_learner(clf, X, y, sample_weight, validation)
+            K = len(clf.classes_)
+            folds: list[tuple[Ints, Learner]] = []
+            if X_val is None and clf.cv != "train":
+                folds = list(without_folds(clf, learn, clf.cv))
+            games = [clf._play(part) for _, part in folds]
+            player, rounds = clf._play(learn)
+            answers = [each.hypothesis.answers for each in rounds]
+            ranked = None
+            if clf.rank_labels:
+                models = [each.hypothesis.model for each in rounds]
+                ranked = ranked_labels(models, learn.judged.X, K)
+            for (held, part), (_, others) in zip(folds, games, strict=True):
+                for answer, other in zip(answers, others, strict=True):
+                    answer[held] = other.hypothesis.answers
+                if ranked is not None:
+                    models = [each.hypothesis.model for each in others]
+                    ranked[held] = ranked_labels(models, part.judged.X, K)
+            clf._set_rule(player, learn, rounds, answers, ranked)
+        return self
+
+    def _play(self, learn: Learner) -> tuple[Player[Any], list[Round]]:
+        """Play T rounds, and return the player with the rounds."""
+        player = self._player(learn.units)
+        rounds: list[Round] = []
+        for _, newest in play(player, learn.units, learn, self.T_):
+            rounds.append(newest)
+        return player, rounds
+
+    def _player(self, units: Units) -> Player[Any]:
+        """Return the weight player, and set the number of rounds."""
+        self.T_ = self.n_estimators
+        self.eta_ = step_size(self.eta, units.count, self.T_)
+        return Hedge(self.eta_, self.outlier_fraction)
+
+    @property
+    def bounds_(self) -> list[Bound]:
+        """Bounds of the even mixture on the rows of the game: Theorem 5, and one from the losses of rounds.
+
+        There are none if outliers are dropped.
+        """
+        if self.outlier_fraction:
+            return []
+        return hedge_bounds(self, "largest mean loss of a row under the even mixture")
+
+
+class AdaLPBoostClassifier(AverageBoostClassifier):
+    """α-AdaLPBoost, Algorithm 2: Hedge weighs the rows, and the linear program (6) selects λ.
+
+    The weights do not depend on α, so one fit serves every α: `reweight` and `alpha_path`. On the rows that
+    select λ the CVaR is at most those of ERM and of the average of all rounds (section 3.3). By default the
+    program has K more columns than the paper's, the labels by their mean probability under all rounds.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1], default=0.1
+        α, the tail mass.
+    rank_labels : bool, default=True
+        Whether K more candidates enter the program: the label with the largest mean probability under all
+        rounds, the one with the second largest, and so on. The paper has none.
+    n_estimators : int, default=3
+        T. The default learner errs on few training rows, so that more rounds change little.
+    cv : "train", int, splitter or iterable of splits, default=5
+        Rows that select λ: the training rows, or each row by a game that is played without its fold. It has
+        no effect with validation rows in `fit`.
+    estimator, eta, outlier_fraction, class_weight, random_state
+        As in `AverageBoostClassifier`; the experiments have η = 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost import AdaLPBoostClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = AdaLPBoostClassifier("tree", alpha=0.2, n_estimators=5, random_state=0).fit(X, y)
+    >>> clf.reweight(alpha=0.5).predict(X[:1])
+    array([0])
+    """
+
+    def __init__(
+        self,
+        estimator: Model = None,
+        *,
+        alpha: float = 0.1,
+        n_estimators: int = 3,
+        eta: float | str = 1.0,
+        rank_labels: bool = True,
+        cv: object = 5,
+        outlier_fraction: float = 0.0,
+        class_weight: object = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.alpha = alpha
+        self.n_estimators = n_estimators
+        self.eta = eta
+        self.rank_labels = rank_labels
+        self.cv = cv
+        self.outlier_fraction = outlier_fraction
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _mix(self, losses: Array) -> Floats:
+        return minimize_cvar_mixture(losses, self.alpha, self.base_).mixture
+
+    @property
+    def bounds_(self) -> list[Bound]:
+        """Bounds of the even mixture on the rows of the game; λ has at most its CVaR if selected there."""
+        bounds = super().bounds_
+        p = self.units_.p
+        if bounds:
+            bound = regret_bound(self, self.alpha)
+            formula = "V + log(1/α)/(ηT) + η/8"
+            even = cvar(self.game_losses_.mean(axis=0), self.alpha, p)
+            bounds.append(Bound("CVaR_α of the even mixture", formula, bound, even))
+            if np.array_equal(self.losses_, self.game_losses_):
+                weights = np.concatenate([self.rank_weights_, self.estimator_weights_])
+                own = cvar(weights @ self.candidate_losses_, self.alpha, p)
+                bounds.append(Bound("CVaR_α of λ", formula, bound, own))
+        return bounds
+
+
+class LPBoostClassifier(AdaLPBoostClassifier):
+    """α-LPBoost, Algorithm 1: a program over all rounds so far weighs the rows, and (6) selects λ.
+
+    Without β it is the linear program (5). With β it is the regularised program (8), which penalises
+    KL(w ‖ p)/β. By default (6) has more columns, as in `AdaLPBoostClassifier`.
+
+    Parameters
+    ----------
+    n_estimators : int or "auto", default=3
+        T; "auto" is (9), max((32/δ²) log(1/α), 8/δ), rounded up.
+    beta : float, "theory" or None, default=None
+        β; "theory" is max((2/δ) log(1/α), ½) of Theorem 4.
+    delta : float in (0, 1), default=0.1
+        δ of Theorem 4.
+    estimator, alpha, rank_labels, cv, outlier_fraction, class_weight, random_state
+        As in `AdaLPBoostClassifier`.
+    """
+
+    _parameter_constraints = ROUNDS_OR_AUTO
+
+    def __init__(
+        self,
+        estimator: Model = None,
+        *,
+        alpha: float = 0.1,
+        n_estimators: int | str = 3,
+        beta: float | str | None = None,
+        delta: float = 0.1,
+        rank_labels: bool = True,
+        cv: object = 5,
+        outlier_fraction: float = 0.0,
+        class_weight: object = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.alpha = alpha
+        self.n_estimators = n_estimators
+        self.beta = beta
+        self.delta = delta
+        self.rank_labels = rank_labels
+        self.cv = cv
+        self.outlier_fraction = outlier_fraction
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _player(self, units: Units) -> Player[Any]:
+        beta, T = theorem_4(self.alpha, self.delta)
+        self.beta_: Any = self.beta
+        if self.beta == "theory":
+            self.beta_ = beta
+        self.T_ = T if self.n_estimators == "auto" else self.n_estimators
+        return LP(self.alpha, self.beta_, self.outlier_fraction)
+
+    @property
+    def bounds_(self) -> list[Bound]:
+        """Bounds on the CVaR of the best mixture on the losses of the game, by the largest weighted loss g.
+
+        Without β it is at most g once the learner finds no improvement. With β it is at most g + δ after the
+        rounds of (9) (Theorem 4); a stated β has its own δ. There are none if outliers are dropped.
+        """
+        if self.outlier_fraction:
+            return []
+        alpha = self.player_.alpha  # `reweight` does not change the game
+        g = float(self.weighted_losses_.max())
+        least = minimize_cvar_mixture(self.game_losses_, alpha, self.units_.p).value
+        quantity = "CVaR_α of the best mixture"
+        if self.beta is None:
+            return [Bound(quantity, "g", g if least <= g else math.nan, least)]
+        delta = self.delta
+        if self.beta != "theory":  # α = 1 needs T ≥ 8/δ alone
+            delta = 2 * math.log(1 / alpha) / self.beta_ or 8 / self.n_iter_
+        _, needed = theorem_4(alpha, delta)
+        holds = self.beta_ >= 0.5 and needed <= self.n_iter_
+        return [Bound(quantity, "g + δ", g + delta if holds else math.nan, least)]
+
+
+def theorem_4(alpha: float, delta: float) -> tuple[float, int]:
+    """Return β and T of Theorem 4 and (9), after Warmuth et al. 2008."""
+    log_inverse = math.log(1 / alpha)
+    T = max(32 / delta**2 * log_inverse, 8 / delta)
+    return max(2 / delta * log_inverse, 0.5), math.ceil(T)

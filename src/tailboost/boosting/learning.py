@@ -1,0 +1,257 @@
+"""The learner of a game, and the rows on which its hypotheses are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import is_regressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils.validation import validate_data
+
+from tailboost.boosting.game import Hypothesis, Units
+from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
+from tailboost.core.checks import (
+    as_pandas,
+    check_indexes,
+    check_labels,
+    check_length,
+    label_vector,
+    n_rows_of,
+    refuse_missing,
+    row_weights,
+    unboxed,
+    unpack,
+)
+from tailboost.learners.foreign import open_session, predict_models
+
+
+class Rows(NamedTuple):
+    """A table of n rows, class numbers 0 … K − 1, positive sample weights, and the rows' numbers as given."""
+
+    X: Any
+    y: Ints
+    weight: Floats
+    used: Ints
+
+    def part(self, mask: Mask) -> Rows:
+        """Return the rows of a mask."""
+        inside = np.flatnonzero(mask)
+        X = _safe_indexing(self.X, inside)
+        return Rows(X, self.y[inside], self.weight[inside], self.used[inside])
+
+    def error(self, answers: Array) -> float:
+        """Return the weighted error of class numbers."""
+        return float(np.average(answers != self.y, weights=self.weight))
+
+
+def checked(clf: Any, X: Table, *y: Column, reset: bool) -> Any:
+    """Return a table, and labels if given, checked as the learner of the classifier allows."""
+    X = as_pandas(X)
+    is_frame = hasattr(X, "iloc")  # the learner reads the columns of a data frame
+    if is_frame and (X.ndim != 2 or 0 in X.shape):
+        raise ValueError(f"X has no rows or no columns: its shape is {X.shape}")
+    names = getattr(clf, "feature_names_in_", ())
+    if is_frame and not reset and set(names) == set(X.columns):
+        X = X[list(names)]
+    tags = get_tags(clf).input_tags
+    return validate_data(
+        clf,
+        X,
+        *y,
+        reset=reset,
+        dtype=None if tags.categorical or tags.string else "numeric",
+        accept_sparse=tags.sparse and "csr",
+        ensure_all_finite="allow-nan" if tags.allow_nan else True,
+        allow_nd=tags.three_d_array,
+        skip_check_array=is_frame,
+    )
+
+
+def read(clf: Any, X: Table, y: Column, sample_weight: Column, *, reset: bool) -> Rows:
+    """Return the rows of positive weight; ``reset`` checks the parameters and sets classes and columns.
+
+    Raises
+    ------
+    ValueError
+        If labels are no classes, are all equal, or are unknown to a classifier that is not reset.
+    """
+    X, y = unpack(X, y)
+    check_indexes(X=X, y=y, sample_weight=sample_weight)
+    if y is not None:
+        refuse_missing(y, "y")
+        y = unboxed(y)
+    X, y = checked(clf, X, y, reset=reset)
+    y = label_vector(y, warn=True)
+    check_labels(y)
+    check_length(y, "y", n_rows_of(X))
+    weight = row_weights(sample_weight, len(y))
+    used = np.flatnonzero(weight)
+    y = y[used]
+    if reset:
+        clf._validate_params()
+        clf.classes_ = np.unique(y)
+    unknown = set(y.tolist()) - set(clf.classes_.tolist())
+    if unknown:
+        raise ValueError(f"y_val has labels that y does not have: {sorted(unknown)}")
+    if len(clf.classes_) > 2 and not get_tags(clf).classifier_tags.multi_class:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass"
+        )
+    if len(clf.classes_) < 2:
+        raise ValueError(
+            f"y holds one class only ({clf.classes_[0]}) among the rows of positive weight"
+        )
+    numbers = np.asarray(np.searchsorted(clf.classes_, y))
+    return Rows(_safe_indexing(X, used), numbers, weight[used], used)
+
+
+def class_factors(class_weight: Any, classes: Array, rows: Rows) -> Floats:
+    """Return the factor of each class, shape (K,); "balanced" gives all classes the same weight."""
+    if isinstance(class_weight, str):
+        mass = np.bincount(rows.y, rows.weight)
+        return mass.sum() / (len(mass) * mass)
+    factors = class_weight or {}
+    unknown = set(factors) - set(classes.tolist())
+    if unknown:
+        raise ValueError(f"class_weight: y has no class {unknown}, its classes are {classes}")
+    return np.array([factors.get(label, 1.0) for label in classes.tolist()])
+
+
+def coded(answers: Array, K: int) -> Floats:
+    """Return the scores of a hypothesis, shape (n, K), with sum 0.
+
+    They are 1 for its label, else −1/(K−1); or real h, of which one column is the value of class 1.
+    """
+    if answers.dtype.kind != "f":
+        return np.where(answers[:, None] == np.arange(K), 1.0, -1 / (K - 1))
+    if answers.ndim == 1:
+        return np.column_stack([-answers, answers])
+    return answers - answers.mean(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Fits a hypothesis to the weights of a round, and measures it on the rows of the fit and those judged.
+
+    Parameters
+    ----------
+    session : Session
+        The base learner with the rows, see `tailboost.learners.protocols`.
+    rows : Rows
+        Rows of the fit.
+    units : Units
+        What the player weighs.
+    seed : int
+        Root of the seeds of the rounds.
+    judged : Rows
+        Rows that select the rule: those of the fit, or others.
+    loss : callable, optional
+        Returns losses of units from those of rows; None if the units are rows.
+    target : float, optional
+        A learner that can grow, such as a forest, grows until its weighted loss is at most this.
+    """
+
+    session: Any
+    rows: Rows
+    units: Units
+    seed: int
+    judged: Rows
+    loss: Callable[[Array], Array] | None = None
+    target: float | None = None
+
+    def __call__(self, w: Floats, t: int) -> Hypothesis:
+        """Return the hypothesis of round t, from 0, for weights w of the units."""
+        weight = self.rows.weight * self.units.density(w)
+        seed = int(np.random.SeedSequence([self.seed, t]).generate_state(1)[0])
+        if self.target is None or not hasattr(self.session, "stages"):
+            return self.measured(self.session.fit(weight, seed))
+        for model in self.session.stages(weight, seed):
+            hypothesis = self.measured(model)
+            if (w * hypothesis.losses).sum() <= self.target + 1e-9:
+                break
+        return hypothesis
+
+    def measured(self, model: Any) -> Hypothesis:
+        """Return a model with its losses and answers: 1[h ≠ y] for labels, (1 − h_y)/2 for real h."""
+        y = self.rows.y
+        K = int(y.max()) + 1
+        answers = self.session.predict(model)
+        if answers.dtype.kind == "f":
+            losses = (1 - coded(answers, K)[np.arange(len(y)), y]) / 2
+        else:
+            losses = answers != y
+        if self.loss:
+            losses = self.loss(losses)
+        if self.judged is not self.rows:
+            (answers,) = predict_models([model], self.judged.X)
+        if answers.dtype.kind != "f":
+            answers = answers.astype(
+                np.min_scalar_type(K)
+            )  # a round holds them until the fit ends
+        return Hypothesis(model, losses, answers)
+
+
+def open_learner(
+    clf: Any,
+    X: Table,
+    y: Column,
+    sample_weight: Column,
+    validation: tuple[Any, Any, Any] = (None, None, None),
+) -> Learner:
+    """Return the learner of a classifier on checked rows, which are the units.
+
+    Parameters
+    ----------
+    clf : classifier
+        It has ``_learner()``, ``class_weight`` and ``random_state``, and gets ``classes_``.
+    X, y, sample_weight
+        Rows of the fit.
+    validation : tuple of X, y and sample_weight
+        Other rows that select the rule; X is None without them.
+    """
+    rows = read(clf, X, y, sample_weight, reset=True)
+    factors = class_factors(clf.class_weight, clf.classes_, rows)
+    rows = judged = rows._replace(weight=rows.weight * factors[rows.y])
+    if validation[0] is not None:
+        judged = read(clf, *validation, reset=False)
+        judged = judged._replace(weight=judged.weight * factors[judged.y])
+    seed = int(check_random_state(clf.random_state).randint(2**31 - 1))
+    return learner_on(clf, rows, judged, seed)
+
+
+def learner_on(clf: Any, rows: Rows, judged: Rows, seed: int) -> Learner:
+    """Return the learner of a classifier on some rows, with others that select the rule."""
+    learner = clf._learner()
+    last_step = learner
+    if isinstance(learner, Pipeline):
+        last_step = learner[-1]
+    if isinstance(last_step, FrozenEstimator):
+        raise ValueError(f"estimator={learner!r} is frozen, but every round fits the learner")
+    if is_regressor(learner) and not clf._takes_regressors:
+        raise ValueError(f"estimator={learner!r} is a regressor; a classifier is needed")
+    K = len(clf.classes_)
+    session = open_session(learner, rows.X, rows.y, K, rows.weight, {}, seed)
+    return Learner(session, rows, Units.rows(rows.weight), seed, judged)
+
+
+def without_folds(clf: Any, learn: Learner, cv: Any) -> Iterator[tuple[Ints, Learner]]:
+    """Yield the row numbers of each fold, and the learner on the other rows, which is judged on the fold."""
+    rows = learn.rows
+    numbers = rows.used  # splits have the numbers of the rows as given
+    if isinstance(cv, Integral):
+        cv = StratifiedKFold(int(cv), shuffle=True, random_state=learn.seed)
+    if hasattr(cv, "split"):
+        numbers = np.arange(len(rows.y))
+    folds = [np.isin(numbers, held) for _, held in check_cv(cv).split(numbers, rows.y)]
+    if not (np.sum(folds, axis=0) == 1).all():
+        raise ValueError(f"cv={cv!r} does not hold out each row once")
+    for held in folds:
+        part = learner_on(clf, rows.part(~held), rows.part(held), learn.seed)
+        yield np.flatnonzero(held), part

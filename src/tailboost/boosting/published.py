@@ -1,0 +1,192 @@
+"""The algorithms in the symbols of their papers; each function returns an unfitted classifier.
+
+``estimator`` is the learner, T the number of rounds. Further keyword arguments go to the classifier.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailboost.boosting import cvar, dro, variance, worst_class
+from tailboost.boosting.dro import dro_radius, profile_likelihood
+from tailboost.boosting.variance import empirical_bernstein_bound
+from tailboost.boosting.worst_class import first_voters
+from tailboost.core.array_types import Model
+
+__all__ = [
+    "adaboost",
+    "adalpboost",
+    "average_boost",
+    "dro_boost",
+    "dro_radius",
+    "ebboost",
+    "empirical_bernstein_bound",
+    "first_voters",
+    "group_dro_boost",
+    "lpboost",
+    "oco_boost",
+    "profile_likelihood",
+    "regularized_lpboost",
+    "rlp_boost",
+    "rqp_boost",
+    "vadaboost",
+    "worst_class_boost",
+]
+
+
+# -- Zhai et al. 2021 ------------------------------------------------------------------------------------
+
+# Line 7 of Algorithms 1 and 2 selects λ on validation rows: X_val and y_val of `fit`. Without them it is
+# selected on the training rows, as in the experiments on COMPAS.
+_LINE_7: dict[str, Any] = {"cv": "train", "rank_labels": False}
+
+
+def adalpboost(
+    estimator: Model, alpha: float, *, T: int = 100, eta: float | str = 1.0, **params: Any
+) -> cvar.AdaLPBoostClassifier:
+    """α-AdaLPBoost, Algorithm 2; ``X_val`` and ``y_val`` of `fit` select λ, otherwise the training rows."""
+    params = _LINE_7 | params
+    return cvar.AdaLPBoostClassifier(estimator, alpha=alpha, n_estimators=T, eta=eta, **params)
+
+
+def lpboost(
+    estimator: Model, alpha: float, *, T: int = 100, **params: Any
+) -> cvar.LPBoostClassifier:
+    """α-LPBoost, Algorithm 1 with the program (5); λ as in `adalpboost`."""
+    params = _LINE_7 | params
+    return cvar.LPBoostClassifier(estimator, alpha=alpha, n_estimators=T, **params)
+
+
+def regularized_lpboost(
+    estimator: Model,
+    alpha: float,
+    *,
+    beta: float | str = 100.0,
+    T: int | str = 100,
+    delta: float = 0.1,
+    **params: Any,
+) -> cvar.LPBoostClassifier:
+    """Regularised α-LPBoost, Algorithm 1 with the program (8).
+
+    ``beta="theory"`` and ``T="auto"`` are β and T of Theorem 4 for ``delta``.
+    """
+    params = _LINE_7 | params
+    return cvar.LPBoostClassifier(
+        estimator, alpha=alpha, beta=beta, n_estimators=T, delta=delta, **params
+    )
+
+
+def average_boost(
+    estimator: Model, *, T: int = 100, eta: float | str = "theory", **params: Any
+) -> cvar.AverageBoostClassifier:
+    """AdaBoost + Average, section 3.3."""
+    return cvar.AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **params)
+
+
+def group_dro_boost(
+    estimator: Model,
+    *,
+    T: int = 100,
+    eta: float | str = 1.0,
+    combine: str = "average",
+    **params: Any,
+) -> worst_class.GroupDROBoostClassifier:
+    """Group DRO as boosting, section 3.4; `fit` takes ``groups``."""
+    return worst_class.GroupDROBoostClassifier(
+        estimator, n_estimators=T, eta=eta, combine=combine, **params
+    )
+
+
+# -- Shivaswamy and Jebara 2011 --------------------------------------------------------------------------
+
+
+def adaboost(estimator: Model, *, T: int = 500, **params: Any) -> variance.AdaBoostClassifier:
+    """AdaBoost, Algorithm 1."""
+    return variance.AdaBoostClassifier(estimator, n_estimators=T, **params)
+
+
+def vadaboost(
+    estimator: Model, lambda_: float, *, T: int = 500, **params: Any
+) -> variance.VadaBoostClassifier:
+    """VadaBoost, Algorithm 2, 0 ≤ λ ≤ 1.
+
+    The paper stops after 100 rounds without a drop of the validation error: ``n_iter_no_change=100``, with
+    ``X_val`` and ``y_val`` in `fit`.
+    """
+    return variance.VadaBoostClassifier(
+        estimator, variance_weight=lambda_, n_estimators=T, **params
+    )
+
+
+def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> variance.EBBoostClassifier:
+    """EBBoost over all stumps, Algorithm 3, λ ≥ 0."""
+    return variance.EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **params)
+
+
+def rlp_boost(
+    estimator: Model, C: float | None = None, *, T: int = 500, **params: Any
+) -> variance.SoftMarginBoostClassifier:
+    """RLP-Boost, section 6."""
+    return variance.SoftMarginBoostClassifier(
+        estimator, loss="linear", C=C, n_estimators=T, **params
+    )
+
+
+def rqp_boost(
+    estimator: Model, C: float | None = None, *, T: int = 500, **params: Any
+) -> variance.SoftMarginBoostClassifier:
+    """RQP-Boost, section 6."""
+    return variance.SoftMarginBoostClassifier(estimator, C=C, n_estimators=T, **params)
+
+
+# -- Saito et al. 2024 -----------------------------------------------------------------------------------
+
+
+def worst_class_boost(
+    estimator: Model,
+    theta: float,
+    *,
+    gamma: float | str = "auto",
+    p: float = 0.8,
+    T: int | str = "auto",
+    **params: Any,
+) -> worst_class.WorstClassBoostClassifier:
+    """Worst-class boosting, Algorithm 1; γ is stated, or (16) for p; T is ⌈2 ln K/γ²⌉."""
+    return worst_class.WorstClassBoostClassifier(
+        estimator, theta=theta, gamma=gamma, p=p, n_estimators=T, **params
+    )
+
+
+def oco_boost(
+    estimator: Model, gamma: float, *, T: int | str = "auto", **params: Any
+) -> worst_class.OCOBoostClassifier:
+    """OCO boosting, the baseline [13]; T is ⌈2 ln n/γ²⌉."""
+    return worst_class.OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **params)
+
+
+# -- Blanchet et al. 2019 --------------------------------------------------------------------------------
+
+
+def dro_boost(
+    estimator: Model,
+    delta: float | str = "auto",
+    *,
+    T: int = 50,
+    d: int | str = "auto",
+    confidence: float = 0.95,
+    **params: Any,
+) -> dro.DROBoostClassifier:
+    """Distributionally robust boosting, Algorithm 1, in a KL ball of radius δ.
+
+    ``delta="auto"`` is (7) for ``d`` and ``confidence``.
+    """
+    if delta != "auto" and d != "auto":
+        raise ValueError(f"d={d!r} has no effect on delta={delta!r}; leave one out")
+    return dro.DROBoostClassifier(
+        estimator,
+        radius=delta,
+        n_estimators=T,
+        effective_dim=d,
+        confidence=confidence,
+        **params,
+    )

@@ -1,0 +1,300 @@
+"""Variance penalizing AdaBoost: Shivaswamy and Jebara, NIPS 2011.
+
+The classifier f = Σ a h lowers a cost of the margins m_i = y_i f(x_i): the squared mean of e^(−m) plus λ
+times its variance, (3). The learner is fitted with weights u, and the step minimises the cost or a bound of
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tailboost.boosting.game import Round, play
+from tailboost.boosting.learning import Learner, coded, open_learner
+from tailboost.boosting.players import (
+    Additive,
+    Cost,
+    ExactVariance,
+    Exponential,
+    Steps,
+    VariancePenalised,
+)
+from tailboost.boosting.rules import NON_NEGATIVE, AdditiveClassifier
+from tailboost.core.array_types import Column, Floats, Model, Seed, Table
+from tailboost.core.long_work import fitting_apart
+from tailboost.learners import StumpClassifier
+from tailboost.solvers import soft_margin_weights
+
+
+class AdaBoostClassifier(AdditiveClassifier):
+    """AdaBoost, Algorithm 1; SAMME for more than two classes, with steps (K−1)/K times scikit-learn's.
+
+    Parameters
+    ----------
+    estimator : classifier or str, optional
+        The learner. None is `tailboost.learners.HistTreeClassifier`.
+    n_estimators : int, default=50
+        Largest number of rounds. The fit ends earlier at a step a ≤ 0, or at a hypothesis without errors.
+    n_iter_no_change : int, optional
+        The fit ends after so many rounds without a drop of the error on validation rows, without them on the
+        rows of the fit, and keeps the rounds up to the least error. The paper takes 100.
+    class_weight : dict, "balanced" or None
+        Factors of the classes for the sample weights.
+    random_state : int, RandomState or None
+        Seed of the learners.
+
+    Attributes
+    ----------
+    errors_ : list of float
+        Error after each round: on the validation rows, or without them on those of the fit.
+    Further attributes: see `AdditiveClassifier`.
+    """
+
+    _cost_bound = "Π_t Z_t", 1.0
+
+    def __init__(
+        self,
+        estimator: Model = None,
+        *,
+        n_estimators: int = 50,
+        n_iter_no_change: int | None = None,
+        class_weight: object = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _cost(self) -> Cost:
+        """Return the cost that the steps lower."""
+        return Exponential()
+
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        sample_weight: Column = None,
+        *,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+    ) -> Self:
+        """Take steps until none lowers the cost, or the validation error no longer falls.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Training rows, labels of any type, and non-negative weights.
+        X_val, y_val, sample_weight_val : optional
+            Validation rows, for ``n_iter_no_change``.
+        """
+        with fitting_apart(self) as clf:
+            validation = X_val, y_val, sample_weight_val
+            learn = open_learner(clf, X, y, sample_weight, validation=validation)
+            K = len(clf.classes_)
+            player = Additive(clf._cost(), K)
+            f: Any = 0.0
+            rounds: list[Round] = []
+            clf.errors_: list[float] = []
+            idle = 0
+            for state, newest in play(player, learn.units, learn, clf.n_estimators):
+                a = state.steps[-1]
+                if a == 0:
+                    break
+                rounds.append(newest)
+                f = f + a * coded(newest.hypothesis.answers, K)
+                clf.errors_.append(learn.judged.error(f.argmax(axis=1)))
+                idle = len(rounds) - 1 - int(np.argmin(clf.errors_))
+                if state.over or (clf.n_iter_no_change or np.inf) <= idle:
+                    break
+            kept = len(rounds)
+            if clf.n_iter_no_change:
+                kept -= idle
+            weights = clf._weights(rounds[:kept], state, learn)
+            clf._set_rule(player, learn, rounds, state, weights)
+        return self
+
+    def _weights(
+        self, rounds: Sequence[Round], state: Steps, learn: Learner
+    ) -> Sequence[float] | Floats:
+        """Return the weights of the kept rounds: their steps."""
+        return state.steps[: len(rounds)]
+
+
+class VadaBoostClassifier(AdaBoostClassifier):
+    """VadaBoost, Algorithm 2: the cost (mean of e^(−m))² + λ · (variance of e^(−m)).
+
+    Parameters
+    ----------
+    variance_weight : float in [0, 1], default=0.5
+        λ.
+    estimator, n_estimators, n_iter_no_change, class_weight, random_state
+        As in `AdaBoostClassifier`.
+    """
+
+    _cost_bound = "√V", 0.5
+
+    def __init__(
+        self,
+        estimator: Model = None,
+        *,
+        variance_weight: float = 0.5,
+        n_estimators: int = 50,
+        n_iter_no_change: int | None = None,
+        class_weight: object = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.variance_weight = variance_weight
+        self.n_estimators = n_estimators
+        self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _cost(self) -> Cost:
+        return VariancePenalised(self.variance_weight)
+
+
+class EBBoostClassifier(VadaBoostClassifier):
+    """EBBoost, Algorithm 3: each round takes the best of all stumps with its best step; two classes.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        The paper has all stumps, None. Other learners get the best step too.
+    variance_weight : float ≥ 0, default=0.5
+        λ.
+    n_estimators, n_iter_no_change, class_weight, random_state
+        As in `AdaBoostClassifier`.
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **VadaBoostClassifier._parameter_constraints,
+        "variance_weight": [NON_NEGATIVE],
+    }
+
+    def _learner(self) -> Any:
+        if self.estimator is None:
+            return StumpClassifier(variance_weight=self.variance_weight)
+        return super()._learner()
+
+    def _cost(self) -> Cost:
+        return ExactVariance(self.variance_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class SoftMarginBoostClassifier(AdaBoostClassifier):
+    """RLP-Boost and RQP-Boost, section 6: AdaBoost's hypotheses, weighted by a program of Rätsch et al. 2001.
+
+    * linear: max ρ − C Σ s_i ξ_i subject to Σ_t a_t m_it ≥ ρ − ξ_i, ξ ≥ 0, a on the simplex;
+    * quadratic: min ‖a‖² + C Σ s_i ξ_i subject to Σ_t a_t m_it ≥ 1 − ξ_i, ξ ≥ 0, a ≥ 0.
+
+    Parameters
+    ----------
+    loss : {"linear", "quadratic"}, default="quadratic"
+        RLP or RQP.
+    C : float > 0, optional
+        Price of slack, per unit of sample weight; the paper selects it on validation rows. None is 2/Σs for
+        RLP, so that the worst half of the rows counts, and 10/Σs for RQP.
+    estimator, n_estimators, n_iter_no_change, class_weight, random_state
+        As in `AdaBoostClassifier`.
+
+    Attributes
+    ----------
+    C_ : float
+        The price.
+    Further attributes: see `AdditiveClassifier`. There are no bounds: the paper has no theorem on these.
+    """
+
+    _cost_bound = "", 1.0
+
+    def __init__(
+        self,
+        estimator: Model = None,
+        *,
+        loss: str = "quadratic",
+        C: float | None = None,
+        n_estimators: int = 50,
+        n_iter_no_change: int | None = None,
+        class_weight: object = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.loss = loss
+        self.C = C
+        self.n_estimators = n_estimators
+        self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _weights(
+        self, rounds: Sequence[Round], state: Steps, learn: Learner
+    ) -> Sequence[float] | Floats:
+        """Return the weights of the program."""
+        weight = learn.rows.weight
+        self.C_: float = self.C or {"linear": 2, "quadratic": 10}[self.loss] / weight.sum()
+        if not rounds:
+            return ()
+        wrong = np.array([each.hypothesis.losses for each in rounds])
+        K = len(self.classes_)
+        return soft_margin_weights(wrong, self.C_, weight, loss=self.loss, n_classes=K).mixture
+
+
+def empirical_bernstein_bound(
+    losses: ArrayLike,
+    delta: float = 0.05,
+    *,
+    n_hypotheses: float = 1,
+    log_covering: float | None = None,
+) -> float:
+    """Return a bound on the expected loss by the mean and the variance of losses: Theorem 1, and its source.
+
+    With V the unbiased variance of n independent losses in [0, 1], it is, with probability 1 − δ,
+
+        mean + √(2 V log(2N/δ)/n) + 7 log(2N/δ)/(3(n − 1))
+
+    for all of N fixed classifiers together (Maurer and Pontil 2009, Theorem 4 and Corollary 5); and for a
+    class with covering numbers, Theorem 1 of the paper, with M(n) ten times the one on 2n rows at scale 1/n,
+
+        mean + √(18 V log(M(n)/δ)/n) + 15 log(M(n)/δ)/(n − 1).
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,), in [0, 1]
+        n ≥ 2 losses of independent rows.
+    delta : float in (0, 1), default=0.05
+        Probability of a false bound.
+    n_hypotheses : float ≥ 1, default=1
+        N: 1 on rows without influence on the choice of the classifier.
+    log_covering : float > 0, optional
+        log M(n), for the second form, which does not use N.
+
+    Returns
+    -------
+    float
+        May exceed 1.
+    """
+    values = np.asarray(losses, dtype=np.float64)
+    n = values.size
+    if n < 2 or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("losses must be at least two numbers in [0, 1]")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+    if log_covering is None:
+        log_term = np.log(2 * n_hypotheses / delta)
+        factors = 2.0, 7 / 3
+    else:
+        log_term = log_covering - np.log(delta)
+        factors = 18.0, 15.0
+    spread = np.sqrt(factors[0] * values.var(ddof=1) * log_term / n)
+    return float(values.mean() + spread + factors[1] * log_term / (n - 1))

@@ -1,0 +1,320 @@
+"""Bounding the worst-class error: Saito, Matsuo, Uchida and Suehiro, 2024; and two games beside it.
+
+The units are classes. Hedge weighs them, and a hypothesis has the loss 1 on a class on which it errs too
+often, (6). If each round satisfies the weak-learning condition (7), more than half of the voters are good on
+each class.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost.boosting.game import Bound, Round, Units, hedge_bounds, play, step_size
+from tailboost.boosting.learning import Learner, open_learner
+from tailboost.boosting.players import Hedge
+from tailboost.boosting.rules import ROUNDS_OR_AUTO, MixtureClassifier
+from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table
+from tailboost.core.checks import (
+    check_indexes,
+    check_length,
+    label_vector,
+    n_rows_of,
+    refuse_missing,
+)
+from tailboost.core.exceptions import BoundNotMetWarning, warn_user
+from tailboost.core.long_work import fitting_apart
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.solvers import minimize_cvar_mixture
+
+
+class Voting(MixtureClassifier):
+    """Hedge over classes, groups or rows, and one vote for each hypothesis."""
+
+    _default_learner = HistBoostClassifier(n_estimators=20, max_depth=3)
+    gamma_: float | None = None
+
+    def _play(self, learn: Learner) -> None:
+        """Play T rounds; a weighted loss above the target ends the game.
+
+        Of the rounds that miss the target only the first is kept.
+        """
+        n = learn.units.count
+        self.T_: Any = self.n_estimators
+        if self.T_ == "auto":
+            assert self.gamma_ is not None
+            self.T_ = max(1, math.ceil(2 * math.log(n) / self.gamma_**2))
+        self.eta_ = step_size(self.eta, n, self.T_)
+        player = Hedge(self.eta_)
+        rounds: list[Round] = []
+        for _, newest in play(player, learn.units, learn, self.T_):
+            weak = learn.target is not None and newest.weighted_loss > learn.target + 1e-9
+            if not (weak and rounds):
+                rounds.append(newest)
+            if weak:
+                warn_user(
+                    f"a weighted loss of {newest.weighted_loss:.4g} is above ½ − γ, so "
+                    f"{len(rounds)} of {self.T_} rounds vote, without a bound",
+                    BoundNotMetWarning,
+                )
+                break
+        answers = [each.hypothesis.answers for each in rounds]
+        self._set_rule(player, learn, rounds, answers)
+
+    @property
+    def bounds_(self) -> list[Bound]:
+        """Bounds on the share of voters with loss 1 on a unit, or the mean loss of a group."""
+        return hedge_bounds(self, "largest mean loss of a unit", self.gamma_)
+
+
+class WorstClassBoostClassifier(Voting):
+    """Algorithm 1: Hedge over the classes, and a majority vote.
+
+    The theorem is about the voters: three voters that err on 40 % of a class each can be wrong on 60 % of it
+    together. For a limit on the error of each class on new rows, see `tailboost.tune` and
+    `tailboost.calibrate`.
+
+    Parameters
+    ----------
+    estimator : classifier or str, optional
+        The learner, by default 20 boosted trees of depth 3. One that can grow, such as a forest, grows until
+        w·ℓ ≤ ½ − γ in a round.
+    theta : float in [0, 1), default=0.5
+        θ. A class has the loss 1 if its error is at least 1 − θ, (6).
+    gamma : float in (0, 0.5] or "auto", default="auto"
+        γ of (7); "auto" is (16), ⌊pK⌋/K − ½ − .0005. γ = ½ with one round is 0.5-DNN.
+    p : float in (0, 1], default=1.0
+        Share of the classes that the first hypothesis must satisfy, for ``gamma="auto"``. The paper takes .8
+        for ten classes; two classes need p = 1.
+    n_estimators : int or "auto", default="auto"
+        T; "auto" is ⌈2 ln K/γ²⌉.
+    eta : float or "theory", default="theory"
+        η; "theory" is √(8 ln K/T).
+    class_weight : dict, "balanced" or None
+        Factors of the classes for the sample weights.
+    random_state : int, RandomState or None
+        Seed of the learners.
+
+    Attributes
+    ----------
+    gamma_, eta_, T_
+        γ, η, and the planned number of rounds.
+    Further attributes: see `MixtureClassifier`.
+
+    Warns
+    -----
+    BoundNotMetWarning
+        If a hypothesis missed (7), which ends the game.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost import WorstClassBoostClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = WorstClassBoostClassifier(gamma=0.3, random_state=0).fit(X, y)
+    >>> clf.predict(X[:1])
+    array([0])
+    """
+
+    _parameter_constraints = ROUNDS_OR_AUTO
+
+    def __init__(
+        self,
+        estimator: Model = None,
+        *,
+        theta: float = 0.5,
+        gamma: float | str = "auto",
+        p: float = 1.0,
+        n_estimators: int | str = "auto",
+        eta: float | str = "theory",
+        class_weight: object = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.theta = theta
+        self.gamma = gamma
+        self.p = p
+        self.n_estimators = n_estimators
+        self.eta = eta
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
+        """Play the game over the classes.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Training rows, labels of any type, and non-negative weights.
+
+        Raises
+        ------
+        ValueError
+            If p gives γ ≤ 0.
+        """
+        with fitting_apart(self) as clf:
+            learn = open_learner(clf, X, y, sample_weight)
+            rows = learn.rows
+            K = len(clf.classes_)
+            gamma: Any = clf.gamma
+            if gamma == "auto":
+                gamma = math.floor(clf.p * K + 1e-9) / K - 0.5 - 5e-4
+            if gamma <= 0:
+                raise ValueError(f"p={clf.p} gives γ = {gamma:.4g} ≤ 0: give a larger p")
+            classes = Units.groups(rows.y, rows.weight)
+
+            def too_large(losses: Array) -> Array:
+                return classes.means(losses).round(9) >= round(1 - clf.theta, 9)
+
+            clf.gamma_ = gamma
+            learn = replace(learn, units=classes, loss=too_large, target=0.5 - gamma)
+            clf._play(learn)
+        return self
+
+
+def first_voters(
+    clf: WorstClassBoostClassifier, X_val: Table, y_val: Column
+) -> WorstClassBoostClassifier:
+    """Return the vote of the first T* rounds, as in the published code of Saito et al. 2024.
+
+    T* is the number of rounds with the least worst-class error on validation rows, of equal errors the last;
+    the text lets all T rounds vote. Nothing is trained, and the given classifier is unchanged.
+
+    Parameters
+    ----------
+    clf : WorstClassBoostClassifier
+        A fitted classifier.
+    X_val, y_val : array-like
+        Validation rows and their labels, with rows of every class.
+    """
+    y_val = np.asarray(y_val)
+    absent = set(clf.classes_.tolist()) - set(y_val.tolist())
+    if absent:
+        raise ValueError(f"y_val: no row of class {', '.join(map(str, sorted(absent)))}")
+    worst = [
+        max(np.mean(answers[y_val == label] != label) for label in clf.classes_)
+        for answers in clf.staged_predict(X_val)
+    ]
+    n_voters = np.flatnonzero(np.array(worst) == min(worst))[-1] + 1
+    return clf._with(np.where(np.arange(clf.n_iter_) < n_voters, 1 / n_voters, 0.0))
+
+
+class OCOBoostClassifier(Voting):
+    """The baseline of Saito et al. 2024 (Hazan 2022, chapter 11): Hedge over the rows for an edge γ, a vote.
+
+    With ⌈2 ln n/γ²⌉ rounds that meet ½ − γ, more than half of the hypotheses are right on every training row.
+
+    Parameters
+    ----------
+    gamma : float in (0, 0.5], default=0.3
+        γ: the game ends if the weighted error exceeds ½ − γ.
+    estimator, n_estimators, eta, class_weight, random_state
+        As in `WorstClassBoostClassifier`, with the n rows in place of the K classes, and by default one tree.
+    """
+
+    _default_learner = HistTreeClassifier()
+    _parameter_constraints = ROUNDS_OR_AUTO
+
+    def __init__(
+        self,
+        estimator: Model = None,
+        *,
+        gamma: float = 0.3,
+        n_estimators: int | str = "auto",
+        eta: float | str = "theory",
+        class_weight: object = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.gamma = gamma
+        self.n_estimators = n_estimators
+        self.eta = eta
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
+        """Play the game over the rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Training rows, labels of any type, and non-negative weights.
+        """
+        with fitting_apart(self) as clf:
+            clf.gamma_ = clf.gamma
+            learn = open_learner(clf, X, y, sample_weight)
+            clf._play(replace(learn, target=0.5 - clf.gamma))
+        return self
+
+
+class GroupDROBoostClassifier(Voting):
+    """Group DRO as boosting, Zhai et al. 2021, section 3.4: Hedge over groups with their errors as losses.
+
+    Parameters
+    ----------
+    n_estimators : int, default=30
+        T.
+    eta : float or "theory", default=1.0
+        η; "theory" is √(8 log m/T) for m groups.
+    combine : {"average", "mixture"}, default="average"
+        The average of all rounds, as in group DRO, or λ of the least largest error of a group.
+    estimator, class_weight, random_state
+        As in `WorstClassBoostClassifier`.
+
+    Attributes
+    ----------
+    groups_ : ndarray of shape (m,)
+        The groups.
+    Further attributes: see `MixtureClassifier`.
+    """
+
+    def __init__(
+        self,
+        estimator: Model = None,
+        *,
+        n_estimators: int = 30,
+        eta: float | str = 1.0,
+        combine: str = "average",
+        class_weight: object = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.eta = eta
+        self.combine = combine
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def fit(
+        self, X: Table, y: Column = None, sample_weight: Column = None, *, groups: Column = None
+    ) -> Self:
+        """Play the game over groups.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Training rows, labels of any type, and non-negative weights.
+        groups : array-like of shape (n,), optional
+            Group of each row; by default its class.
+        """
+        with fitting_apart(self) as clf:
+            learn = open_learner(clf, X, y, sample_weight)
+            names = clf.classes_[learn.rows.y]
+            if groups is not None:
+                refuse_missing(groups, "groups")
+                check_length(groups, "groups", n_rows_of(X))
+                check_indexes(X=X, groups=groups)
+                names = label_vector(groups)[learn.rows.used]
+            clf.groups_, index = np.unique(names, return_inverse=True)
+            units = Units.groups(index, learn.rows.weight)
+            clf._play(replace(learn, units=units, loss=units.means))
+        return self
+
+    def _mix(self, losses: Array) -> Floats:
+        if self.combine == "average":
+            return super()._mix(losses)
+        errors = [self.units_.means(each) for each in losses]
+        return minimize_cvar_mixture(errors, 1 / len(self.groups_)).mixture

@@ -1,0 +1,325 @@
+"""The classifiers of boosting: rows, rules, and other rules without training."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from conftest import MIXTURES, OURS, make, noisy
+from scipy.optimize import linprog
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost.learners import HistTreeClassifier
+from tailboost.solvers import cvar
+
+TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+BINARY = {"ebboost"}
+pytestmark = pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
+
+
+def few(name, learner=TREE, **params):
+    """Return a classifier of a few rounds."""
+    given = {"n_estimators": 4, "random_state": 0, "gamma": 0.1, "C": 0.05}
+    return make(name, learner, **given | params)
+
+
+def data(name, seed=0, n=120):
+    return noisy(seed, n=n, K=2 if name in BINARY else 3)
+
+
+# -- rows ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_weight_2_is_the_row_twice_and_weight_0_none(name):
+    X, y = data(name)
+    weight = np.random.default_rng(1).integers(0, 3, len(y))
+    weight[:3] = 2
+    again = np.repeat(np.arange(len(y)), weight)
+    given = {"cv": "train"}
+    one = few(name, **given).fit(X, y, sample_weight=weight)
+    two = few(name, **given).fit(X[again], y[again])
+    np.testing.assert_allclose(one.estimator_weights_, two.estimator_weights_, atol=1e-8)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e6])
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.thinned(8)
+def test_the_scale_of_weights_means_nothing(name, scale):
+    X, y = data(name)
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    clf = few(name, C=None)
+    one, two = (clone(clf).fit(X, y, sample_weight=w) for w in (weight, scale * weight))
+    np.testing.assert_allclose(one.estimator_weights_, two.estimator_weights_, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("labels", [["no", "yes", "maybe"], [2.0, -1.0, 7.0], [True, False, True]])
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.thinned(8)
+def test_labels_of_any_type(name, labels):
+    X, y = data(name)
+    named = np.array(labels)[y]
+    clf = few(name).fit(X, named)
+    assert clf.classes_.tolist() == sorted(set(named.tolist()))
+    assert set(clf.predict(X).tolist()) <= set(named.tolist())
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_frames_with_text_and_missing_values(name):
+    X, y = data(name)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["t"] = np.where(X[:, 0] > 0, "u", "v")
+    frame.loc[3, "b"] = np.nan
+    clf = few(name, HistTreeClassifier(max_depth=2)).fit(frame, y)
+    np.testing.assert_array_equal(clf.predict(frame), clf.predict(frame[list("tdcba")]))
+    with pytest.raises(ValueError, match="feature names"):
+        clf.predict(frame.drop(columns="a"))
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.thinned(5)
+def test_sparse_tables(name):
+    X, y = data(name)
+    dense = np.where(np.abs(X) > 0.5, X, 0.0)
+    clf = few(name).fit(dense, y)
+    np.testing.assert_array_equal(few(name).fit(sp.csr_matrix(dense), y).predict(dense), clf.predict(dense))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_row_has_the_same_answer_alone(name):
+    X, y = data(name)
+    clf = few(name).fit(X, y)
+    np.testing.assert_array_equal(clf.predict(X), np.concatenate([clf.predict(row[None]) for row in X]))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_class_weight_is_a_factor_of_the_sample_weight(name):
+    X, y = data(name)
+    weight = np.random.default_rng(2).integers(1, 4, len(y)).astype(float)
+    one = few(name, class_weight={0: 3.0}).fit(X, y, sample_weight=weight)
+    two = few(name).fit(X, y, sample_weight=np.where(y == 0, 3.0, 1.0) * weight)
+    np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
+    mass = np.bincount(y, weight)
+    balanced = few(name, class_weight="balanced").fit(X, y, sample_weight=weight)
+    three = few(name).fit(X, y, sample_weight=weight * (mass.sum() / mass)[y] / len(mass))
+    np.testing.assert_allclose(balanced.estimator_weights_, three.estimator_weights_, atol=1e-8)
+    with pytest.raises(ValueError, match="class_weight"):
+        few(name, class_weight={"x": 2.0}).fit(X, y)
+
+
+REFUSED = {
+    "one class": ({}, lambda X, y: (X, 0 * y), "one class"),
+    "numbers": ({}, lambda X, y: (X, X[:, 0]), "[Cc]ontinuous|Unknown label"),
+    "missing": ({}, lambda X, y: (np.where(X > 1, np.nan, X), y), "NaN"),
+    "rows": ({}, lambda X, y: (X, y[:-1]), "inconsistent"),
+    "a frozen model": ({"estimator": FrozenEstimator(TREE)}, None, "frozen"),
+    "rounds": ({"n_estimators": 0}, None, "n_estimators"),
+    "a name": ({"estimator": "treee"}, None, "tree"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.thinned(12)
+def test_bad_input_is_refused_before_any_fit(name, case):
+    params, changed, words = REFUSED[case]
+    X, y = data(name)
+    if changed:
+        X, y = changed(X, y)
+    learner = LogisticRegression() if case == "missing" else params.get("estimator", TREE)
+    with pytest.raises(ValueError, match=words):
+        few(name, learner, **{k: v for k, v in params.items() if k != "estimator"}).fit(X, y)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_regressor_is_for_dro_boosting_alone(name):
+    X, y = data(name)
+    if name == "droboost":
+        few(name, LinearRegression()).fit(X, y)
+        return
+    with pytest.raises(ValueError, match="regressor"):
+        few(name, LinearRegression()).fit(X, y)
+
+
+def test_unknown_labels_of_validation_rows_are_named():
+    X, y = noisy(0)
+    with pytest.raises(ValueError, match=r"y_val has labels .*7"):
+        few("adalpboost").fit(X, y, X_val=X, y_val=y + 6 * y)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_copies(name):
+    X, y = data(name)
+    clf = few(name).fit(X, y)
+    for other in (pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)):
+        np.testing.assert_array_equal(other.predict_proba(X), clf.predict_proba(X))
+    again = clone(clf).fit(X, y)
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+
+
+def test_pipelines_and_searches():
+    X, y = noisy(0, K=3)
+    learner = make_pipeline(StandardScaler(), GaussianNB())
+    search = GridSearchCV(tb.AdaLPBoostClassifier(learner, cv="train"), {"alpha": [0.1, 0.5]}, cv=2)
+    assert search.fit(X, y).best_estimator_.predict(X).shape == y.shape
+
+
+def test_a_learner_without_weights_is_fitted_on_rows_drawn_by_weight():
+    from sklearn.neighbors import KNeighborsClassifier
+
+    X, y = noisy(0)
+    with pytest.warns(UserWarning, match="sample_weight"):
+        clf = few("averageboost", KNeighborsClassifier(3)).fit(X, y)
+    assert len(clf.estimators_) == 4
+
+
+# -- mixtures --------------------------------------------------------------------------------------------
+
+
+def fitted(name="adalpboost", K=3, **params):
+    X, y = noisy(1, n=200, K=K)
+    return few(name, alpha=0.3, **params).fit(X[:120], y[:120]), X, y
+
+
+@pytest.mark.parametrize("cv", ["train", 4])
+@pytest.mark.parametrize("name", ["adalpboost", "lpboost"])
+def test_lambda_is_the_optimum_of_the_program(name, cv):
+    """Program (6) over the rounds and the ranked labels, by a generic solver."""
+    clf, _, _ = fitted(name, cv=cv)
+    losses, n = clf.candidate_losses_.astype(float), 120
+    T = len(losses)
+    found = linprog(
+        np.r_[np.zeros(T), 1.0, np.full(n, 1 / (0.3 * n))],
+        A_ub=np.c_[losses.T, -np.ones(n), -np.eye(n)],
+        b_ub=np.zeros(n),
+        A_eq=[np.r_[np.ones(T), np.zeros(n + 1)]],
+        b_eq=[1],
+        bounds=[(0, None)] * T + [(None, None)] + [(0, None)] * n,
+    )
+    weights = np.r_[clf.rank_weights_, clf.estimator_weights_]
+    assert weights.sum() == pytest.approx(1)
+    assert cvar(weights @ losses, 0.3) == pytest.approx(found.fun, abs=1e-9)
+
+
+def test_ranked_labels_are_those_of_the_mean_probability():
+    clf, X, y = fitted(cv="train")
+    P = np.mean([member.predict_proba(X[:120]) for member in clf.estimators_], axis=0)
+    order = np.argsort(-P, axis=1, kind="stable")
+    np.testing.assert_array_equal(clf.candidate_losses_[:3], y[:120] != order.T)
+    for k in range(3):  # a rule of the k-th most probable label
+        alone = clf._with(np.eye(len(clf.candidate_losses_))[k])
+        np.testing.assert_array_equal(alone.predict(X[:120]), order[:, k])
+
+
+def test_out_of_fold_losses_are_those_of_games_without_the_fold():
+    X, y = noisy(1, n=150, K=3)
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
+    tree = HistTreeClassifier(max_depth=2)
+    clf = tb.AdaLPBoostClassifier(tree, n_estimators=4, cv=folds, random_state=0).fit(X, y)
+    whole = tb.AdaLPBoostClassifier(tree, n_estimators=4, cv="train", random_state=0).fit(X, y)
+    np.testing.assert_array_equal(clf.predict_proba(X[:5]).shape, (5, 3))
+    for one, two in zip(clf.estimators_, whole.estimators_, strict=True):
+        np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    for rest, held in folds:
+        part = tb.AverageBoostClassifier(tree, n_estimators=4, eta=1.0, random_state=0).fit(X[rest], y[rest])
+        for t, member in enumerate(part.estimators_):
+            np.testing.assert_array_equal(clf.losses_[t, held], member.predict(X[held]) != y[held])
+
+
+def test_a_row_is_held_out_once():
+    X, y = noisy(1)
+    with pytest.raises(ValueError, match="once"):
+        few("adalpboost", cv=[(np.arange(60, 120), np.arange(60))]).fit(X, y)
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_shares_are_those_of_the_members(name):
+    X, y = data(name)
+    clf = few(name, cv="train", rank_labels=False).fit(X, y)
+    shares = np.zeros((len(y), 3))
+    for weight, member in zip(clf.estimator_weights_, clf.estimators_, strict=True):
+        shares[np.arange(len(y)), member.predict(X)] += weight
+    np.testing.assert_allclose(clf.predict_distribution(X), shares, atol=1e-12)
+    top = np.sort(shares, axis=1)
+    clear = top[:, -1] > top[:, -2] + 1e-9
+    np.testing.assert_array_equal(clf.predict(X)[clear], shares.argmax(axis=1)[clear])
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_reweight_is_a_fit_of_another_alpha(name):
+    X, y = data(name)
+    clf = few(name).fit(X, y)
+    before = clf.estimator_weights_.copy()
+    other = clf.reweight(alpha=0.2)
+    np.testing.assert_array_equal(clf.estimator_weights_, before)
+    if name == "adalpboost":
+        again = few(name, alpha=0.2).fit(X, y)
+        np.testing.assert_array_equal(other.estimator_weights_, again.estimator_weights_)
+    path = clf.alpha_path([0.1, 0.2, 1.0])
+    np.testing.assert_array_equal(path[1], np.r_[other.rank_weights_, other.estimator_weights_])
+
+
+def test_the_tradeoff_goes_from_the_least_error_to_the_least_cvar():
+    clf, X, y = fitted(cv="train")
+    points = clf.tradeoff()
+    errors = np.array([point.error for point in points])
+    tails = np.array([point.cvar for point in points])
+    assert (np.diff(errors) > 0).all()
+    assert (np.diff(tails) < 0).all()
+    losses = clf.candidate_losses_
+    assert errors[0] == pytest.approx(losses.mean(axis=1).min())
+    weights = np.r_[clf.rank_weights_, clf.estimator_weights_]
+    assert tails[-1] == pytest.approx(cvar(weights @ losses, 0.3), abs=1e-8)
+    shares = points[0].classifier.predict_distribution(X[:120])
+    assert 1 - shares[np.arange(120), y[:120]].mean() == pytest.approx(errors[0])
+
+
+def test_draws_follow_the_shares_and_ids_repeat_them():
+    clf, X, _ = fitted("averageboost")
+    shares = clf.predict_distribution(X)
+    drawn = np.array([clf.predict_randomized(X, random_state=seed) for seed in range(300)])
+    frequency = (drawn[:, :, None] == clf.classes_).mean(axis=0)
+    assert np.abs(frequency - shares).max() < 0.15
+    ids = np.arange(1000, 1000 + len(X))
+    first = clf.predict_randomized(X, ids)
+    np.testing.assert_array_equal(first[::-1], clf.predict_randomized(X[::-1], ids[::-1]))
+    by_key = np.array([clf.predict_randomized(X, ids, random_state=key) for key in range(300)])
+    assert np.abs((by_key[:, :, None] == clf.classes_).mean(axis=0) - shares).max() < 0.15
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_stages_are_rules_of_the_first_rounds(name):
+    X, y = data(name)
+    clf = few(name, cv="train", rank_labels=False).fit(X, y)
+    stages = list(clf.staged_predict(X))
+    assert len(stages) == clf.n_iter_
+    np.testing.assert_array_equal(stages[-1], clf.predict(X))
+    np.testing.assert_array_equal(stages[0], clf.estimators_[0].predict(X))
+
+
+# -- certificates ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.thinned(4)
+def test_certificates_of_boosting(name):
+    X, y = noisy(3, n=3000, K=2)
+    clf = few(name).fit(X[:500], y[:500])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        certificate = tb.certify(clf, X[500:], y[500:], limits=["error <= 60%"])
+        rule = tb.calibrate(clf, X[500:], y[500:], limits=["miss(1) <= 60%"])
+    assert certificate.certified
+    assert np.isin(rule.predict(X), clf.classes_).all()

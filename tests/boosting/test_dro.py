@@ -1,0 +1,111 @@
+"""DRO boosting: radius 0 is AdaBoost, the radius by the data, and the ends of a fit."""
+
+import numpy as np
+import pytest
+from conftest import noisy
+from scipy.optimize import minimize
+from scipy.stats import chi2
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import AdaBoostClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost import published
+from tailboost.boosting.players import Additive, Exponential, WorstCaseKL
+
+STUMP = DecisionTreeClassifier(max_depth=1)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_radius_zero_is_adaboost(n_classes):
+    """Corollary 2 of Blanchet et al. 2019."""
+    ours, reference = Additive(WorstCaseKL(0.0), n_classes), Additive(Exponential(), n_classes)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        p = rng.dirichlet(np.ones(40))
+        a, b = ours.start(p), reference.start(p)
+        for _ in range(60):
+            np.testing.assert_allclose(ours.weights(a), reference.weights(b), rtol=0, atol=1e-10)
+            wrong = rng.random(40) < 0.35
+            a, b = ours.update(a, wrong), reference.update(b, wrong)
+            assert a.steps[-1] == pytest.approx(b.steps[-1], rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_iris])
+def test_radius_zero_is_scikit_learns_adaboost(load):
+    X, y = load(return_X_y=True)
+    ours = tb.DROBoostClassifier(STUMP, n_estimators=25, radius=0.0, random_state=0).fit(X, y)
+    theirs = AdaBoostClassifier(STUMP, n_estimators=25, random_state=0).fit(X, y)
+    K = len(ours.classes_)
+    steps = theirs.estimator_weights_[: len(ours.estimators_)] * (K - 1) / K
+    np.testing.assert_allclose(ours.estimator_weights_, steps, rtol=1e-9)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+def test_the_radius_is_about_distinct_rows():
+    X, y = noisy(0, n=400)
+    clf = tb.DROBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=2).fit(X, y)
+    assert clf.radius_ == pytest.approx(chi2.ppf(0.95, 4) / 800)
+    twice = np.repeat(np.arange(400), 2)
+    stated = tb.DROBoostClassifier(STUMP, n_estimators=2, effective_dim=30, confidence=0.9)
+    assert stated.fit(X[twice], y[twice]).radius_ == pytest.approx(chi2.ppf(0.9, 30) / 800)
+
+
+def test_a_first_hypothesis_without_a_step_leaves_the_best_constant():
+    X, y = noisy(0, n=200)
+    for learner, radius in ((STUMP, 5.0), (DummyClassifier(), 0.0)):
+        clf = tb.DROBoostClassifier(learner, n_estimators=5, radius=radius).fit(X, y)
+        assert (clf.predict(X) == np.bincount(y).argmax()).all()
+
+
+def test_a_hypothesis_without_errors_ends_the_fit():
+    X, y = np.arange(40.0)[:, None], (np.arange(40) >= 20).astype(int)
+    clf = tb.DROBoostClassifier(STUMP, n_estimators=5, radius=0.01).fit(X, y)
+    assert clf.n_iter_ == 1
+    assert clf.score(X, y) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_profile_likelihood_is_the_least_divergence(seed):
+    """R_n(f) of (8) by a generic solver, for AdaBoost's steps, which are not optimal on these rows."""
+    X, y = noisy(seed, n=60)
+    clf = tb.AdaBoostClassifier("stump", n_estimators=2).fit(X, y)
+    sign = 2.0 * y - 1
+    margins = np.array([f * sign for f in clf.staged_decision_function(X)])
+    conditions = np.exp(-margins[-1]) * np.diff(margins, axis=0, prepend=0.0)
+    n = len(y)
+    found = minimize(
+        lambda q: np.sum(q * np.log(np.maximum(q * n, 1e-300))),
+        np.full(n, 1 / n),
+        jac=lambda q: np.log(np.maximum(q * n, 1e-300)) + 1,
+        method="SLSQP",
+        bounds=[(1e-12, 1)] * n,
+        constraints=[
+            {"type": "eq", "fun": lambda q: q.sum() - 1},
+            {"type": "eq", "fun": lambda q: conditions @ q},
+        ],
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    assert published.profile_likelihood(clf, X, y) == pytest.approx(found.fun, abs=1e-8)
+
+
+def test_profile_likelihood_of_steps_that_no_rows_make_optimal_is_infinite():
+    X, y = np.arange(40.0)[:, None], (np.arange(40) >= 20).astype(int)
+    clf = tb.AdaBoostClassifier("stump", n_estimators=1).fit(X, y)
+    assert published.profile_likelihood(clf, X, y) == np.inf
+
+
+def test_radius_and_bernstein_bound_by_their_formulas():
+    assert published.dro_radius(3000, 0.95, 30) == pytest.approx(chi2.ppf(0.95, 30) / 6000)
+    losses = np.random.default_rng(0).random(200)
+    log = np.log(2 / 0.1)
+    bound = losses.mean() + np.sqrt(2 * losses.var(ddof=1) * log / 200) + 7 * log / (3 * 199)
+    assert published.empirical_bernstein_bound(losses, 0.1) == pytest.approx(bound)
+    log = 5 - np.log(0.1)
+    bound = losses.mean() + np.sqrt(18 * losses.var(ddof=1) * log / 200) + 15 * log / 199
+    assert published.empirical_bernstein_bound(losses, 0.1, log_covering=5) == pytest.approx(bound)
+    with pytest.raises(ValueError, match="losses"):
+        published.empirical_bernstein_bound([0.5, 2.0])
+    with pytest.raises(ValueError, match="radius"):
+        published.dro_radius(0)
