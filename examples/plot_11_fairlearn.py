@@ -27,8 +27,8 @@ frame = MetricFrame(
 print(frame.by_group.round(3).to_string())
 
 # %%
-# The subgroups of this fit are the cells class × sex. The sex is a feature here (``SEX``): without this
-# column a woman and a man with equal other features get the same answer.
+# The sex is a feature here (``SEX``): without this column a woman and a man with equal other features get the
+# same answer.
 frame.by_group[["error", "share of defaulters found"]].plot.bar(
     subplots=True, layout=(1, 2), figsize=(8, 3), legend=False, rot=0
 )
