@@ -409,7 +409,7 @@ class RobustMixtureClassifier(
         validation = Given(*unpack(X_val, y_val), groups_val, sample_weight_val, costs_val)
         progress: Any = nullcontext()
         if self.verbose:
-            progress = telling(patience=0, pause=0)
+            progress = telling(each=True)
         with progress, fitting_apart(self) as fitted:
             learn(fitted, arguments, validation)
         # After the assignment: a filter may make a warning an error.

@@ -59,28 +59,35 @@ E = TypeVar("E")
 
 # -- progress ------------------------------------------------------------------------------------------------
 
-_tell: ContextVar[Callable[[str], None] | None] = ContextVar("tell", default=None)
+# The receiver of lines, and whether it wants a line for each step.
+_teller: ContextVar[tuple[Callable[[str], None] | None, bool]] = ContextVar(
+    "teller", default=(None, False)
+)
 
 
 @contextmanager
 def telling(
-    tell: Callable[[str], None] = lambda line: print(line, flush=True),
+    tell: Callable[[str], None] = lambda line: print(line, flush=True), *, each: bool = False
 ) -> Iterator[None]:
-    """Send lines about the progress of `steps` in the block to a function; by default they are printed."""
-    token = _tell.set(tell)
+    """Send lines about the progress of `steps` in the block to a function; by default they are printed.
+
+    With ``each``, every step has a line; otherwise after `PATIENCE`, with a `PAUSE` between two lines.
+    """
+    token = _teller.set((tell, each))
     try:
         yield
     finally:
-        _tell.reset(token)
+        _teller.reset(token)
 
 
 @dataclass
 class Steps:
-    """Counts finished steps. Call after each, from any thread; after `PATIENCE` lines tell of them."""
+    """Counts finished steps. Call after each, from any thread."""
 
     what: str
     total: int
     tell: Callable[[str], None] | None  # None: nothing is told
+    each: bool
     done: int = 0
     started: float = field(default_factory=lambda: time.monotonic())
     last_line: float = -float("inf")  # its time
@@ -91,11 +98,8 @@ class Steps:
         with self.lock:
             self.done += n
             now = time.monotonic()
-            if (
-                self.tell is None
-                or now - self.started < PATIENCE
-                or now - self.last_line < PAUSE
-            ):
+            is_soon = now - self.started < PATIENCE or now - self.last_line < PAUSE
+            if self.tell is None or (is_soon and not self.each):
                 return
             self.last_line = now
             seconds_left = (now - self.started) / self.done * (self.total - self.done)
@@ -115,13 +119,13 @@ def steps(what: str, total: int) -> Iterator[Steps]:
     >>> with steps("rounds", 2) as done:
     ...     done()
     """
-    yield Steps(what, total, _tell.get())
+    yield Steps(what, total, *_teller.get())
 
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
     """Name the work of the block within `telling`."""
-    tell = _tell.get()
+    tell, _ = _teller.get()
     if tell is not None:
         tell(f"{what} …")
     yield
