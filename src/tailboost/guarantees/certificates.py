@@ -601,19 +601,6 @@ class Certificate:
         return next((price for price in self.price if price.name == name), None)
 
     @property
-    def other_prices(self) -> PriceTable:
-        """The table of prices that neither `price_words` nor the rows of the limits have."""
-        told = [self.price_of(bound) for bound in self._limited]
-        others = [
-            price
-            for price in self.price
-            if price not in told
-            and not price.is_objective
-            and price.name not in (OVERALL_PRICE, ANSWERED_PRICE, DEFERRAL_PRICE)
-        ]
-        return self._prices(others)
-
-    @property
     def price_words(self) -> list[str]:
         """The objective and the overall error with their prices, in sentences, if they are known."""
         by_name = {price.name: price for price in self.price}

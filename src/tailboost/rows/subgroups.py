@@ -119,13 +119,6 @@ def whole_percents(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def answers_or_review(answers: Array, deferred: Mask) -> Array:
-    """Return the answers as text and labels, with "human review" for deferred rows, shape (n,)."""
-    if deferred.any():
-        return np.where(deferred, HUMAN_REVIEW, answers.astype(object))
-    return answers
-
-
 @dataclass(frozen=True)
 class GroupUse:
     """Dependence of the answers on a column of groups."""
@@ -193,11 +186,6 @@ def with_cure(remark: str) -> str:
     if not remark.endswith(f"{FROM_FEATURES}."):
         return remark
     return f"{remark[:-1]}{_cure()}."
-
-
-def without_cure(rule_words: str) -> str:
-    """Return the words of a rule for readers who make no rules, without the cure of `with_cure`."""
-    return rule_words.replace(_cure(), "")
 
 
 def _cure() -> str:
