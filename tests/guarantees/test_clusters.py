@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rates.bounds import clopper_pearson_interval, clustered_size, share_with_interval
+from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 from tailboost.rows.fingerprints import random_numbers
 
 RNG = np.random.default_rng(0)
@@ -299,35 +299,6 @@ def test_names_of_clusters_and_the_order_of_rows_have_no_effect():
 
 
 # -- the interval of a share of rows -----------------------------------------------------------------------
-
-
-def test_the_interval_of_a_share_covers_it_whatever_the_number_of_copies():
-    """The eight rows of each of 40 persons are equal, so each draw has 40 independent rows."""
-    rng, p = np.random.default_rng(5), 0.3
-    covers = []
-    for _ in range(400):
-        wrong = np.repeat(rng.random(40) < p, 8)
-        _, low, high = share_with_interval(wrong, np.repeat(np.arange(40), 8))
-        covers.append(low <= p <= high)
-    assert np.mean(covers) >= 0.94
-
-
-def test_without_an_error_the_interval_is_that_of_the_persons():
-    """The exact upper bound of n rows without an error is 1 − .025^(1/n)."""
-    right = np.zeros(60, dtype=bool)
-    assert share_with_interval(right)[2] == pytest.approx(1 - 0.025 ** (1 / 60))
-    share, low, high = share_with_interval(right, np.repeat(np.arange(20), 3))
-    assert (share, low) == (0.0, 0.0)
-    assert high == pytest.approx(1 - 0.025 ** (1 / 20))
-
-
-def test_the_interval_of_eight_rows_of_four_persons_by_hand():
-    wrong, person = np.array([1, 1, 1, 0, 0, 0, 0, 0], dtype=bool), np.repeat(np.arange(4), 2)
-    n = 45 / 11 * (2.364624 / 3.182446) ** 2  # the effective number of rows, as above
-    share, low, high = share_with_interval(wrong, person)
-    assert share == 3 / 8
-    assert low == pytest.approx(stats.beta.ppf(0.025, n * 3 / 8, n * 5 / 8 + 1), rel=1e-4)
-    assert high == pytest.approx(stats.beta.ppf(0.975, n * 3 / 8 + 1, n * 5 / 8), rel=1e-4)
 
 
 @pytest.mark.parametrize("names", [["m", "f"], [9, 2]])
