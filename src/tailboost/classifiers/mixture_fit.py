@@ -51,7 +51,6 @@ from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.given import Given
 from tailboost.rows.ledger import Records
 from tailboost.rows.persons import warn_of_persons
-from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import N_FOLDS, Rows, TrainingSet
 from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Seen
@@ -364,7 +363,7 @@ def _fit(
 ) -> ModelOutputs:
     """Fit the models; return their outputs on the selection data.
 
-    The classifier gets ``validation_`` and ``probe_rows_``.
+    The classifier gets ``validation_``.
 
     Parameters
     ----------
@@ -392,7 +391,6 @@ def _fit(
         seed=seed,
         n_jobs=mix.n_jobs,
     )
-    mix.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on them
 
     X = training.X
     if training.validation is not None:

@@ -138,7 +138,7 @@ class TableChangedWarning(UserWarning):
 
 
 class ModelVersionWarning(UserWarning):
-    """Warning: a model was saved with other library versions, and has no probe rows for a comparison."""
+    """Warning: a model was saved with other library versions."""
 
 
 # -- giving warnings -----------------------------------------------------------------------------------

@@ -64,8 +64,6 @@ class ClassifierView:
     group_combinations: Any = ()
     #: Pairs: the name of a group column, and the features from which the group can be read off.
     group_features: Any = ()
-    #: Rows by which a model file is checked.
-    probe_rows: Any = None
     #: The certificate of the classifier's rule; None without one.
     certificate: Any = None
     #: The limits on rates of the fit, with the limits of ``max_error``.
@@ -207,11 +205,6 @@ class Recorded(ClassifierView):
     def group_features(self) -> Any:
         """Pairs: the name of a group column, and the features from which the group can be read off."""
         return getattr(self.classifier, "group_features_", ())
-
-    @property
-    def probe_rows(self) -> Any:
-        """Rows by which a model file is checked."""
-        return getattr(self.classifier, "probe_rows_", None)
 
     def opened(self, X: Table, groups: Groups = None) -> Any:
         """Return rows for `predict` and other methods of classifiers with the same candidates.

@@ -1,1 +1,1 @@
-"""Model files and rule files: plain data that runs no code, with a check of the predictions."""
+"""Model files by skops, and rule files in JSON."""
