@@ -150,14 +150,6 @@ def test_numbers_of_a_short_range_are_counted_and_not_sorted(monkeypatch):
     assert places.tolist() == [1, 0, 1, 0]
 
 
-@pytest.mark.parametrize("n_values", [3, 50, 10**9])
-@pytest.mark.parametrize("dtype", [np.float64, np.uint64])
-def test_equal_values_keep_their_order(n_values, dtype):
-    values = np.random.default_rng(0).integers(n_values, size=2000).astype(dtype)
-    by_value_and_place = sorted(range(2000), key=lambda i: (values[i], i))
-    assert _checks.stable_order(values).tolist() == by_value_and_place
-
-
 @pytest.mark.parametrize("dtype", ["category", "string", "str"])
 def test_columns_of_categories_and_text_are_read_by_their_distinct_values(dtype, monkeypatch):
     texts = ["b", "long", "b", "a"]
@@ -192,22 +184,13 @@ def test_intervals_of_pandas_are_their_names():
     ages = pd.Series([44, 19, 33, 19])
     bands = pd.cut(ages, [17, 30, 45])
     names = ["(30, 45]", "(17, 30]", "(30, 45]", "(17, 30]"]
-    forms = (
-        bands,
-        bands.array,
-        bands.tolist(),
-        bands.astype(object),
-        pd.IntervalIndex(bands),
-        bands.to_numpy(),
-    )
-    for column in forms:
+    for column in (bands, bands.array):
         assert _checks.label_column(column, "groups").tolist() == names
         assert list(_checks.columns_by_name({"band": column}, "groups")["band"]) == names
     assert _checks.category_orders({"band": bands}) == {"band": ["(17, 30]", "(30, 45]"]}
     decades = pd.cut(ages, [0, 9.5, 100])  # not in the order of text
     assert _checks.with_interval_names(decades).cat.categories.tolist() == ["(0.0, 9.5]", "(9.5, 100.0]"]
     assert _checks.with_interval_names(ages) is ages
-    assert _checks.with_interval_names([None, *bands])[:2].tolist() == [None, names[0]]
 
 
 def test_dates_as_groups_have_a_cure_that_works():

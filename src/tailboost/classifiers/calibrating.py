@@ -34,7 +34,6 @@ from tailboost.core.checks import (
     check_number,
     distinct,
     distinct_and_places,
-    for_each,
     group_columns,
     label_column,
     labels_and_places,
@@ -684,7 +683,7 @@ def _refuse_one_sided(
     """
     n_rows = np.bincount(place, minlength=len(names))
     limits_of_column = [limit for limit in limits if limit.rate.by == column]
-    bounds = for_each(lambda limit: limit.bounds(names.tolist()), limits_of_column)
+    bounds = [limit.bounds(names.tolist()) for limit in limits_of_column]
     is_free = np.isnan(bounds).all(axis=0) if bounds else np.zeros(len(names), dtype=bool)
     faults = []
     cures = []
@@ -740,7 +739,7 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
         if has_ranks and not all(on_deferral):
             return FOR_RANKS
         return FOR_TESTS
-    answers = for_each(lambda limit: counted_answer(limit.rate, strata), of_all_rows)
+    answers = [counted_answer(limit.rate, strata) for limit in of_all_rows]
     has_ranks = None not in answers
     compares = any(limit.compares for limit in limits)
     if has_ranks and not compares:

@@ -28,7 +28,6 @@ from tailboost.core.checks import (
     plain,
     positions,
     refuse_missing,
-    refuse_swapped,
     row_weights,
     summed,
     take,
@@ -380,7 +379,6 @@ def _labelled_table(
             f"{type(classifier).__name__} requires y to be passed, but the target y is None"
         )
     refuse_missing(y, "y")
-    refuse_swapped(rows.X, y)
     X, y, schema = learned_table(classifier, learner, rows.X, y)
     y = label_vector(y, warn=True)
     check_labels(y)

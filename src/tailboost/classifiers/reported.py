@@ -91,9 +91,10 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         Examples
         --------
         >>> from sklearn.datasets import load_iris
-        >>> from tailboost import AdaBoostClassifier
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from tailboost import RobustMixtureClassifier
         >>> X, y = load_iris(return_X_y=True)
-        >>> clf = AdaBoostClassifier(n_estimators=3).fit(X[::2], y[::2])
+        >>> clf = RobustMixtureClassifier([("linear", LogisticRegression())]).fit(X[::2], y[::2])
         >>> clf.seen_share(X[::2])
         1.0
         """

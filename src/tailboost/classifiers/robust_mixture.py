@@ -60,7 +60,6 @@ from tailboost.core.checks import (
     label_vector,
     n_rows_of,
     refuse_missing,
-    refuse_swapped,
     unpack,
 )
 from tailboost.core.constraints import Constraints, OneOf, OneOfOrRate, naming_nearest
@@ -746,7 +745,6 @@ def tune(
     >>> clf.limits_met_
     True
     """
-    refuse_swapped(X, y, "X", "y")
     if isinstance(limits, (Mapping, Real)):
         raise TypeError(
             "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "

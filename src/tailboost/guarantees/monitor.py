@@ -35,7 +35,6 @@ from tailboost.core.checks import (
     positions,
     reading,
     refuse_missing,
-    refuse_swapped,
     take,
 )
 from tailboost.core.exceptions import LeakageError
@@ -315,7 +314,6 @@ class Monitor:
             If an argument is not as described.
         """
         reader = judged(self.rule)
-        refuse_swapped(X, y)
         groups = reader.groups_of(X, groups_in(X, groups))
         check_indexes(X=X, y=y, groups=groups, clusters=clusters, id=id)
         n = n_rows_of(X)

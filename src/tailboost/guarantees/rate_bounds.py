@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import check_number, for_each
+from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words, stated_words
 from tailboost.core.spelling import did_you_mean, how_many
@@ -800,9 +800,7 @@ def rate_bounds(
     bounds on both sides of each subgroup. All bounds on means share the level evenly. The rows are
     independent draws, and they took no part in the making of the rule.
     """
-    families = for_each(
-        lambda expression: RateFamily.from_expression(expression, fresh), expressions
-    )
+    families = [RateFamily.from_expression(expression, fresh) for expression in expressions]
     return with_kept(shared_bounds(families, delta), fresh)
 
 

@@ -13,7 +13,6 @@ from tailboost.core.checks import (
     distinct_and_places,
     is_missing,
     is_sparse,
-    stable_order,
     summed,
 )
 
@@ -230,7 +229,7 @@ def random_numbers(*parts: Array, clusters: Ints | None = None) -> Floats:
     words = np.zeros(len(parts[0]), dtype=np.uint64)
     for part in parts:
         words = _mix(words * _ODD + part.astype(np.uint64) + _ODD)
-    order = stable_order(words)
+    order = np.argsort(words, kind="stable")
     if clusters is not None:
         sum_by_cluster = np.zeros(int(clusters.max(initial=-1)) + 1, dtype=np.uint64)
         np.add.at(sum_by_cluster, clusters, words)
@@ -243,18 +242,6 @@ def random_numbers(*parts: Array, clusters: Ints | None = None) -> Floats:
     numbers = np.empty(len(words))
     numbers[order] = generator.random(len(words))
     return numbers
-
-
-def nth_of_kind(kind: Ints, counts: Ints) -> Ints:
-    """Return the place of each row among the rows of its kind, from 0 in the order of the table, shape (n,).
-
-    ``kind`` has the number of each row's kind, ``counts`` the number of rows of each kind.
-    """
-    order = np.argsort(kind, kind="stable")  # kind after kind, each in the order of the table
-    first_place = np.cumsum(counts) - counts
-    nth = np.empty(len(kind), dtype=np.intp)
-    nth[order] = np.arange(len(kind)) - np.repeat(first_place, counts)
-    return nth
 
 
 def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:

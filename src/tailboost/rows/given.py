@@ -18,7 +18,6 @@ from tailboost.core.checks import (
     groups_in,
     label_column,
     n_rows_of,
-    refuse_swapped,
 )
 from tailboost.rows.subgroups import by_column, checked_columns, plain_list
 
@@ -47,8 +46,7 @@ class Given:
     batch: Given | None = None  # all rows of a call, if these are its part that certifies
 
     def __post_init__(self) -> None:
-        """Read the names of columns of groups; refuse texts in the place of tables."""
-        refuse_swapped(self.X, self.y)
+        """Read the names of columns of groups."""
         if self.groups is not None:
             groups = groups_in(self.X, self.groups, "groups")
             object.__setattr__(self, "groups", groups)  # the class is frozen

@@ -436,22 +436,3 @@ def _default_size(
     if n_distinct > five_up_to:
         return FEW_FOLDS
     return N_FOLDS
-
-
-def only_known_classes(rows: Rows, fold: Ints, training: TrainingSet) -> Rows:
-    """Return the selection data without subgroups (−1) for rows of an unknown class.
-
-    A class is known if its rows lie in several folds, where −1 counts as one. Otherwise the model for its
-    only fold has not seen the class, or all models have seen all its rows (fold −1). ``fold`` has the
-    held-out fold of each training row, −1 for none.
-    """
-    first_fold = np.full(training.n_classes, fold.max())
-    last_fold = np.full(training.n_classes, fold.min())
-    np.minimum.at(first_fold, training.y, fold)
-    np.maximum.at(last_fold, training.y, fold)
-    is_known = (first_fold < last_fold)[rows.y]
-    if rows.groups is None or not is_known.any():
-        return rows  # with one row per class, a rough error is better than none
-    # The shape is (n,), or (n, 1) for several columns of groups.
-    is_known = is_known.reshape(-1, *[1] * (rows.groups.ndim - 1))
-    return replace(rows, groups=np.where(is_known, rows.groups, -1))

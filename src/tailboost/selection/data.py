@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Array, Floats, Floats32, Ints, Mask
-from tailboost.core.checks import stable_order
 from tailboost.rates import Strata
 from tailboost.rates.make import OVERALL_ERROR
 
@@ -447,7 +446,7 @@ def sums_of_answers(scores: Floats, values: Floats, thresholds: Floats) -> Float
     """
     if len(thresholds) == 1:  # needs no order
         return np.where(scores > thresholds[0], values[:, 1], values[:, 0]).sum(keepdims=True)
-    order = stable_order(scores)
+    order = np.argsort(scores, kind="stable")
     n_at_or_below = np.searchsorted(scores[order], thresholds, side="right")
     return sums_below_and_above(values[order], n_at_or_below)
 
@@ -492,7 +491,7 @@ class ScoredRows:
         """
         if place not in self._curves:
             rows = np.flatnonzero(self.part(place))
-            rows = rows[stable_order(self.scores[rows])]
+            rows = rows[np.argsort(self.scores[rows], kind="stable")]
             thresholds, n_above = possible_thresholds(self.scores[rows])
             losses = sums_below_and_above(self.losses[rows], len(rows) - n_above)
             self._curves[place] = thresholds, losses

@@ -12,7 +12,6 @@ import highspy
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.checks import for_each
 from tailboost.core.long_work import one_blas_thread
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.rates.make import OVERALL_ERROR
@@ -90,7 +89,7 @@ class Program(Uncached):
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
         cost = minimised_rates[0]
-        rows_of_limit = dict(enumerate(for_each(lambda limit: limit.rows(strata), limits)))
+        rows_of_limit = {number: limit.rows(strata) for number, limit in enumerate(limits)}
         if objective.worst:
             cost = TIE_PRICE * OVERALL_ERROR.terms(strata).linear[0]
             rows_of_worst = [Inequality(rate, free=-1.0, bound=0.0) for rate in minimised_rates]

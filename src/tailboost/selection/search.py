@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import softmax
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import stable_order
 from tailboost.core.long_work import one_blas_thread
 from tailboost.selection.data import (
     ROWS,
@@ -348,7 +347,7 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     K = data.strata.n_classes
     costs = expected_costs(data.probabilities, candidate.action_costs)
     gain = costs[:K].min(axis=0) - costs[K]  # of the deferral of each row
-    by_gain = stable_order(-gain)
+    by_gain = np.argsort(-gain, kind="stable")
     gain = gain[by_gain]
     coefficients, bounds = program.deferral_caps
     by_row = [data.weights * by_stratum[data.stratum] for by_stratum in coefficients]
