@@ -104,21 +104,6 @@ def test_a_row_has_the_same_answer_alone(name):
     np.testing.assert_array_equal(clf.predict(X), np.concatenate([clf.predict(row[None]) for row in X]))
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_class_weight_is_a_factor_of_the_sample_weight(name):
-    X, y = data(name)
-    weight = np.random.default_rng(2).integers(1, 4, len(y)).astype(float)
-    one = few(name, class_weight={0: 3.0}).fit(X, y, sample_weight=weight)
-    two = few(name).fit(X, y, sample_weight=np.where(y == 0, 3.0, 1.0) * weight)
-    np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
-    mass = np.bincount(y, weight)
-    balanced = few(name, class_weight="balanced").fit(X, y, sample_weight=weight)
-    three = few(name).fit(X, y, sample_weight=weight * (mass.sum() / mass)[y] / len(mass))
-    np.testing.assert_allclose(balanced.estimator_weights_, three.estimator_weights_, atol=1e-8)
-    with pytest.raises(ValueError, match="class_weight"):
-        few(name, class_weight={"x": 2.0}).fit(X, y)
-
-
 REFUSED = {
     "one class": ({}, lambda X, y: (X, 0 * y), "one class"),
     "numbers": ({}, lambda X, y: (X, X[:, 0]), "[Cc]ontinuous|Unknown label"),
@@ -274,15 +259,15 @@ def test_reweight_is_a_fit_of_another_alpha(name):
 def test_the_tradeoff_goes_from_the_least_error_to_the_least_cvar():
     clf, X, y = fitted(cv="train")
     points = clf.tradeoff()
-    errors = np.array([point.error for point in points])
-    tails = np.array([point.cvar for point in points])
+    errors = np.array([error for error, _, _ in points])
+    tails = np.array([tail for _, tail, _ in points])
     assert (np.diff(errors) > 0).all()
     assert (np.diff(tails) < 0).all()
     losses = clf.candidate_losses_
     assert errors[0] == pytest.approx(losses.mean(axis=1).min())
     weights = np.r_[clf.rank_weights_, clf.estimator_weights_]
     assert tails[-1] == pytest.approx(cvar(weights @ losses, 0.3), abs=1e-8)
-    shares = points[0].classifier.predict_distribution(X[:120])
+    shares = points[0][2].predict_distribution(X[:120])
     assert 1 - shares[np.arange(120), y[:120]].mean() == pytest.approx(errors[0])
 
 

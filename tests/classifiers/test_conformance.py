@@ -12,11 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 import tailboost as tb
 from tailboost import (
     AdaLPBoostClassifier,
-    AverageBoostClassifier,
-    GroupDROBoostClassifier,
-    OCOBoostClassifier,
     RobustMixtureClassifier,
-    WorstClassBoostClassifier,
 )
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.forest import TableForest
@@ -44,14 +40,6 @@ def explained(estimator):
         expected["check_classifiers_train"] = "predict goes by shares or votes, predict_proba is P(y | x)"
     if isinstance(estimator, AdaLPBoostClassifier) and estimator.cv != "train":
         expected |= dict.fromkeys(WEIGHTS, "folds are drawn among the rows, of which each counts once")
-    if isinstance(estimator, GroupDROBoostClassifier | WorstClassBoostClassifier):
-        reason = "without groups the classes are the groups, and each counts alike whatever class_weight says"
-        expected["check_class_weight_classifiers"] = reason
-    elif isinstance(estimator, AverageBoostClassifier | OCOBoostClassifier):
-        reason = "η follows log(1/min p), and class weights of 1000 : .0001 make min p all but vanish"
-        expected["check_class_weight_classifiers"] = reason
-    elif estimator.get_params().get("estimator") is not LEARNER:
-        expected["check_class_weight_classifiers"] = "the default learner is a single tree, see LEARNER"
     return expected
 
 

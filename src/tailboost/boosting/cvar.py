@@ -8,7 +8,9 @@ the hypotheses.
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +28,7 @@ from tailboost.boosting.game import (
 from tailboost.boosting.learning import Learner, open_learner, without_folds
 from tailboost.boosting.players import LP, Hedge
 from tailboost.boosting.rules import ROUNDS_OR_AUTO, MixtureClassifier, ranked_labels
-from tailboost.core.array_types import Array, Column, Floats, Ints, Model, Seed, Table
+from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners import HistBoostClassifier
 from tailboost.solvers import cvar, minimize_cvar_mixture
@@ -43,10 +45,6 @@ class AverageBoostClassifier(MixtureClassifier):
         T, the number of rounds.
     eta : float or "theory", default="theory"
         η, the step size of Hedge; "theory" is √(8 log n / T) of Theorem 5.
-    outlier_fraction : float in [0, 1), default=0.0
-        Mass of the rows of the largest losses that gets no weight (DORO, section 3.4).
-    class_weight : dict, "balanced" or None
-        Factors of the classes for the sample weights.
     random_state : int, RandomState or None
         Seed of the learners.
 
@@ -58,8 +56,6 @@ class AverageBoostClassifier(MixtureClassifier):
     """
 
     _default_learner = HistBoostClassifier()
-    cv: Any = "train"
-    rank_labels = False
 
     def __init__(
         self,
@@ -67,15 +63,11 @@ class AverageBoostClassifier(MixtureClassifier):
         *,
         n_estimators: int = 10,
         eta: float | str = "theory",
-        outlier_fraction: float = 0.0,
-        class_weight: object = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
         self.n_estimators: Any = n_estimators
         self.eta = eta
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
         self.random_state = random_state
 
     def fit(
@@ -108,24 +100,8 @@ class AverageBoostClassifier(MixtureClassifier):
         with fitting_apart(self) as clf:
             validation = X_val, y_val, sample_weight_val
             learn = open_learner(clf, X, y, sample_weight, validation)
-            K = len(clf.classes_)
-            folds: list[tuple[Ints, Learner]] = []
-            if X_val is None and clf.cv != "train":
-                folds = list(without_folds(clf, learn, clf.cv))
-            games = [clf._play(part) for _, part in folds]
             player, rounds = clf._play(learn)
-            answers = [each.hypothesis.answers for each in rounds]
-            ranked = None
-            if clf.rank_labels:
-                models = [each.hypothesis.model for each in rounds]
-                ranked = ranked_labels(models, learn.judged.X, K)
-            for (held, part), (_, others) in zip(folds, games, strict=True):
-                for answer, other in zip(answers, others, strict=True):
-                    answer[held] = other.hypothesis.answers
-                if ranked is not None:
-                    models = [each.hypothesis.model for each in others]
-                    ranked[held] = ranked_labels(models, part.judged.X, K)
-            clf._set_rule(player, learn, rounds, answers, ranked)
+            clf._set_rule(player, learn, rounds, *clf._answers(learn, rounds))
         return self
 
     def _play(self, learn: Learner) -> tuple[Player[Any], list[Round]]:
@@ -136,20 +112,19 @@ class AverageBoostClassifier(MixtureClassifier):
             rounds.append(newest)
         return player, rounds
 
+    def _answers(self, learn: Learner, rounds: Sequence[Round]) -> tuple[Array, Array | None]:
+        """Return what the rounds answer to the rows that select λ, and no ranked labels."""
+        return np.array([each.hypothesis.answers for each in rounds]), None
+
     def _player(self, units: Units) -> Player[Any]:
         """Return the weight player, and set the number of rounds."""
         self.T_ = self.n_estimators
         self.eta_ = step_size(self.eta, units.count, self.T_)
-        return Hedge(self.eta_, self.outlier_fraction)
+        return Hedge(self.eta_)
 
     @property
     def bounds_(self) -> list[Bound]:
-        """Bounds of the even mixture on the rows of the game: Theorem 5, and one from the losses of rounds.
-
-        There are none if outliers are dropped.
-        """
-        if self.outlier_fraction:
-            return []
+        """Bounds of the even mixture on the rows of the game: Theorem 5, and one from the losses."""
         return hedge_bounds(self, "largest mean loss of a row under the even mixture")
 
 
@@ -172,7 +147,7 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
     cv : "train", int, splitter or iterable of splits, default=5
         Rows that select λ: the training rows, or each row by a game that is played without its fold. It has
         no effect with validation rows in `fit`.
-    estimator, eta, outlier_fraction, class_weight, random_state
+    estimator, eta, random_state
         As in `AverageBoostClassifier`; the experiments have η = 1.
 
     Examples
@@ -194,8 +169,6 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
         eta: float | str = 1.0,
         rank_labels: bool = True,
         cv: object = 5,
-        outlier_fraction: float = 0.0,
-        class_weight: object = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
@@ -204,9 +177,28 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
         self.eta = eta
         self.rank_labels = rank_labels
         self.cv = cv
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
         self.random_state = random_state
+
+    def _answers(self, learn: Learner, rounds: Sequence[Round]) -> tuple[Array, Array | None]:
+        """Return what the rounds answer to the rows that select λ, and the ranked labels of these rows.
+
+        Rows of a fold are answered by the game without it.
+        """
+        answers, _ = super()._answers(learn, rounds)
+        ranked = self._ranked(rounds, learn.judged.X)
+        if learn.judged is learn.rows and self.cv != "train":
+            for held, part in without_folds(self, learn, self.cv):
+                _, others = copy.copy(self)._play(part)
+                answers[:, held] = [each.hypothesis.answers for each in others]
+                ranked[held] = self._ranked(others, part.judged.X)
+        return answers, ranked
+
+    def _ranked(self, rounds: Sequence[Round], X: Any) -> Array:
+        """Return the `ranked_labels`, shape (n, K); (n, 0) without them."""
+        if not self.rank_labels:
+            return np.empty((X.shape[0], 0))
+        models = [each.hypothesis.model for each in rounds]
+        return ranked_labels(models, X, len(self.classes_))
 
     def _mix(self, losses: Array) -> Floats:
         return minimize_cvar_mixture(losses, self.alpha, self.base_).mixture
@@ -214,17 +206,15 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
     @property
     def bounds_(self) -> list[Bound]:
         """Bounds of the even mixture on the rows of the game; λ has at most its CVaR if selected there."""
-        bounds = super().bounds_
         p = self.units_.p
-        if bounds:
-            bound = regret_bound(self, self.alpha)
-            formula = "V + log(1/α)/(ηT) + η/8"
-            even = cvar(self.game_losses_.mean(axis=0), self.alpha, p)
-            bounds.append(Bound("CVaR_α of the even mixture", formula, bound, even))
-            if np.array_equal(self.losses_, self.game_losses_):
-                weights = np.concatenate([self.rank_weights_, self.estimator_weights_])
-                own = cvar(weights @ self.candidate_losses_, self.alpha, p)
-                bounds.append(Bound("CVaR_α of λ", formula, bound, own))
+        bound = regret_bound(self, self.alpha)
+        formula = "V + log(1/α)/(ηT) + η/8"
+        even = cvar(self.game_losses_.mean(axis=0), self.alpha, p)
+        bounds = [Bound("CVaR_α of the even mixture", formula, bound, even), *super().bounds_]
+        if np.array_equal(self.losses_, self.game_losses_):
+            weights = np.concatenate([self.rank_weights_, self.estimator_weights_])
+            own = cvar(weights @ self.candidate_losses_, self.alpha, p)
+            bounds.append(Bound("CVaR_α of λ", formula, bound, own))
         return bounds
 
 
@@ -242,7 +232,7 @@ class LPBoostClassifier(AdaLPBoostClassifier):
         β; "theory" is max((2/δ) log(1/α), ½) of Theorem 4.
     delta : float in (0, 1), default=0.1
         δ of Theorem 4.
-    estimator, alpha, rank_labels, cv, outlier_fraction, class_weight, random_state
+    estimator, alpha, rank_labels, cv, random_state
         As in `AdaLPBoostClassifier`.
     """
 
@@ -258,8 +248,6 @@ class LPBoostClassifier(AdaLPBoostClassifier):
         delta: float = 0.1,
         rank_labels: bool = True,
         cv: object = 5,
-        outlier_fraction: float = 0.0,
-        class_weight: object = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
@@ -269,8 +257,6 @@ class LPBoostClassifier(AdaLPBoostClassifier):
         self.delta = delta
         self.rank_labels = rank_labels
         self.cv = cv
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
         self.random_state = random_state
 
     def _player(self, units: Units) -> Player[Any]:
@@ -279,17 +265,15 @@ class LPBoostClassifier(AdaLPBoostClassifier):
         if self.beta == "theory":
             self.beta_ = beta
         self.T_ = T if self.n_estimators == "auto" else self.n_estimators
-        return LP(self.alpha, self.beta_, self.outlier_fraction)
+        return LP(self.alpha, self.beta_)
 
     @property
     def bounds_(self) -> list[Bound]:
         """Bounds on the CVaR of the best mixture on the losses of the game, by the largest weighted loss g.
 
         Without β it is at most g once the learner finds no improvement. With β it is at most g + δ after the
-        rounds of (9) (Theorem 4); a stated β has its own δ. There are none if outliers are dropped.
+        rounds of (9) (Theorem 4); a stated β has its own δ.
         """
-        if self.outlier_fraction:
-            return []
         alpha = self.player_.alpha  # `reweight` does not change the game
         g = float(self.weighted_losses_.max())
         least = minimize_cvar_mixture(self.game_losses_, alpha, self.units_.p).value

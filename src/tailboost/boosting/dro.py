@@ -43,8 +43,6 @@ class DROBoostClassifier(AdditiveClassifier):
         Confidence of "auto".
     effective_dim : int or "auto", default="auto"
         d of "auto": the leaves of the first tree, or 1. The paper takes about 30 for trees of depth 5.
-    class_weight : dict, "balanced" or None
-        Factors of the classes for the sample weights.
     random_state : int, RandomState or None
         Seed of the learners.
 
@@ -57,6 +55,7 @@ class DROBoostClassifier(AdditiveClassifier):
 
     _cost_bound = "F/L(0)", 1.0
     _takes_regressors = True
+    radius_: Any
 
     def __init__(
         self,
@@ -66,7 +65,6 @@ class DROBoostClassifier(AdditiveClassifier):
         radius: float | str = "auto",
         confidence: float = 0.95,
         effective_dim: int | str = "auto",
-        class_weight: object = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
@@ -74,7 +72,6 @@ class DROBoostClassifier(AdditiveClassifier):
         self.radius = radius
         self.confidence = confidence
         self.effective_dim = effective_dim
-        self.class_weight = class_weight
         self.random_state = random_state
 
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
@@ -87,7 +84,7 @@ class DROBoostClassifier(AdditiveClassifier):
         """
         with fitting_apart(self) as clf:
             learn = open_learner(clf, X, y, sample_weight)
-            clf.radius_: Any = clf.radius
+            clf.radius_ = clf.radius
             if clf.radius == "auto":
                 clf.radius_ = clf._radius(learn)
             player = Additive(WorstCaseKL(clf.radius_), len(clf.classes_))

@@ -94,10 +94,9 @@ class Round(NamedTuple):
     weighted_loss: float
 
 
-Learn = Callable[[Floats, int], Hypothesis]
-
-
-def play(player: Player[S], units: Units, learn: Learn, T: int) -> Iterator[tuple[S, Round]]:
+def play(
+    player: Player[S], units: Units, learn: Callable[[Floats, int], Hypothesis], T: int
+) -> Iterator[tuple[S, Round]]:
     """Play T rounds, and yield the player's state after each with the record of the round.
 
     ``learn(w, t)`` returns the `Hypothesis` of round t, from 0. The caller ends the game by leaving its loop.

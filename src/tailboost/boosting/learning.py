@@ -11,8 +11,14 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils import (
+    _safe_indexing,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+    get_tags,
+)
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from tailboost.boosting.game import Hypothesis, Units
@@ -20,10 +26,6 @@ from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import (
     as_pandas,
     check_indexes,
-    check_labels,
-    check_length,
-    label_vector,
-    n_rows_of,
     refuse_missing,
     row_weights,
     unboxed,
@@ -88,9 +90,9 @@ def read(clf: Any, X: Table, y: Column, sample_weight: Column, *, reset: bool) -
         refuse_missing(y, "y")
         y = unboxed(y)
     X, y = checked(clf, X, y, reset=reset)
-    y = label_vector(y, warn=True)
-    check_labels(y)
-    check_length(y, "y", n_rows_of(X))
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    check_consistent_length(X, y)
     weight = row_weights(sample_weight, len(y))
     used = np.flatnonzero(weight)
     y = y[used]
@@ -110,18 +112,6 @@ def read(clf: Any, X: Table, y: Column, sample_weight: Column, *, reset: bool) -
         )
     numbers = np.asarray(np.searchsorted(clf.classes_, y))
     return Rows(_safe_indexing(X, used), numbers, weight[used], used)
-
-
-def class_factors(class_weight: Any, classes: Array, rows: Rows) -> Floats:
-    """Return the factor of each class, shape (K,); "balanced" gives all classes the same weight."""
-    if isinstance(class_weight, str):
-        mass = np.bincount(rows.y, rows.weight)
-        return mass.sum() / (len(mass) * mass)
-    factors = class_weight or {}
-    unknown = set(factors) - set(classes.tolist())
-    if unknown:
-        raise ValueError(f"class_weight: y has no class {unknown}, its classes are {classes}")
-    return np.array([factors.get(label, 1.0) for label in classes.tolist()])
 
 
 def coded(answers: Array, K: int) -> Floats:
@@ -210,18 +200,15 @@ def open_learner(
     Parameters
     ----------
     clf : classifier
-        It has ``_learner()``, ``class_weight`` and ``random_state``, and gets ``classes_``.
+        It has ``_learner()`` and ``random_state``, and gets ``classes_``.
     X, y, sample_weight
         Rows of the fit.
     validation : tuple of X, y and sample_weight
         Other rows that select the rule; X is None without them.
     """
-    rows = read(clf, X, y, sample_weight, reset=True)
-    factors = class_factors(clf.class_weight, clf.classes_, rows)
-    rows = judged = rows._replace(weight=rows.weight * factors[rows.y])
+    rows = judged = read(clf, X, y, sample_weight, reset=True)
     if validation[0] is not None:
         judged = read(clf, *validation, reset=False)
-        judged = judged._replace(weight=judged.weight * factors[judged.y])
     seed = int(check_random_state(clf.random_state).randint(2**31 - 1))
     return learner_on(clf, rows, judged, seed)
 
@@ -229,10 +216,7 @@ def open_learner(
 def learner_on(clf: Any, rows: Rows, judged: Rows, seed: int) -> Learner:
     """Return the learner of a classifier on some rows, with others that select the rule."""
     learner = clf._learner()
-    last_step = learner
-    if isinstance(learner, Pipeline):
-        last_step = learner[-1]
-    if isinstance(last_step, FrozenEstimator):
+    if isinstance(learner, FrozenEstimator):
         raise ValueError(f"estimator={learner!r} is frozen, but every round fits the learner")
     if is_regressor(learner) and not clf._takes_regressors:
         raise ValueError(f"estimator={learner!r} is a regressor; a classifier is needed")
@@ -242,13 +226,14 @@ def learner_on(clf: Any, rows: Rows, judged: Rows, seed: int) -> Learner:
 
 
 def without_folds(clf: Any, learn: Learner, cv: Any) -> Iterator[tuple[Ints, Learner]]:
-    """Yield the row numbers of each fold, and the learner on the other rows, which is judged on the fold."""
+    """Yield the row numbers of each fold, and the learner on the other rows, which is judged on the fold.
+
+    Splits are among the rows of positive weight.
+    """
     rows = learn.rows
-    numbers = rows.used  # splits have the numbers of the rows as given
+    numbers = np.arange(len(rows.y))
     if isinstance(cv, Integral):
         cv = StratifiedKFold(int(cv), shuffle=True, random_state=learn.seed)
-    if hasattr(cv, "split"):
-        numbers = np.arange(len(rows.y))
     folds = [np.isin(numbers, held) for _, held in check_cv(cv).split(numbers, rows.y)]
     if not (np.sum(folds, axis=0) == 1).all():
         raise ValueError(f"cv={cv!r} does not hold out each row once")

@@ -11,7 +11,6 @@ from scipy.optimize import brentq
 from tailboost.boosting.game import Player
 from tailboost.core.array_types import Floats, UnitLosses
 from tailboost.solvers import (
-    cvar_weights,
     entropic_weights,
     minimize_cvar_mixture,
     worst_case_weights,
@@ -23,19 +22,11 @@ LEAST_STEP = 1e-10
 
 def tilted(p: Floats, x: Floats) -> tuple[Floats, float]:
     """Return w ∝ p e^x with sum 1, and log Σ p e^x, without overflow. Uniform p changes no bit of w."""
-    with np.errstate(divide="ignore"):  # p may be 0
-        log_w = np.log(p / p.max()) + x
+    log_w = np.log(p / p.max()) + x
     top = log_w.max()
     w = np.exp(log_w - top)
     total = w.sum()
     return w / total, float(top + np.log(total * p.max()))
-
-
-def inliers(p: Floats, losses: Floats, fraction: float) -> Floats:
-    """Return p without a fraction of its mass, that of the largest losses: DORO, Zhai et al. 2021b."""
-    if not fraction or not np.ptp(losses):
-        return p
-    return cvar_weights(-losses, 1 - fraction, p)
 
 
 # -- mixtures --------------------------------------------------------------------------------------------
@@ -53,16 +44,14 @@ class Hedge(Player[Cumulated]):
     """w_i ∝ p_i exp(η Σ_s ℓ_i^s): Zhai et al. 2021, Algorithm 2; Saito et al. 2024, (9)."""
 
     eta: float
-    outlier_fraction: float = 0.0
 
     def start(self, p: Floats) -> Cumulated:
         """Return the state without losses."""
         return Cumulated(p, np.zeros(len(p)))
 
     def weights(self, state: Cumulated) -> Floats:
-        """Return w, of the units that are no outliers."""
-        p = inliers(state.p, state.total, self.outlier_fraction)
-        w, _ = tilted(p, self.eta * state.total)
+        """Return w."""
+        w, _ = tilted(state.p, self.eta * state.total)
         return w
 
     def update(self, state: Cumulated, losses: UnitLosses) -> Cumulated:
@@ -89,7 +78,6 @@ class LP(Player[Solved]):
 
     alpha: float
     beta: float | None = None
-    outlier_fraction: float = 0.0
 
     def start(self, p: Floats) -> Solved:
         """Return the state without losses, in which w is p."""
@@ -102,14 +90,14 @@ class LP(Player[Solved]):
     def update(self, state: Solved, losses: UnitLosses) -> Solved:
         """Return the state with the newest losses and a new solution."""
         past = np.vstack([state.losses, losses])
-        p = inliers(state.p, past.sum(axis=0), self.outlier_fraction)
+        p = state.p
         solution: Any
         if self.beta is None:
             solution = minimize_cvar_mixture(past, self.alpha, p)
         else:
             start = np.append(state.mixture, 0.0) if len(past) > 1 else None
             solution = entropic_weights(past, self.alpha, self.beta, p, start=start)
-        return Solved(state.p, past, solution.unit_weights, solution.mixture)
+        return Solved(p, past, solution.unit_weights, solution.mixture)
 
 
 # -- additive classifiers --------------------------------------------------------------------------------

@@ -63,7 +63,6 @@ def regularized_lpboost(
     *,
     beta: float | str = 100.0,
     T: int | str = 100,
-    delta: float = 0.1,
     **params: Any,
 ) -> cvar.LPBoostClassifier:
     """Regularised α-LPBoost, Algorithm 1 with the program (8).
@@ -71,30 +70,21 @@ def regularized_lpboost(
     ``beta="theory"`` and ``T="auto"`` are β and T of Theorem 4 for ``delta``.
     """
     params = _LINE_7 | params
-    return cvar.LPBoostClassifier(
-        estimator, alpha=alpha, beta=beta, n_estimators=T, delta=delta, **params
-    )
+    return cvar.LPBoostClassifier(estimator, alpha=alpha, beta=beta, n_estimators=T, **params)
 
 
 def average_boost(
-    estimator: Model, *, T: int = 100, eta: float | str = "theory", **params: Any
+    estimator: Model, *, T: int = 100, **params: Any
 ) -> cvar.AverageBoostClassifier:
-    """AdaBoost + Average, section 3.3."""
-    return cvar.AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **params)
+    """AdaBoost + Average, section 3.3, with η of Theorem 5 (``eta="theory"``)."""
+    return cvar.AverageBoostClassifier(estimator, n_estimators=T, **params)
 
 
 def group_dro_boost(
-    estimator: Model,
-    *,
-    T: int = 100,
-    eta: float | str = 1.0,
-    combine: str = "average",
-    **params: Any,
+    estimator: Model, *, T: int = 100, **params: Any
 ) -> worst_class.GroupDROBoostClassifier:
-    """Group DRO as boosting, section 3.4; `fit` takes ``groups``."""
-    return worst_class.GroupDROBoostClassifier(
-        estimator, n_estimators=T, eta=eta, combine=combine, **params
-    )
+    """Group DRO as boosting, section 3.4; `fit` takes ``groups``. ``eta`` is 1, ``combine`` the average."""
+    return worst_class.GroupDROBoostClassifier(estimator, n_estimators=T, **params)
 
 
 # -- Shivaswamy and Jebara 2011 --------------------------------------------------------------------------
@@ -173,7 +163,6 @@ def dro_boost(
     *,
     T: int = 50,
     d: int | str = "auto",
-    confidence: float = 0.95,
     **params: Any,
 ) -> dro.DROBoostClassifier:
     """Distributionally robust boosting, Algorithm 1, in a KL ball of radius δ.
@@ -187,6 +176,5 @@ def dro_boost(
         radius=delta,
         n_estimators=T,
         effective_dim=d,
-        confidence=confidence,
         **params,
     )

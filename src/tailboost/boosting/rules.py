@@ -6,22 +6,22 @@ import copy
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
+from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import Bound, Player, Round
 from tailboost.boosting.learning import Learner, checked, coded
-from tailboost.boosting.players import Steps, inliers
-from tailboost.core.array_types import Array, Column, Floats, Ints, Seed, Table
-from tailboost.core.checks import check_alpha, unpack
+from tailboost.boosting.players import Steps
+from tailboost.core.array_types import Array, Column, Floats, Ints, Table
+from tailboost.core.checks import unpack
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.foreign import model_probabilities, predict_models
 from tailboost.learners.named import named_learner
@@ -47,7 +47,6 @@ class Boosting(ClassifierMixin, BaseEstimator):
         "alpha": [TO_ONE],
         "beta": [POSITIVE, THEORY, None],
         "C": [POSITIVE, None],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
         "combine": [StrOptions({"average", "mixture"})],
         "confidence": [SHARE],
         "cv": ["cv_object", StrOptions({"train"})],
@@ -59,7 +58,6 @@ class Boosting(ClassifierMixin, BaseEstimator):
         "loss": [StrOptions({"linear", "quadratic"})],
         "n_estimators": [COUNT],
         "n_iter_no_change": [COUNT, None],
-        "outlier_fraction": [BELOW_ONE],
         "p": [TO_ONE],
         "radius": [NON_NEGATIVE, AUTO],
         "random_state": ["random_state"],
@@ -121,7 +119,7 @@ def mean_probabilities(models: Sequence[Any], weights: Floats, X: Any, K: int) -
     """Return the mean of the class probabilities of models with these weights, shape (n, K)."""
     used = np.flatnonzero(weights)
     P = np.zeros((X.shape[0], K))
-    probabilities = model_probabilities([models[t] for t in used], X, K)
+    probabilities = model_probabilities([models[t] for t in used.tolist()], X, K)
     for weight, each in zip(weights[used], probabilities, strict=True):
         P += weight * each
     return P / P.sum(axis=1, keepdims=True)
@@ -131,14 +129,6 @@ def ranked_labels(models: Sequence[Any], X: Any, K: int) -> Ints:
     """Return the class numbers by their mean probability under all models, largest first, shape (n, K)."""
     P = mean_probabilities(models, np.ones(len(models)), X, K)
     return np.argsort(-P.round(9), axis=1, kind="stable")  # sums may differ in the last digits
-
-
-class Point(NamedTuple):
-    """A point of the trade-off: overall error, CVaR, and the classifier that has them."""
-
-    error: float
-    cvar: float
-    classifier: Any
 
 
 class MixtureClassifier(Boosting):
@@ -170,8 +160,6 @@ class MixtureClassifier(Boosting):
         The weight player, and what it weighed: `unit_weights` gives w of a round.
     """
 
-    outlier_fraction = 0.0
-
     def _mix(self, losses: Array) -> Floats:
         """Return λ for losses of shape (t, n_judged): even."""
         return np.full(len(losses), 1 / len(losses))
@@ -181,7 +169,7 @@ class MixtureClassifier(Boosting):
         player: Player[Any],
         learn: Learner,
         rounds: Sequence[Round],
-        answers: Sequence[Array] | Array,
+        answers: Array,
         ranked: Array | None = None,
     ) -> None:
         """Set the attributes of a game.
@@ -190,17 +178,16 @@ class MixtureClassifier(Boosting):
         ----------
         player, learn, rounds
             The game.
-        answers : sequence of ndarray of shape (n_judged,)
+        answers : ndarray of shape (T, n_judged)
             Class numbers that the hypotheses answer to the rows that select λ.
         ranked : ndarray of shape (n_judged, K), optional
             The `ranked_labels` of these rows.
         """
         self._set_game(player, learn, rounds)
         self.estimators_ = [each.hypothesis.model for each in rounds]
-        self.answers_ = np.array(answers)
+        self.answers_ = answers
         self.judged_y_ = learn.judged.y
-        p = learn.judged.weight / learn.judged.weight.sum()
-        self.base_ = inliers(p, self.losses_.sum(axis=0), self.outlier_fraction)
+        self.base_ = learn.judged.weight / learn.judged.weight.sum()
         self.candidate_losses_ = self.losses_
         if ranked is not None:
             ranks = self.judged_y_ != ranked.T
@@ -218,11 +205,6 @@ class MixtureClassifier(Boosting):
     def losses_(self) -> Array:
         """Zero-one losses of the hypotheses on the rows that select λ, shape (T, n_judged)."""
         return self.answers_ != self.judged_y_
-
-    def _order(self, weights: Floats) -> Ints:
-        """Return the numbers of the hypotheses with weights by their mean loss."""
-        mean_losses = self.losses_[: len(weights)] @ self.base_
-        return mean_losses.round(9).argsort(kind="stable")  # sums may differ in the last digits
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return the probability with which the rule answers each label, shape (n, K); bounds are about it.
@@ -249,7 +231,11 @@ class MixtureClassifier(Boosting):
         tied = P.max(axis=1, keepdims=True) - 1e-9 < P
         rows = np.flatnonzero(tied.sum(axis=1) > 1)
         if len(rows):
-            ordered = np.array(list(answers(self._order(weights), _safe_indexing(X, rows))))
+            mean_losses = self.losses_[: len(weights)] @ self.base_
+            order = mean_losses.round(9).argsort(
+                kind="stable"
+            )  # sums may differ in the last digits
+            ordered = np.array(list(answers(order, _safe_indexing(X, rows))))
             first = tied[rows, ordered].argmax(axis=0)  # with one of the tied labels
             top = np.nextafter(P[rows].max(axis=1), np.inf)
             P[rows, ordered[first, np.arange(len(rows))]] = top
@@ -261,7 +247,7 @@ class MixtureClassifier(Boosting):
         return self.classes_[P.argmax(axis=1)]
 
     def predict_randomized(
-        self, X: Table, ids: Column = None, *, random_state: Seed = None
+        self, X: Table, ids: Column = None, *, random_state: int = 0
     ) -> Array:
         """Return labels drawn from `predict_distribution`, shape (n,).
 
@@ -270,17 +256,16 @@ class MixtureClassifier(Boosting):
         X : table of shape (n, d)
             The rows.
         ids : array-like of shape (n,), optional
-            An identifier of each row, from which its draw follows: the same row gets the same label again.
-        random_state : int, RandomState or None
-            Seed of draws without ids, or number that ids are drawn with.
+            An identifier of each row, from which its draw follows: the same row gets the same label again. By
+            default the number of the row.
+        random_state : int, default=0
+            Another number gives other draws.
         """
         cumulative = self.predict_distribution(X).cumsum(axis=1)
-        if ids is None:
-            draws = check_random_state(random_state).random_sample(len(cumulative))
-        else:
-            texts = [f"{random_state}:{each}".encode() for each in np.asarray(ids).tolist()]
-            digests = b"".join(blake2b(text, digest_size=8).digest() for text in texts)
-            draws = np.frombuffer(digests, dtype="<u8") / 2.0**64
+        each = range(len(cumulative)) if ids is None else np.asarray(ids).tolist()
+        texts = (f"{random_state}:{one}".encode() for one in each)
+        digests = b"".join(blake2b(text, digest_size=8).digest() for text in texts)
+        draws = np.frombuffer(digests, dtype="<u8") / 2.0**64
         passed = (draws[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
         return self.classes_[passed.clip(max=len(self.classes_) - 1)]
 
@@ -309,7 +294,6 @@ class MixtureClassifier(Boosting):
 
         Zhai et al. 2021, section 3.3.
         """
-        check_alpha(alpha)
         (weights,) = self.alpha_path([alpha])
         other = self._with(weights)
         other.alpha = alpha
@@ -321,7 +305,7 @@ class MixtureClassifier(Boosting):
         path = mixture_path(self.candidate_losses_, alphas, self.base_)
         return np.array([solution.mixture for solution in path])
 
-    def tradeoff(self, alpha: float | None = None) -> list[Point]:
+    def tradeoff(self, alpha: float | None = None) -> list[tuple[float, float, Self]]:
         """Return classifiers from the least overall error to the least CVaR at α; nothing is trained.
 
         Parameters
@@ -331,8 +315,8 @@ class MixtureClassifier(Boosting):
 
         Returns
         -------
-        list of Point
-            Each has the error and the CVaR of `predict_distribution` on the rows that select λ.
+        list of (float, float, classifier)
+            Error and CVaR of `predict_distribution` on the rows that select λ, and its classifier.
         """
         check_is_fitted(self)
         losses = self.candidate_losses_
@@ -340,8 +324,8 @@ class MixtureClassifier(Boosting):
         curve = worst_mean_curve(
             losses, losses @ self.base_, mass, self.base_, tolerance=1e-5, max_points=200
         )
-        points = zip(curve.mean, curve.worst, curve.mixture, strict=True)
-        return [Point(float(a), float(b), self._with(weights)) for a, b, weights in points]
+        points = zip(curve.mean.tolist(), curve.worst.tolist(), curve.mixture, strict=True)
+        return [(error, tail, self._with(weights)) for error, tail, weights in points]
 
 
 # -- additive classifiers --------------------------------------------------------------------------------

@@ -42,8 +42,6 @@ class AdaBoostClassifier(AdditiveClassifier):
     n_iter_no_change : int, optional
         The fit ends after so many rounds without a drop of the error on validation rows, without them on the
         rows of the fit, and keeps the rounds up to the least error. The paper takes 100.
-    class_weight : dict, "balanced" or None
-        Factors of the classes for the sample weights.
     random_state : int, RandomState or None
         Seed of the learners.
 
@@ -55,6 +53,7 @@ class AdaBoostClassifier(AdditiveClassifier):
     """
 
     _cost_bound = "Π_t Z_t", 1.0
+    errors_: list[float]
 
     def __init__(
         self,
@@ -62,13 +61,11 @@ class AdaBoostClassifier(AdditiveClassifier):
         *,
         n_estimators: int = 50,
         n_iter_no_change: int | None = None,
-        class_weight: object = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.n_iter_no_change = n_iter_no_change
-        self.class_weight = class_weight
         self.random_state = random_state
 
     def _cost(self) -> Cost:
@@ -101,7 +98,7 @@ class AdaBoostClassifier(AdditiveClassifier):
             player = Additive(clf._cost(), K)
             f: Any = 0.0
             rounds: list[Round] = []
-            clf.errors_: list[float] = []
+            clf.errors_ = []
             idle = 0
             for state, newest in play(player, learn.units, learn, clf.n_estimators):
                 a = state.steps[-1]
@@ -134,7 +131,7 @@ class VadaBoostClassifier(AdaBoostClassifier):
     ----------
     variance_weight : float in [0, 1], default=0.5
         λ.
-    estimator, n_estimators, n_iter_no_change, class_weight, random_state
+    estimator, n_estimators, n_iter_no_change, random_state
         As in `AdaBoostClassifier`.
     """
 
@@ -147,14 +144,12 @@ class VadaBoostClassifier(AdaBoostClassifier):
         variance_weight: float = 0.5,
         n_estimators: int = 50,
         n_iter_no_change: int | None = None,
-        class_weight: object = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
         self.variance_weight = variance_weight
         self.n_estimators = n_estimators
         self.n_iter_no_change = n_iter_no_change
-        self.class_weight = class_weight
         self.random_state = random_state
 
     def _cost(self) -> Cost:
@@ -170,7 +165,7 @@ class EBBoostClassifier(VadaBoostClassifier):
         The paper has all stumps, None. Other learners get the best step too.
     variance_weight : float ≥ 0, default=0.5
         λ.
-    n_estimators, n_iter_no_change, class_weight, random_state
+    n_estimators, n_iter_no_change, random_state
         As in `AdaBoostClassifier`.
     """
 
@@ -206,7 +201,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
     C : float > 0, optional
         Price of slack, per unit of sample weight; the paper selects it on validation rows. None is 2/Σs for
         RLP, so that the worst half of the rows counts, and 10/Σs for RQP.
-    estimator, n_estimators, n_iter_no_change, class_weight, random_state
+    estimator, n_estimators, n_iter_no_change, random_state
         As in `AdaBoostClassifier`.
 
     Attributes
@@ -226,7 +221,6 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         C: float | None = None,
         n_estimators: int = 50,
         n_iter_no_change: int | None = None,
-        class_weight: object = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
@@ -234,7 +228,6 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         self.C = C
         self.n_estimators = n_estimators
         self.n_iter_no_change = n_iter_no_change
-        self.class_weight = class_weight
         self.random_state = random_state
 
     def _weights(

@@ -35,7 +35,7 @@ class Voting(MixtureClassifier):
     """Hedge over classes, groups or rows, and one vote for each hypothesis."""
 
     _default_learner = HistBoostClassifier(n_estimators=20, max_depth=3)
-    gamma_: float | None = None
+    gamma_: Any = None
 
     def _play(self, learn: Learner) -> None:
         """Play T rounds; a weighted loss above the target ends the game.
@@ -45,7 +45,6 @@ class Voting(MixtureClassifier):
         n = learn.units.count
         self.T_: Any = self.n_estimators
         if self.T_ == "auto":
-            assert self.gamma_ is not None
             self.T_ = max(1, math.ceil(2 * math.log(n) / self.gamma_**2))
         self.eta_ = step_size(self.eta, n, self.T_)
         player = Hedge(self.eta_)
@@ -61,7 +60,7 @@ class Voting(MixtureClassifier):
                     BoundNotMetWarning,
                 )
                 break
-        answers = [each.hypothesis.answers for each in rounds]
+        answers = np.array([each.hypothesis.answers for each in rounds])
         self._set_rule(player, learn, rounds, answers)
 
     @property
@@ -93,8 +92,6 @@ class WorstClassBoostClassifier(Voting):
         T; "auto" is ⌈2 ln K/γ²⌉.
     eta : float or "theory", default="theory"
         η; "theory" is √(8 ln K/T).
-    class_weight : dict, "balanced" or None
-        Factors of the classes for the sample weights.
     random_state : int, RandomState or None
         Seed of the learners.
 
@@ -130,7 +127,6 @@ class WorstClassBoostClassifier(Voting):
         p: float = 1.0,
         n_estimators: int | str = "auto",
         eta: float | str = "theory",
-        class_weight: object = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
@@ -139,7 +135,6 @@ class WorstClassBoostClassifier(Voting):
         self.p = p
         self.n_estimators = n_estimators
         self.eta = eta
-        self.class_weight = class_weight
         self.random_state = random_state
 
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
@@ -211,7 +206,7 @@ class OCOBoostClassifier(Voting):
     ----------
     gamma : float in (0, 0.5], default=0.3
         γ: the game ends if the weighted error exceeds ½ − γ.
-    estimator, n_estimators, eta, class_weight, random_state
+    estimator, n_estimators, eta, random_state
         As in `WorstClassBoostClassifier`, with the n rows in place of the K classes, and by default one tree.
     """
 
@@ -225,14 +220,12 @@ class OCOBoostClassifier(Voting):
         gamma: float = 0.3,
         n_estimators: int | str = "auto",
         eta: float | str = "theory",
-        class_weight: object = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
         self.gamma = gamma
         self.n_estimators = n_estimators
         self.eta = eta
-        self.class_weight = class_weight
         self.random_state = random_state
 
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
@@ -261,7 +254,7 @@ class GroupDROBoostClassifier(Voting):
         η; "theory" is √(8 log m/T) for m groups.
     combine : {"average", "mixture"}, default="average"
         The average of all rounds, as in group DRO, or λ of the least largest error of a group.
-    estimator, class_weight, random_state
+    estimator, random_state
         As in `WorstClassBoostClassifier`.
 
     Attributes
@@ -278,14 +271,12 @@ class GroupDROBoostClassifier(Voting):
         n_estimators: int = 30,
         eta: float | str = 1.0,
         combine: str = "average",
-        class_weight: object = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.eta = eta
         self.combine = combine
-        self.class_weight = class_weight
         self.random_state = random_state
 
     def fit(
