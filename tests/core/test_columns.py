@@ -56,26 +56,13 @@ def test_numbers_that_came_as_objects_are_numbers(made):
             assert same(model, again, want[: len(again)]), how
 
 
-def test_text_among_numbers_is_missing_and_told(made):
-    ages = RNG.integers(18, 92, N)
-    odd = ages.astype(float)
-    odd[3] = np.nan
-    clean = NUMBERS.assign(a=odd)
-    want = made().fit(clean, Y).predict(clean)
-    for values in (ages.astype(str).astype(object), ages.astype(object)):
-        values[3] = "unknown"
-        frame = NUMBERS.assign(a=values)
-        with pytest.warns(UserWarning, match="unknown"):
-            model = made().fit(frame, Y)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", TableChangedWarning)  # as many as in fit
-            said = model.predict(frame)
-        np.testing.assert_array_equal(said, want)
-        many = frame.copy()
-        many.loc[:20, "a"] = "unknown"
-        with pytest.warns(TableChangedWarning, match="values"):
-            model.predict(many)
-        assert same(model, clean, want)
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.06, 0.1, 0.5])
+@pytest.mark.parametrize("odd", ["n/k", "2020-01-01", "12,5"])
+def test_text_among_numbers_is_refused_at_every_share(made, share, odd):
+    values = NUMBERS["a"].round(2).astype(str).astype(object)
+    values[: int(share * N)] = odd
+    with pytest.raises(ValueError, match=f"column 'a'.*{odd}"):
+        made().fit(NUMBERS.assign(a=values), Y)
 
 
 def test_codes_stay_categories(made):
@@ -90,11 +77,6 @@ def test_codes_stay_categories(made):
         model = quietly(lambda frame=frame: made().fit(frame, Y))
         said = model.predict(frame)
         assert same(model, frame.assign(a=np.asarray(values).astype(str)), said)
-
-
-def test_amounts_as_categories_are_asked_about(made):
-    with pytest.warns(UserWarning, match="categories"):
-        made().fit(NUMBERS.assign(a=pd.Categorical(NUMBERS.a)), Y)
 
 
 def test_a_category_is_its_spelling(made):

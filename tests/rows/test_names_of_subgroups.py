@@ -7,7 +7,6 @@ pd = pytest.importorskip("pandas")
 
 import tailboost as tb
 from tailboost import metrics, rates
-from tailboost.rows.schema import group_names
 
 RNG = np.random.default_rng(0)
 N = 600
@@ -162,12 +161,3 @@ def test_a_series_by_the_name_of_another_column_is_refused():
             rule.predict(TABLE, groups=other)
         with pytest.raises(ValueError, match="columns"):
             tb.certify(rule, pd.DataFrame({"s": RNG.random(N)}), Y, groups=other, limits=LIMIT)
-
-
-def test_groups_of_a_text_column_are_named_as_those_of_objects():
-    texts = ["b", "1.0", None, "01", "b", "1"]
-    expected = ["b", "1", "missing", "01", "b", "1"]
-    for dtype in ("string", "str", object):
-        names = group_names(pd.Series(texts, dtype=dtype))
-        assert names.dtype == object
-        assert names.tolist() == expected

@@ -36,11 +36,11 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import ResubstitutionWarning, warn_user
 from tailboost.core.spelling import listed
+from tailboost.rows.columns import Columns
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows
 from tailboost.rows.given import Given, refuse
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import MOST_FOLDS, Rows, TrainingSet
-from tailboost.rows.schema import TableSchema, learn_columns, read_columns
 from tailboost.rows.seen import Seen
 from tailboost.rows.subgroups import GroupNames, revealing_features
 
@@ -117,8 +117,8 @@ def checked_table(classifier: Model, learner: Model, X: Table, argument: str = "
 
 def learned_table(
     classifier: Model, learner: Model, X: Table, y: Column
-) -> tuple[Any, Any, TableSchema | None]:
-    """Return the checked table of a fit, its labels, and the schema of its columns, None for an array.
+) -> tuple[Any, Any, Columns | None]:
+    """Return the checked table of a fit, its labels, and its columns, None for an array.
 
     scikit-learn's attributes of the classifier are set.
 
@@ -138,8 +138,8 @@ def learned_table(
         return X, labels, None
     check_table(X)
     _, labels = validate_data(classifier, X, y=y, skip_check_array=True)
-    schema, X = learn_columns(X)
-    return X, labels, schema
+    columns, X = Columns.of(X)
+    return X, labels, columns
 
 
 def _opened_table(classifier: Model, X: Table, *, in_fit: bool) -> Any:
@@ -177,10 +177,10 @@ def _frame_as_in_fit(classifier: Model, frame: Any, names: Any, argument: str) -
         if argument == "X":  # scikit-learn's tests of an estimator read its message
             words += f". {failure}"
         raise ValueError(words) from failure
-    schema_of_fit = getattr(classifier, "_table_schema", None)
-    if schema_of_fit is None:
+    columns = getattr(classifier, "_columns", None)
+    if columns is None:
         return frame
-    return read_columns(frame, schema_of_fit)
+    return columns.read(frame)
 
 
 def _validated_array(classifier: Model, learner: Model, X: Any, **options: Any) -> Any:
@@ -317,7 +317,7 @@ def read_training_set(
 ) -> TrainingSet:
     """Return the checked training set, and set the classifier's attributes from the training set.
 
-    These are ``classes_``, the schema of the columns and, with groups, their names and the revealing
+    These are ``classes_``, its columns and, with groups, their names and the revealing
     features. Rows of weight 0 are left out.
 
     Raises
@@ -325,7 +325,7 @@ def read_training_set(
     ValueError
         If labels are missing or have another length than X, or if the rows of positive weight have one class.
     """
-    X, y, schema = _labelled_table(classifier, learner, rows)
+    X, y, columns = _labelled_table(classifier, learner, rows)
     n = len(y)
     weight = row_weights(rows.sample_weight, n)
     used = weight > 0
@@ -341,7 +341,7 @@ def read_training_set(
         X = take(X, used)
 
     classifier.classes_ = classes
-    classifier._table_schema = schema
+    classifier._columns = columns
     group_numbers = None
     if rows.groups is not None:
         names = GroupNames.from_groups(rows.groups, n, used)
@@ -362,7 +362,7 @@ def read_training_set(
 def _labelled_table(
     classifier: Model, learner: Model, rows: Given
 ) -> tuple[Table, Labels, Any]:
-    """Return the table of a fit and its labels, both checked, and the schema of the table's columns.
+    """Return the table of a fit and its labels, both checked, and the columns of the table.
 
     Parameters
     ----------
@@ -379,12 +379,12 @@ def _labelled_table(
             f"{type(classifier).__name__} requires y to be passed, but the target y is None"
         )
     refuse_missing(y, "y")
-    X, y, schema = learned_table(classifier, learner, rows.X, y)
+    X, y, columns = learned_table(classifier, learner, rows.X, y)
     y = label_vector(y, warn=True)
     check_labels(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
-    return X, y, schema
+    return X, y, columns
 
 
 # -- rows used before --------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from tailboost.core.checks import (
     refuse_missing,
 )
 from tailboost.core.spelling import name_in_limit
-from tailboost.rows.schema import text
+from tailboost.rows.columns import text
 
 if TYPE_CHECKING:
     from tailboost.rows.rows import Rows

@@ -1,0 +1,166 @@
+"""The columns of data frames: numbers or categories in the fit, and the same in later tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib import import_module
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Column, Table
+from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
+from tailboost.core.exceptions import warn_user
+
+# Number of categories up to which later tables are compared. A column of more has names or free text.
+CATEGORIES_COMPARED = 1000
+# Fraction of new categories above which a warning is given.
+UNKNOWN = 0.1
+# Number of different numbers as text up to which a column has categories, such as grades.
+FEW_NUMBERS = 20
+# Rows from which a column without any known category is an error.
+ROWS_WITHOUT_KNOWN = 20
+
+
+def text(value: Any) -> str:
+    """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
+    is_float = isinstance(value, float | np.floating | Decimal)
+    if is_float and math.isfinite(value) and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a training table by their places, for later tables.
+
+    Attributes
+    ----------
+    numbers : sequence of int
+        The columns of numbers.
+    categories : mapping of int to frozenset of str
+        The categories of the columns in which values repeat, by their spelling.
+    """
+
+    numbers: Sequence[int]
+    categories: Mapping[int, frozenset[str]]
+
+    @classmethod
+    def of(cls, frame: Table) -> tuple[Columns, Any]:
+        """Return the columns of a training table, and the table with numbers in objects as floats.
+
+        Raises
+        ------
+        ValueError
+            If a column has dates or other objects, or text of which half the values spell numbers.
+        """
+        numbers = []
+        categories = {}
+        for place, name in enumerate(frame.columns):
+            column = frame.iloc[:, place]
+            if hasattr(column.dtype, "categories"):
+                values = list(column.dtype.categories)
+            elif _holds_numbers(column):
+                numbers.append(place)
+                continue
+            else:
+                values = _texts(column, name)
+            # A column in which most values occur once has names or free text.
+            if len(values) <= min(CATEGORIES_COMPARED, column.count() / 2):
+                categories[place] = frozenset(map(text, values))
+        return cls(numbers, categories), _as_floats(frame, numbers)
+
+    def read(self, frame: Table) -> Any:
+        """Return a later table with numbers in objects as floats; columns are found by their places.
+
+        Raises
+        ------
+        ValueError
+            If a column of numbers has other values, or at least 20 values of a column are all unknown.
+
+        Warns
+        -----
+        TableChangedWarning
+            If more than a tenth of the values of a column are new categories.
+        """
+        for place in self.numbers:
+            column = frame.iloc[:, place]
+            present = column.dropna()
+            if len(present) and not _holds_numbers(present):
+                raise ValueError(
+                    f"column {column.name!r} has no numbers as in the fit, such as {present.iloc[0]!r}: "
+                    "convert it, as by pandas.to_numeric"
+                )
+        changes = []
+        for place, known in self.categories.items():
+            column = frame.iloc[:, place].dropna()
+            new = [value for value in column.unique() if text(value) not in known]
+            n_new = int(column.isin(new).sum())
+            if n_new <= UNKNOWN * len(column):
+                continue
+            change = (
+                f"column {column.name!r}: {n_new:,} of {len(column):,} values, such as {new[0]!r}, were "
+                f"not in the fit ({', '.join(sorted(known)[:4])} …)"
+            )
+            if n_new == len(column) >= ROWS_WITHOUT_KNOWN:
+                raise ValueError(f"{change}: give the columns in the coding of the fit")
+            changes.append(change)
+        if changes:
+            warn_user(
+                f"the table differs from the one fitted on: {'; '.join(changes)}",
+                TableChangedWarning,
+            )
+        return _as_floats(frame, self.numbers)
+
+
+def _holds_numbers(column: Column) -> bool:
+    """Return whether a column has numbers or truth values alone, also as objects."""
+    types = import_module("pandas").api.types
+    if types.is_object_dtype(column.dtype):
+        values = column.dropna()
+        return len(values) > 0 and all(isinstance(value, Real | Decimal) for value in values)
+    return bool(
+        types.is_numeric_dtype(column.dtype) and not types.is_complex_dtype(column.dtype)
+    )
+
+
+def _texts(column: Column, name: Any) -> list[Any]:
+    """Return the distinct values of a column of text; raise ValueError for other columns."""
+    pandas = import_module("pandas")
+    try:
+        values = column.dropna().unique()
+    except TypeError:  # lists, for example, have no hash
+        values = list(column.dropna())
+    others = [value for value in values if not isinstance(value, str | Real | Decimal)]
+    if others:
+        raise ValueError(
+            f"column {name!r} has values that are neither numbers nor text, such as {others[0]!r:.80}: "
+            "convert or drop it"
+        )
+    words = pandas.Series(values, dtype=str)
+    is_number = pandas.to_numeric(words, errors="coerce").notna() & ~words.str.match(r"0\d")
+    if len(values) > FEW_NUMBERS and is_number.mean() >= 0.5:
+        odd = [value for value, number in zip(values, is_number, strict=True) if not number]
+        shown = ", ".join(map(repr, (odd or list(values))[:2]))
+        raise ValueError(
+            f"column {name!r} is text, and most of its values spell numbers, not {shown}: make it numbers "
+            f"by pandas.to_numeric(X[{name!r}], errors='coerce'), or categories by "
+            f"X[{name!r}].astype('category')"
+        )
+    return list(values)
+
+
+def _as_floats(frame: Table, numbers: Sequence[int]) -> Any:
+    """Return a data frame with the numbers in columns of objects as floats; the given frame is unchanged."""
+    changed = frame
+    for place in numbers:
+        column = frame.iloc[:, place]
+        if column.dtype == object:
+            if changed is frame:
+                changed = frame.copy(deep=False)
+            changed.isetitem(place, column.astype(np.float64))
+    return changed
