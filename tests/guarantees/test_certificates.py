@@ -236,12 +236,6 @@ def test_bounds_are_those_of_the_rows(mixture, certificate):
         certificate.bound("class", 7)
 
 
-@pytest.mark.parametrize("name", ["alphas", "shifts"])
-def test_moved_arguments_name_their_function(mixture, name):
-    with pytest.raises(TypeError, match=f"{name}.*certify_losses"):
-        tb.certify(mixture, X[FRESH], Y[FRESH], **{name: [0.1]})
-
-
 def test_order_of_the_rows_does_not_matter(mixture, certificate):
     shuffled = np.random.default_rng(0).permutation(np.arange(800, 2000))
     again = tb.certify(mixture, X[shuffled], Y[shuffled], groups=GROUPS[shuffled])

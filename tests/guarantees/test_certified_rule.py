@@ -208,13 +208,6 @@ def test_a_certified_boosting_classifier_shows_the_stated_limits_after_the_verdi
     assert rule.limits_met_ is True
 
 
-def test_the_certified_limits_take_the_place_of_tighter_ones():
-    rule = few_selecting_rows(0)
-    table = rule.selection_.rule.table
-    (line,) = [line for line in table.certified("verdict", {("miss rate of 1", None): 0.2}) if line.limit]
-    assert (line.rate, line.bound) == ("miss rate of 1", 0.2)
-
-
 def test_a_low_confidence_may_certify_a_limit_that_the_estimate_breaks():
     """With a confidence below ½ a test passes there; the call ended in "a fault of tailboost"."""
     rng = np.random.default_rng(8)

@@ -540,27 +540,6 @@ def test_misses_and_deferral_share_the_risk_where_each_person_has_one_vote(seed)
     assert deferred.certified
 
 
-def test_few_rows_of_one_group_are_refused_before_an_attempt_if_no_rule_is_likely_to_keep_all_limits():
-    """Of a rule with the same thresholds for all groups, a group of few rows decides the answers to all."""
-    rng = np.random.default_rng(0)
-    y = (rng.random(4_000) < 0.4).astype(int)
-    X = pd.DataFrame({"p": 1 / (1 + np.exp(-(rng.normal(size=4_000) + 1.5 * y - 0.7)))})
-    group = rng.choice(["a", "b"], 4_000).astype(object)
-    group[np.flatnonzero(y == 1)[:8]] = ""
-    limits = ["miss(1, by=g) <= .3", "deferred <= .3"]
-    stated = {"groups": {"g": group}, "limits": [*limits, "false_alarm(1) <= .2"]}
-    with pytest.raises(tb.NotCertifiedError, match="attempt") as refusal:
-        tb.calibrate(tb.Scores("p", 1), X, y, **stated)
-    assert not refusal.value.attempts
-    stated = {"groups": {"g": group}, "limits": limits}
-    with pytest.raises(tb.NotCertifiedError, match="empty") as refusal:
-        tb.calibrate(tb.Scores("p", 1), X, y, **stated)
-    assert not refusal.value.attempts
-    with pytest.warns(tb.exceptions.UselessRuleWarning, match="empty"):
-        rule = tb.calibrate(tb.Scores("p", 1), X, y, **stated, by_group="g")
-    assert rule.certificate_.certified
-
-
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.3])
 @pytest.mark.parametrize("ratio", [0.5, 2.0])
 def test_the_predicted_power_of_a_normal_test_is_that_of_normal_draws(level, ratio):

@@ -131,8 +131,7 @@ def test_a_class_called_as_the_answer_to_deferred_rows_is_answered_where_none_ar
     np.testing.assert_array_equal(again.predict(S), answers)
     base = sqlite3.connect(":memory:")
     TABLE.to_sql("t", base, index=False)
-    for what, wanted in (("action", answers.tolist()), ("label", answers.tolist()), ("deferred", [0] * N)):
-        assert [row[0] for row in base.execute(f"SELECT {rule.to_sql(what=what)} FROM t")] == wanted
+    assert [row[0] for row in base.execute(f"SELECT {rule.to_sql()} FROM t")] == answers.tolist()
 
 
 def test_a_forged_rule_that_defers_has_no_class_of_this_name():

@@ -57,16 +57,14 @@ def test_the_certificate_names_the_groups_of_its_limits(certified):
 
 def test_a_table_with_rows_of_other_groups_has_one_warning(certified, loaded, new_rows):
     assert warned(lambda: loaded.predict(new_rows)) == [WORDS]
-    assert warned(lambda: loaded.predict(new_rows.to_dict("records"))) == [WORDS]
     assert warned(lambda: certified.predict(new_rows)) == [WORDS]
 
 
-def test_one_row_as_a_dict_or_a_series(loaded, new_rows):
+def test_one_row_as_a_dict(loaded):
     words = (
         "site 'N' (1 row) is no group of the certificate: its limits by site are certified for 'a', 'b' alone"
     )
     assert warned(lambda: loaded.predict({"p": 0.7, "site": "N"})) == [words]
-    assert warned(lambda: loaded.predict(new_rows.iloc[1])) == [words]
 
 
 def test_rows_of_named_groups_or_without_groups_have_no_warning(certified, loaded, new_rows):
