@@ -7,12 +7,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rows.subgroups import GroupUse, revealing_features
 
 
 @pytest.fixture(scope="module")
@@ -33,46 +31,6 @@ def numbers(values: object) -> np.ndarray:
     return np.unique(np.asarray(values), return_inverse=True)[1]
 
 
-def test_the_column_itself_its_bands_and_its_parts_tell_a_group(table):
-    X, _ = table
-    bands = (X["age"] // 25).astype(str)
-    joined = X["sex"] + bands
-    rng = np.random.default_rng(1)
-    groups = np.column_stack([numbers(X["sex"]), numbers(bands), numbers(joined), rng.integers(0, 3, 400)])
-    assert revealing_features(X, groups) == [("sex",), ("age",), ("sex",), ()]
-
-
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix, sp.csc_array])
-def test_a_table_of_numbers_in_any_layout(make):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 4)) * (rng.random((300, 4)) < 0.5)
-    group = rng.integers(0, 3, 300)
-    X[:, 2] = group == 1  # one of its 0/1 columns
-    X[:7, 0] = 0.0
-    assert revealing_features(make(X), group) == [(2,)]
-
-
-def test_missing_values_are_one_value_of_any_kind():
-    sex = np.array(["f", None, "m", np.nan, pd.NA] * 20, dtype=object)
-    X = pd.DataFrame({"sex": sex, "noise": np.arange(100.0)})
-    group = numbers(["f", "none", "m", "none", "none"] * 20)
-    assert revealing_features(X, group) == [("sex",)]
-
-
-def test_values_that_nearly_all_differ_tell_nothing():
-    X = np.random.default_rng(0).normal(size=(200, 3))
-    assert revealing_features(X, np.arange(200) % 2) == [()]
-    # A group of one row, and one group per row: chance, not a revealing column.
-    assert revealing_features(X.round(), (np.arange(200) == 0).astype(int)) == [()]
-    assert revealing_features(X.round(), np.arange(200)) == [()]
-
-
-def test_images_and_wide_tables_are_not_looked_through():
-    group = np.arange(20) % 2
-    assert revealing_features(np.zeros((20, 3, 3)), group) == [None]
-    assert revealing_features(sp.csr_matrix((20, 30_000)), group) == [None]
-
-
 def test_answers_that_are_told_the_group_depend_on_it(table):
     X, y = table
     mix = tb.RobustMixtureClassifier(
@@ -82,12 +40,7 @@ def test_answers_that_are_told_the_group_depend_on_it(table):
         random_state=0,
     ).fit(X[["score"]], y, groups=X[["sex"]])
     (use,) = mix.summary_.groups
-    assert (use.by_group, use.features) == (True, ())
-
-
-def test_the_cure_follows_the_columns_and_not_the_estimate():
-    said = GroupUse("sex", False, ("sex",), inferred=True).words("drop it (--drop sex)")
-    assert said.index("--drop sex") < said.index("estimate")
+    assert use.by_group
 
 
 @pytest.mark.parametrize(("objective", "stated"), [("worst_group", False), ("worst_class", True)])

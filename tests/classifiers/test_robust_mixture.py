@@ -905,5 +905,5 @@ def test_given_probabilities_are_certified_and_calibrated():
 def test_the_rows_of_a_frozen_learner_of_tailboost_are_unknown():
     trees = tb.learners.HistBoostClassifier(n_estimators=2).fit(X[TRAIN], Y[TRAIN])
     mix = RobustMixtureClassifier([("trees", FrozenEstimator(trees))]).fit(X[TEST], Y[TEST])
-    assert not mix.records_.trained.complete
-    assert RobustMixtureClassifier(random_state=0).fit(X[TEST], Y[TEST]).records_.trained.complete
+    assert not mix.records_.complete
+    assert RobustMixtureClassifier(random_state=0).fit(X[TEST], Y[TEST]).records_.complete

@@ -39,8 +39,8 @@ def new_rows():
 
 
 WORDS = (
-    "site 'N' (2 rows), 'missing' (1 row) are no groups of the certificate: its limits by site are certified "
-    "for 'a', 'b' alone"
+    "site 'N' (2 rows), 'missing' (1 rows) are not in the certificate: its limits by site are certified for "
+    "'a', 'b' alone"
 )
 
 
@@ -61,9 +61,7 @@ def test_a_table_with_rows_of_other_groups_has_one_warning(certified, loaded, ne
 
 
 def test_one_row_as_a_dict(loaded):
-    words = (
-        "site 'N' (1 row) is no group of the certificate: its limits by site are certified for 'a', 'b' alone"
-    )
+    words = "site 'N' (1 rows) is not in the certificate: its limits by site are certified for 'a', 'b' alone"
     assert warned(lambda: loaded.predict({"p": 0.7, "site": "N"})) == [words]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections import ChainMap, Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import Any, TypeVar, dataclass_transform
@@ -42,7 +41,7 @@ from tailboost.rows.given import Given, refuse
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import MOST_FOLDS, Rows, TrainingSet
 from tailboost.rows.seen import Seen
-from tailboost.rows.subgroups import GroupNames, revealing_features
+from tailboost.rows.subgroups import GroupNames
 
 
 def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
@@ -290,26 +289,10 @@ def selection_data(
 
 
 def regroup(classifier: Model, names: GroupNames) -> None:
-    """Give a classifier the groups of other rows than the training rows.
-
-    Features found to reveal the training groups are kept if all columns of groups have the same names and
-    values. Otherwise these features are unknown, and so they are for an array, a column without a name.
-    """
-    columns = names.columns or (None,)
-    revealing = [None for _ in columns]
-    training_groups = getattr(classifier, "groups_", ())
-    if names.columns is not None and np.array_equal(training_groups, names.names):
-        features = dict(getattr(classifier, "group_features_", ()))
-        revealing = [features.get(column) for column in columns]
-    _set_groups(classifier, names, revealing)
-
-
-def _set_groups(classifier: Model, names: GroupNames, revealing: Iterable[Any]) -> None:
-    """Give a classifier groups, with the features revealing each column of groups."""
+    """Give a classifier groups."""
     classifier._group_names = names
     classifier.groups_ = names.names
     classifier.group_combinations_ = names.combinations
-    classifier.group_features_ = tuple(zip(names.columns or (None,), revealing, strict=True))
 
 
 def read_training_set(
@@ -346,7 +329,7 @@ def read_training_set(
     if rows.groups is not None:
         names = GroupNames.from_groups(rows.groups, n, used)
         group_numbers = names.numbers_of(rows.groups, "groups", n, used)
-        _set_groups(classifier, names, revealing_features(X, group_numbers))
+        regroup(classifier, names)
     return TrainingSet(
         X,
         class_numbers,

@@ -17,7 +17,6 @@ from tailboost.classifiers.reselected import Restated
 from tailboost.classifiers.robust_selection import (
     check_groups,
     checked_rows,
-    column_read,
     engine_by,
     engine_on,
     group_numbers,
@@ -42,7 +41,7 @@ from tailboost.core.checks import has_named_columns
 from tailboost.learners.scores import columns_of_scores, only_scores, scores_among
 from tailboost.rates import Limit, Objective, Rate, deferred
 from tailboost.rows.fingerprints import digest, digest_of_rule
-from tailboost.rows.given import Given, refuse
+from tailboost.rows.given import Given
 from tailboost.rows.judged import Recorded, columns_of, judged
 from tailboost.selection.candidates import scores_in
 from tailboost.selection.curve import (
@@ -386,24 +385,6 @@ class JudgedModels(JudgedSelection):
         """Return the hashes of rows: of the scores that the rule reads, or of features."""
         self.check_candidates()
         return self.classifier.selection_.engine.outputs.models.row_hashes(self.checked(X))
-
-    def example_groups(self, n_rows: int) -> Any:
-        """Return groups for `predict`, with each group of the fit in turn.
-
-        They are an array of shape (n_rows,), or a dict of such an array by the name of its column.
-
-        Raises
-        ------
-        ValueError
-            If the rule is group-blind.
-        """
-        if not self.by_group:
-            refuse("blind rule", "groups")
-        names = self.classifier._group_names.only(column_read(self.classifier))
-        groups = np.resize(names.values[0], n_rows)
-        if names.columns is None:
-            return groups
-        return {names.columns[0]: groups}
 
     def numbered_answers(
         self, X: Table, groups: Groups, classes: Labels, *, defers: bool

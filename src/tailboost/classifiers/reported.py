@@ -101,7 +101,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         rows = Seen.of(judged(self).row_hashes(X))
         if self.records_.trained is None:
-            return 0.0
+            return float("nan")
         return rows.share_in(self.records_.trained)
 
     # -- errors on the selection data ------------------------------------------------------------------

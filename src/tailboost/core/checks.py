@@ -984,8 +984,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     table = as_pandas(table)
     if not hasattr(table, "columns"):
         return table
-    labels = [str(label).removesuffix(".0") for label in classes.tolist()]
-    columns = [str(column).removesuffix(".0") for column in table.columns]
+    labels = list(map(_key, classes.tolist()))
+    columns = list(map(_key, table.columns))
     if hasattr(table.columns, "step") and sorted(columns) != sorted(labels):
         return np.asarray(table)
     if sorted(columns) != sorted(labels):
@@ -994,6 +994,11 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
             "these are in the order of the classes, give an array"
         )
     return np.asarray(table)[:, [columns.index(label) for label in labels]]
+
+
+def _key(name: Any) -> str:
+    """Return the name of a class, the same for 1, 1.0, True and "1"."""
+    return str(int(name) if isinstance(name, (bool, np.bool_)) else name).removesuffix(".0")
 
 
 def refuse_paid_errors(costs: Floats, names: Sequence[str], name: str) -> None:

@@ -62,8 +62,6 @@ class ClassifierView:
     groups: Any = ()
     #: The combinations of several columns of groups in the rows of the fit.
     group_combinations: Any = ()
-    #: Pairs: the name of a group column, and the features from which the group can be read off.
-    group_features: Any = ()
     #: The certificate of the classifier's rule; None without one.
     certificate: Any = None
     #: The limits on rates of the fit, with the limits of ``max_error``.
@@ -201,11 +199,6 @@ class Recorded(ClassifierView):
         """The combinations of several columns of groups in the rows of the fit."""
         return getattr(self.classifier, "group_combinations_", ())
 
-    @property
-    def group_features(self) -> Any:
-        """Pairs: the name of a group column, and the features from which the group can be read off."""
-        return getattr(self.classifier, "group_features_", ())
-
     def opened(self, X: Table, groups: Groups = None) -> Any:
         """Return rows for `predict` and other methods of classifiers with the same candidates.
 
@@ -323,8 +316,7 @@ def group_uses(model: Model) -> tuple[GroupUse, ...]:
     """Return the dependence of a fitted classifier on each column of groups; empty without groups."""
     final = judged(model)
     return tuple(
-        GroupUse(name, final.reads(name), features, final.weighs_groups)
-        for name, features in final.group_features
+        GroupUse(name, final.reads(name), final.weighs_groups) for name in final.group_titles
     )
 
 

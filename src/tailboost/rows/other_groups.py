@@ -1,28 +1,26 @@
-"""Rows in groups that the limits by group of a certificate do not name, or that a rule does not know."""
+"""Rows in groups that a certificate does not name, or that a rule does not know."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Column, Groups, Mask, Table
+from tailboost.core.array_types import Column, Groups, Mask, Table
 from tailboost.core.checks import (
     GROUP_OF_MISSING,
     MISSING_GROUP,
     as_pandas,
     column_words,
-    columns_by_name,
     is_missing,
     names_columns,
     refuse_missing,
     with_interval_names,
-    with_missing_group,
 )
 from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
-from tailboost.core.spelling import how_many, listed, number_form
+from tailboost.core.spelling import listed
 from tailboost.rows.subgroups import by_column, plain_list, unit_name
 
 # The most groups in a warning.
@@ -51,158 +49,106 @@ def warn_of_other_groups(named: GroupsByColumn, table: Table, groups: Groups = N
     if names_columns(table):
         columns = {name: table[name] for name in table if name in named}
     if groups is not None and not isinstance(groups, str):  # text names a column of the table
-        columns_of_groups = columns_by_name(
-            with_missing_group(groups, [MISSING_GROUP]), "groups"
-        )
-        if len(named) == len(columns_of_groups) == 1:
-            columns_of_groups = dict(zip(named, columns_of_groups.values(), strict=True))
-        columns |= columns_of_groups
+        columns |= _columns(groups, named)
     for name in columns.keys() & named.keys():
-        _warn_of_column(name, columns[name], [unit_name(group) for group in named[name]])
+        rows_by_value = _counted(columns[name])
+        rows_by_group: Counter[str] = Counter()
+        for value, n_rows in rows_by_value.items():
+            rows_by_group[_name(value)] += n_rows
+        known = [unit_name(group) for group in named[name]]
+        others = {group: n for group, n in sorted(rows_by_group.items()) if group not in known}
+        # Numbers without any named group are not compared: groups may be made from them, as age bands.
+        is_text = all(isinstance(value, str) or is_missing(value) for value in rows_by_value)
+        if others and (is_text or len(others) < len(rows_by_group)):
+            warn_user(
+                f"{_title(name)} {_groups_listed(others)} not in the certificate: its limits by "
+                f"{_title(name)} are certified for {listed(known)} alone",
+                UncertifiedGroupsWarning,
+            )
 
 
 def refuse_missing_groups(named: GroupsByColumn, groups: Groups) -> None:
     """Raise ValueError if rows lack a group in a column of the certificate. The message has its groups.
 
-    The arguments are as in `warn_of_other_groups`. A group 'missing' in place of the name that the
-    calibration had would leave the rows untested by group.
+    A group 'missing' in place of the name that the calibration had would leave the rows untested by group.
     """
     if groups is None or not named:
         return
-    groups = as_pandas(groups)
-    columns = groups if names_columns(groups) else {None: groups}
-    names = list(columns)
-    for name in names:
-        known = named.get(name, [])
-        if len(named) == len(names) == 1:
-            (known,) = named.values()
-        groups_known = [unit_name(group) for group in known]
+    for name, column in _columns(groups, named).items():
+        known = [unit_name(group) for group in named.get(name, ())]
         remedy = GROUP_OF_MISSING
-        if groups_known and MISSING_GROUP not in groups_known:
+        if known and MISSING_GROUP not in known:
             remedy = (
-                "drop their rows, or give them the name that the calibration gave to such "
-                f"rows; the groups of the certificate are {listed(groups_known)}"
+                "drop their rows, or give them the name that the calibration gave to such rows; the groups "
+                f"of the certificate are {listed(known)}"
             )
-        refuse_missing(with_interval_names(columns[name]), column_words(name), remedy)
-
-
-def unknown_groups(view: Any, groups: Groups) -> dict[Any, Array]:
-    """Return the printed group of each row that a group-aware rule does not know, and "" for other rows.
-
-    The result has an array of shape (n,) for each column that the rule reads.
-
-    Parameters
-    ----------
-    view : ClassifierView
-        The view of the classifier.
-    groups : column, or table of columns
-        The groups of the rows. Missing entries are the group 'missing'.
-    """
-    known_groups = by_column(plain_list(view.groups))
-    columns = columns_by_name(with_missing_group(groups, [MISSING_GROUP]), "groups")
-    if len(known_groups) == len(columns) == 1:
-        columns = dict(zip(known_groups, columns.values(), strict=True))
-    unknown = {}
-    for name in columns.keys() & known_groups.keys():
-        if view.reads(name):
-            names_known = {unit_name(group) for group in known_groups[name]}
-            groups_of_rows = np.ravel(np.asarray(columns[name], dtype=object)).tolist()
-            names = {group: unit_name(group) for group in set(groups_of_rows)}
-            names_unknown = {
-                group: "" if printed in names_known else printed
-                for group, printed in names.items()
-            }
-            unknown[name] = np.array([names_unknown[group] for group in groups_of_rows], str)
-    return unknown
-
-
-def rows_by_unknown_group(names: Array) -> dict[str, int]:
-    """Return the number of rows of each unknown group; ``names`` are of one column of `unknown_groups`."""
-    return dict(sorted(Counter(names[names != ""].tolist()).items()))
+        refuse_missing(column, column_words(name), remedy)
 
 
 def answered_rows(view: Any, groups: Groups) -> Mask:
-    """Return a mask of the rows whose groups the rule knows, shape (n,); a warning counts the others.
+    """Return a mask of the rows whose groups a rule knows, shape (n,); a warning counts the others.
 
-    The arguments are as in `unknown_groups`, of a rule that reads a column of these groups. Raise
-    ValueError if the rule knows the groups of no row.
+    ``view`` is the view of the classifier. Raise ValueError if the rule knows the groups of no row.
     """
-    faults = []
+    known = by_column(plain_list(view.groups))
     masks = []
-    for column, names in unknown_groups(view, groups).items():
-        is_known = names == ""
-        masks.append(is_known)
-        if not is_known.all():
-            rows_by_group = rows_by_unknown_group(names)
-            known = [unit_name(group) for group in by_column(plain_list(view.groups))[column]]
-            faults.append(
-                f"{_title(column)} {groups_listed(rows_by_group)}: it knows {listed(known)}"
+    faults = []
+    for name, column in _columns(groups, known).items():
+        if name in known and view.reads(name):
+            names = np.array(
+                list(map(_name, np.ravel(np.asarray(column, dtype=object)).tolist()))
             )
+            names_known = [unit_name(group) for group in known[name]]
+            masks.append(np.isin(names, names_known))
+            others = Counter(names[~masks[-1]].tolist())
+            if others:
+                faults.append(
+                    f"{_title(name)} {_groups_listed(others)} not known: it knows {listed(names_known)}"
+                )
     is_answered = np.logical_and.reduce(masks)
     if not faults:
         return is_answered
-    words = f"the rule has no answer to {'; to '.join(faults)}"
+    words = f"the rule has no answer to some rows: {'; '.join(faults)}"
     if not is_answered.any():
-        raise ValueError(f"{words}, and no row has another group: check the column of groups")
+        raise ValueError(f"{words}. No row has another group: check the column of groups")
     n_left_out = int(np.count_nonzero(~is_answered))
-    are_left_out = number_form(n_left_out, "is not tested", "are not tested")
     warn_user(
-        f"{how_many(n_left_out, 'row')} of {len(is_answered):,} {are_left_out}, because {words}",
+        f"rows not tested: {n_left_out:,} of {len(is_answered):,}; {words}",
         UncertifiedGroupsWarning,
     )
     return is_answered
 
 
-def _warn_of_column(name: Any, column: Column, groups_named: Sequence[str]) -> None:
-    """Warn of the rows of one column in other groups.
+def _columns(groups: Groups, names: Collection[Any]) -> dict[Any, Any]:
+    """Return the columns of groups by name; a single column has the only one of the ``names``."""
+    groups = as_pandas(groups)
+    columns = {None: groups}
+    if names_columns(groups):
+        columns = {name: groups[name] for name in groups}
+    if len(columns) == len(names) == 1:
+        columns = dict(zip(names, columns.values(), strict=True))
+    return {name: with_interval_names(column) for name, column in columns.items()}
 
-    A column of numbers without any named group is not compared: the groups may be made from it, as age bands.
-    """
-    rows_by_value = _counted(column)
-    rows_by_group: Counter[str] = Counter()
-    for value, n_rows in rows_by_value.items():
-        rows_by_group[MISSING_GROUP if is_missing(value) else unit_name(value)] += n_rows
-    other_groups = {
-        group: n_rows
-        for group, n_rows in sorted(rows_by_group.items())
-        if group not in groups_named
-    }
-    is_text = all(isinstance(value, str) or is_missing(value) for value in rows_by_value)
-    if not other_groups or (len(other_groups) == len(rows_by_group) and not is_text):
-        return
-    title = _title(name)
-    are = number_form(len(other_groups), "is no group", "are no groups")
-    warn_user(
-        f"{title} {groups_listed(other_groups)} {are} of the certificate: its limits by {title} are "
-        f"certified for {listed(list(groups_named))} alone",
-        UncertifiedGroupsWarning,
-    )
+
+def _name(value: Any) -> str:
+    """Return the printed name of a group."""
+    return MISSING_GROUP if is_missing(value) else unit_name(value)
 
 
 def _title(column: Any) -> str:
     """Return the name of a column of groups."""
-    if column is None:
-        return "group"
-    return str(column)
+    return "group" if column is None else str(column)
 
 
-def groups_listed(rows_by_group: Mapping[str, int]) -> str:
-    """Return groups with their numbers of rows, the first of them by name."""
-    words = [
-        f"{group!r} ({how_many(n_rows, 'row')})" for group, n_rows in rows_by_group.items()
-    ]
-    listing = ", ".join(words[:GROUPS_SHOWN])
-    if len(words) > GROUPS_SHOWN:
-        n_rows = sum(list(rows_by_group.values())[GROUPS_SHOWN:])
-        listing += f" and {len(words) - GROUPS_SHOWN} more ({n_rows:,} rows)"
-    return listing
+def _groups_listed(rows_by_group: Mapping[str, int]) -> str:
+    """Return groups with their numbers of rows, the first of them by name, and a verb."""
+    words = [f"{group!r} ({n_rows:,} rows)" for group, n_rows in rows_by_group.items()]
+    more = f" and {len(words) - GROUPS_SHOWN} more" if len(words) > GROUPS_SHOWN else ""
+    return f"{', '.join(words[:GROUPS_SHOWN])}{more} {'is' if len(words) == 1 else 'are'}"
 
 
 def _counted(column: Column) -> dict[Any, int]:
-    """Return the number of rows of each value of a column; of objects each NaN may be a value of its own.
-
-    Intervals are counted by their names, since an array of whole-number intervals and NaN has other bounds.
-    """
+    """Return the number of rows of each value of a column; of objects each NaN may be a value of its own."""
     column = with_interval_names(column)
     if not hasattr(column, "dtype"):  # a list of text and NaN would become text with "nan"
         column = np.array(column, dtype=object)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Column, Groups, Ints, Labels, Mask, Table
+from tailboost.core.array_types import Array, Column, Groups, Ints, Labels, Mask
 from tailboost.core.checks import (
     GROUP_OF_MISSING,
     category_orders,
@@ -20,7 +20,6 @@ from tailboost.core.checks import (
     factorized,
     group_columns,
     in_category_order,
-    is_missing,
     label_column,
     n_rows_of,
     positions,
@@ -32,12 +31,6 @@ from tailboost.rows.columns import text
 if TYPE_CHECKING:
     from tailboost.rows.rows import Rows
 
-# Rows of a first check, which rules out most columns.
-FIRST_LOOK = 1000
-# In a group with fewer rows, a column may match the group by chance.
-FEWEST_OF_A_GROUP = 10
-# Tables with more columns are not checked.
-MOST_COLUMNS = 2000
 # A column of groups may have so many different numbers, or more with so many rows on average.
 MOST_NUMBERS = 20
 FEWEST_OF_A_NUMBER = 10
@@ -121,59 +114,24 @@ def whole_percents(share: float) -> str:
 
 @dataclass(frozen=True)
 class GroupUse:
-    """Dependence of the answers on a column of groups."""
+    """Dependence of the answers on a column of groups: the rule reads it, or weighs an estimate of it."""
 
     column: Any  # name; None if groups were given as an array
-    by_group: bool  # whether the rule reads the group
-    # Names or numbers of the features that determine the group or are determined by the group: the same
-    # column, bands of its values, or a column from which the group was made. None if not checked.
-    features: tuple[Any, ...] | None
-    inferred: bool = (
-        False  # whether the rule uses an estimate p(group | x, y) from the features
-    )
+    by_group: bool
+    inferred: bool = False
 
     def __str__(self) -> str:
-        return self.words("drop the column to prevent this")
-
-    def words(self, cure: str) -> str:
-        """Return the dependence as a sentence; ``cure`` ends the statement about revealing features."""
-        statements = []
+        words = "the rule does not read it; features may be correlated with it"
         if self.by_group:
-            statements.append("the rule reads it (by_group)")
-        if self.features:
-            statements.append(f"answers may depend on it through {self._telling}; {cure}")
-        if self.inferred:
-            start = "the rule also"
-            if self.features == ():
-                start = "the rule does not read it, but"
-            estimate = f"{start} uses an estimate p(group | x, y) {FROM_FEATURES}"
-            statements.append(estimate + _cure())
-        elif not statements and self.features is None:
-            statements.append("the features were not checked for it")
-        elif not statements:
-            statements.append(
-                "the rule does not read it; other features may be correlated with it"
-            )
-        title = "group"
-        if self.column is not None:
-            title = f"group {self.column}"
-        return f"{title}: {'; '.join(statements)}"
+            words = "the rule reads it (by_group)"
+        elif self.inferred:
+            words = f"the rule uses an estimate p(group | x, y) {FROM_FEATURES}{_cure()}"
+        return f"{self.named}: {words}"
 
     @property
     def named(self) -> str:
-        """The column, with the features that tell the group."""
-        name = "the group" if self.column is None else str(self.column)
-        if not self.features:
-            return name
-        tell = "tells" if len(self.features) == 1 else "tell"
-        return f"{name} ({self._telling} {tell} it)"
-
-    @property
-    def _telling(self) -> str:
-        """The features that tell the group, in words."""
-        features = self.features or ()
-        plural = "s" if len(features) > 1 else ""
-        return f"feature{plural} {', '.join(map(repr, features))}"
+        """The column in a sentence."""
+        return "group" if self.column is None else f"group {self.column}"
 
 
 def estimates_words(groups: str) -> str:
@@ -191,81 +149,6 @@ def with_cure(remark: str) -> str:
 def _cure() -> str:
     """Return the end of a sentence on an estimate of groups: what it prevents, the argument against it."""
     return ", so it has no SQL; infer_groups=False forbids the estimate"
-
-
-def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
-    """Return, for each column of groups, the features that determine the group or follow from the group.
-
-    Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, or numbers
-    of other columns. An X with more than 2,000 columns, or no table, is not checked: then the result has None
-    for each column.
-    """
-    group_columns = groups.reshape(len(groups), -1).T
-    if len(X.shape) != 2 or X.shape[1] > MOST_COLUMNS:
-        return [None] * len(group_columns)
-    names = list(getattr(X, "columns", range(X.shape[1])))
-    first_rows = X[:FIRST_LOOK]
-    if hasattr(first_rows, "toarray"):  # a sparse matrix
-        first_rows = first_rows.toarray()
-    features: list[tuple[Any, ...] | None] = []
-    for numbers in group_columns:
-        _, group = distinct_and_places(numbers)  # from 0, without gaps
-        first_groups = group[:FIRST_LOOK]
-        revealing = []
-        for j, name in enumerate(names):
-            may_reveal = _determine(_values(first_rows, j), first_groups, few=True)
-            if may_reveal and _determine(_values(X, j), group):
-                revealing.append(name)
-        features.append(tuple(revealing))
-    return features
-
-
-def _values(table: Table, j: int) -> Any:
-    """Return a column of a data frame, an array or a sparse matrix, shape (n,)."""
-    if hasattr(table, "iloc"):
-        return np.asarray(table.iloc[:, j])
-    column = table[:, [j]]
-    if hasattr(column, "toarray"):
-        column = column.toarray()
-    return np.asarray(column).ravel()
-
-
-def _determine(values: Column, group: Ints, *, few: bool = False) -> bool:
-    """Return whether values determine the group or the reverse; with ``few``, whether more rows may show it.
-
-    ``values`` and the group numbers ``group`` have shape (n,). ``few`` is for a first look at few rows.
-    """
-    code = _codes(values)
-    n = len(group)
-    sizes = np.bincount(group)
-    n_values = int(code.max(initial=-1)) + 1
-    n_groups = np.count_nonzero(sizes)
-    if n_values < 2 or n_groups < 2:  # a constant determines nothing; further rows may differ
-        return few
-    n_pairs = len(np.unique(code * len(sizes) + group))
-    group_determines_value = n_pairs == n_groups
-    value_determines_group = n_pairs == n_values
-    if group_determines_value and n_groups < n:
-        return True
-    if 2 * n_values > n:  # nearly all values are different, and would determine any group
-        return False
-    # A small group may have a separate value by chance.
-    is_large_enough = few or sizes[sizes > 0].min() >= FEWEST_OF_A_GROUP
-    return value_determines_group and bool(is_large_enough)
-
-
-def _codes(values: Column) -> Ints:
-    """Return a number from 0 for each value, shape (n,); all missing values have the same number."""
-    if getattr(values.dtype, "kind", "O") in "biufUS":  # NumPy can sort these
-        _, code = np.unique(values, return_inverse=True)
-        return code.ravel().astype(np.intp)
-    entries = values.tolist()
-    code_of_value: dict[Any, int] = {}
-    code_of_entry = {}
-    for entry in dict.fromkeys(entries):
-        value = None if is_missing(entry) else entry  # NaN differs from itself
-        code_of_entry[entry] = code_of_value.setdefault(value, len(code_of_value))
-    return np.fromiter(map(code_of_entry.__getitem__, entries), np.intp, len(entries))
 
 
 # -- names and numbers of the groups of a fit -----------------------------------------------------------
