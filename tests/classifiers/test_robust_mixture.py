@@ -819,7 +819,7 @@ class TestFrozenAlone:
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
         mix = self.mix()
         assert np.isnan(mix.seen_share(X[1::2]))  # which rows the frozen ones were fitted on is not known
-        with pytest.raises(tb.exceptions.LeakageError, match="decision"):
+        with pytest.raises(tb.exceptions.LeakageError, match="selected"):
             tb.certify(mix, X[1::2], Y[1::2])
 
     def test_not_fitted(self):

@@ -998,7 +998,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
 
 def _key(name: Any) -> str:
     """Return the name of a class, the same for 1, 1.0, True and "1"."""
-    return str(int(name) if isinstance(name, (bool, np.bool_)) else name).removesuffix(".0")
+    text = str(name).removesuffix(".0")
+    return {"True": "1", "False": "0"}.get(text, text)
 
 
 def refuse_paid_errors(costs: Floats, names: Sequence[str], name: str) -> None:
