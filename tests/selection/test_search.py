@@ -10,8 +10,7 @@ from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.selection import search
-from tailboost.selection.data import Candidate, Pool, SelectionData, contrasts, decide, expected_costs
+from tailboost.selection.data import SelectionData, decide, expected_costs
 from tailboost.selection.program import Program, best_in_pool
 from tailboost.selection.search import counts_on_line
 
@@ -224,26 +223,3 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
             _, alone = one_rule(table, rates.error(), [limit])
             assert alone.keeps
             assert alone.value <= program.evaluate(tallies[kept])[0].min() + 1e-9
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_line_adds_its_best_rule_within_the_limits_and_its_best_charged_one(seed, monkeypatch):
-    """One line: all rows get the same change of the cost of an action, tried at 2,000 values."""
-    monkeypatch.setattr(search, "LINES", 1)
-    monkeypatch.setattr(search, "_direction", lambda costs, *_: np.ones(len(costs)))
-    table, *_ = told(seed, n=200, values=20)
-    program = Program.of_rates(table.strata, Objective.from_expression(rates.error()), TOLD["parity"])
-    pool = Pool(table)
-    start = Candidate.from_costs(np.array([[0.0, 0.2], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]))
-    number = pool.add(start)
-    search.LineSearch(pool, program, [], charge=0.2, enough=-np.inf).walk(number)
-
-    expected = expected_costs(table.probabilities, contrasts(start.action_costs))
-    counts = np.array([table.count((expected[0] < cut).astype(int)) for cut in np.linspace(-2, 2, 2001)])
-    value, violation = program.evaluate(counts)
-    kept = violation <= search.SLIGHT
-    reached, broken = program.evaluate(pool.all_counts)
-    assert reached[broken <= search.SLIGHT].min() == pytest.approx(value[kept].min())
-    charged = value + 0.2 * np.maximum(violation, 0)
-    assert (reached + 0.2 * np.maximum(broken, 0)).min() == pytest.approx(charged.min())
-    assert charged.min() < value[kept].min() - 1e-6

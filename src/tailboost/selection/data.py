@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -14,35 +14,8 @@ from tailboost.core.array_types import Array, Floats, Floats32, Ints, Mask
 from tailboost.rates import Strata
 from tailboost.rates.make import OVERALL_ERROR
 
-# Maximum number of rows for the generation of candidates.
-ROWS = 50_000
-
 Singles = Floats32
 """Stratum probabilities p(s | x), shape (S, n): one row of numbers for each stratum."""
-
-
-def rows_spread_over_strata(stratum: Ints, max_rows: int) -> Ints:
-    """Return the indices of at most ``max_rows`` rows, evenly spaced within each stratum, ascending.
-
-    Half of the rows are shared equally among the strata, so small strata keep all or most of their rows. The
-    other half is shared in proportion to the remaining rows. ``stratum`` has the stratum of each row.
-    """
-    n = len(stratum)
-    if n <= max_rows:
-        return np.arange(n)
-    sizes = np.bincount(stratum)
-    quota = np.minimum(sizes, max(max_rows // (2 * len(sizes)), 1))
-    n_open = max(max_rows - int(quota.sum()), 0)
-    cumulated_left = np.cumsum(sizes - quota)
-    quota += np.diff(cumulated_left * n_open // max(int(cumulated_left[-1]), 1), prepend=0)
-    by_stratum = np.argsort(stratum, kind="stable")
-    stop = np.cumsum(sizes)
-    start = stop - sizes
-    positions = [
-        np.linspace(start[s], stop[s] - 1, count).round().astype(np.intp)
-        for s, count in enumerate(quota)
-    ]
-    return np.sort(by_stratum[np.concatenate(positions)])
 
 
 def quotient(top: Array, bottom: Array, otherwise: float = 0.0) -> Floats:
@@ -96,31 +69,6 @@ class SelectionData(Uncached):
     def actions(self, candidate: Any) -> Ints:
         """Return the action of a candidate in each row, shape (n,)."""
         return np.asarray(candidate.actions(self.probabilities))
-
-    def thinned(self, max_rows: int) -> SelectionData:
-        """Return ``max_rows`` of the rows, or all if there are fewer; weights keep the mass of strata."""
-        if len(self) <= max_rows:
-            return self
-        mass = self.strata.mass
-        rows = rows_spread_over_strata(self.stratum, max_rows)
-        kept_mass = np.bincount(self.stratum[rows], self.weights[rows], len(mass))
-        factor = quotient(mass, kept_mass)[self.stratum]  # of each row
-        thin_mass = np.where(kept_mass > 0, mass, 0.0)
-        strata = replace(self.strata, mass=thin_mass)
-        return replace(self, strata=strata, weights=self.weights * factor)._of_rows(rows)
-
-    def _of_rows(self, rows: Ints) -> SelectionData:
-        """Return the data of some rows, by their numbers in ascending order; the strata keep their masses."""
-        probabilities = self.probabilities
-        if probabilities is not None:
-            probabilities = np.ascontiguousarray(probabilities[:, rows])
-        return replace(
-            self,
-            stratum=self.stratum[rows],
-            weights=self.weights[rows],
-            probabilities=probabilities,
-            costs=None if self.costs is None else self.costs[rows],
-        )
 
     def count(self, actions: Ints) -> Floats:
         """Return the confusion counts: the weight of the rows by stratum and action, shape (W, A).
@@ -245,13 +193,6 @@ class Pool:
     def copy(self) -> Pool:
         """Return a copy of the pool; candidates added to the copy do not change this pool."""
         return Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers))
-
-    def on(self, data: SelectionData, numbers: Sequence[int] | None = None) -> Pool:
-        """Return a pool of some candidates, all by default, counted on other rows."""
-        new = Pool(data)
-        chosen = range(len(self.candidates)) if numbers is None else numbers
-        new.add_all([self.candidates[i] for i in chosen])
-        return new
 
     def extend(self, other: Pool) -> None:
         """Add the candidates of another pool on the same rows."""

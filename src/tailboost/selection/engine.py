@@ -50,7 +50,7 @@ from tailboost.selection.program import (
     Program,
     within_budget,
 )
-from tailboost.selection.search import FEW_STARTS, STARTS, best_by_search, first_candidates
+from tailboost.selection.search import best_by_search, first_candidates
 from tailboost.selection.selected import (
     MOST_ERRORS,
     SelectedRule,
@@ -243,22 +243,13 @@ class ProbabilityEngine(Uncached):
         else:
             pool.extend(candidates)
         program = within_budget(pool, program, problem.error_budget)
-        best = self._search(pool, program, problem, STARTS)
+        best = best_by_search(pool, program)
         if not (best.solution.feasible or problem.aims):
             raise contradiction(pool, best.solution, self.words)
         rule = self.rule(problem, program, pool, best)
         if not problem.confidence or rule.likely is None:
             return rule
         return self._surer(rule, problem.confidence)
-
-    def _search(self, pool: Pool, program: Program, problem: Problem, starts: int) -> Best:
-        """Return the selection within a program from ``starts`` candidates; the pool gets new candidates."""
-        return best_by_search(
-            pool,
-            program,
-            budgeted=problem.error_budget is not None,
-            starts=starts,
-        )
 
     def _surer(self, rule: SelectedRule, confidence: float) -> SelectedRule:
         """Return the rule of least objective with limits kept on new rows with a stated probability.
@@ -281,7 +272,7 @@ class ProbabilityEngine(Uncached):
             n_errors = (lower + upper) / 2
             _, last_rule = tried[-1]
             tighter = self._tightened(program, last_rule, n_errors)
-            best = self._search(pool, tighter, rule.problem, FEW_STARTS)
+            best = best_by_search(pool, tighter)
             # After a rule with one action for nearly all rows, looser limits are tried.
             is_sure = True
             if _largest_share(best, n_strata) <= most_alike + ROUNDING:

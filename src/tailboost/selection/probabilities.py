@@ -23,15 +23,13 @@ from tailboost.rows.fingerprints import (
     hash_rows,
     stratified_places,
 )
-from tailboost.selection.data import Singles, rows_spread_over_strata
+from tailboost.selection.data import Singles
 from tailboost.selection.outputs import LogProbabilities
 
 # Folds of the group models.
 GROUP_FOLDS = 3
 # Least probability of a row's group in the log loss of a group model; smaller ones are raised to it.
 LEAST_JUDGED = 1e-4
-# Maximum number of rows for the fit of the factors.
-FACTOR_ROWS = 20_000
 # Steps of iterative scaling for the factors of the strata.
 SCALINGS = 30
 # Pseudo-mass of a class without rows in a group, as a share of the group's mass. Its factor is then positive,
@@ -369,19 +367,15 @@ class StratumProbabilities:
         and ``weights`` have shape (n,). Without factors the error within loose limits was .0027 ± .0020
         higher (32 calls). Within tight limits no difference was found (216 calls, benchmarks/ablations.py).
         """
-        rows = rows_spread_over_strata(stratum, FACTOR_ROWS)
-        joint = self.joint(logs[rows], None, read_group[rows])
+        joint = self.joint(logs, None, read_group)
         mass = np.bincount(stratum, weights, len(joint))
-        # With these weights of the sampled rows, each stratum keeps its mass.
-        sampled_mass = np.bincount(stratum[rows], weights[rows], len(joint))
-        weight = weights[rows] * (mass / np.maximum(sampled_mass, 1e-300))[stratum[rows]]
         by_class = mass.reshape(-1, len(self.combinations))  # a view
         unseen = by_class == 0.0
         by_class += np.where(unseen, UNSEEN * by_class.sum(axis=0), 0.0)
         factors = np.ones((len(joint), 1))
         for _ in range(SCALINGS):
             scaled = joint * factors
-            expected = (scaled / _summed(scaled)) @ weight
+            expected = (scaled / _summed(scaled)) @ weights
             factors[:, 0] *= mass / np.where(expected > 0, expected, 1.0)
         self.factors = factors
 

@@ -219,10 +219,6 @@ class Program(Uncached):
             for limit in self.limits
         ]
 
-    def over(self, strata: Strata) -> Program:
-        """Return the same program over strata with other masses."""
-        return Program.of_rates(strata, self.objective, self.limits, self.level)
-
     def within(self, limits: Sequence[Limit]) -> Program:
         """Return the program of the same objective within other limits."""
         return Program.of_rates(self.strata, self.objective, limits, self.level)
@@ -580,14 +576,6 @@ def _best_number(program: Program, counts: Floats, charge: float) -> int:
     errors = overall_errors(program, counts[eligible]).round(PROGRAM_DECIMALS)
     by_value_then_error = np.lexsort((errors, values[eligible].round(PROGRAM_DECIMALS)))
     return int(eligible[by_value_then_error[0]])
-
-
-def number_selected(pool: Pool, program: Program) -> int:
-    """Return the number of the candidate of `best_in_pool`; the mixture is solved only for a charge."""
-    counts = pool.all_counts
-    if (program.evaluate(counts)[1] <= SLIGHT).any():
-        return _best_number(program, counts, 0.0)
-    return int(best_in_pool(pool, program).numbers[0])
 
 
 def overall_errors(program: Program, counts: Floats) -> Floats:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import combinations
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.special import softmax
@@ -14,7 +10,6 @@ from scipy.special import softmax
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.long_work import one_blas_thread
 from tailboost.selection.data import (
-    ROWS,
     Candidate,
     Pool,
     SelectionData,
@@ -25,38 +20,16 @@ from tailboost.selection.data import (
 )
 from tailboost.selection.program import (
     LEAST_WEIGHT,
-    MOST_CHARGE,
     SLIGHT,
-    SOLVED,
     Best,
     Program,
     best_in_pool,
     charge_of,
     grow,
-    number_selected,
-    overall_errors,
 )
-from tailboost.solvers.tradeoff import undominated
 
 # More than the rounding error of a sum of weights.
 SUM_ROUNDING = 1e-12
-# Number of candidates at the start of a search. With 8, and 80 instead of 40 thresholds on a line, the error
-# within an odds gap over four groups was .0053 ± .0050 lower than with 4 (34 problems): lower in 12,
-# higher in 6.
-STARTS = 8
-# The same for a selection within tightened limits, whose pool has the candidates of the selections before.
-# With 4 instead of 8 the seconds with confidence fell by 28 % on 40 kinds of problems (220 draws). With two
-# groups kept changed by .008 ± .016 and the error by −.0013 ± .0016, with four by −.020 ± .039 and
-# .0007 ± .0015.
-FEW_STARTS = 4
-# Largest excess of the scaled objective over the best mixture without a search for better candidates. On 39
-# problems of 10 tables the objective with 0 was .0002 ± .0002 higher, with .02 .0011 ± .0013 lower.
-MOST_EXCESS = 5e-3
-# Further searches on the sample, with limits moved so that its best rule keeps the stated ones on all rows.
-# On 63 problems of 60,000 to 400,000 rows the error without them was .08 higher in two and .005 in one, and
-# one rule broke a limit; with 1 instead of 2 it still did. In 24 calls it was .027 ± .014 higher
-# (benchmarks/ablations.py).
-CORRECTIONS = 2
 # Learning rate of Hedge, its rounds for each share of `ERROR_SHARES`, the rounds between new candidates. 80
 # rounds instead of 20 changed the cost by −.0000 ± .0008 (25 tables, 3 splits).
 HEDGE_RATE = 1.0
@@ -66,6 +39,26 @@ EVERY = 2
 # .044 ± .026 lower than with one, and .011 ± .010 lower than with two (25 tables, 3 splits). Column
 # generation in place of Hedge errs .0037 ± .0021 more; its largest rate is .012 ± .016 lower (13 tables).
 ERROR_SHARES = (0.0, 0.5, 0.75, 0.875, 0.9375)
+# Thresholds are moved from the best candidates by objective and violations, and the heaviest ones of the best
+# mixture, also towards its heaviest ones. On 343 problems the objective plus the excess over limits on fresh
+# rows was .0015 ± .0015 lower than with random lines; within odds gaps the error was .014 ± .019 higher, and
+# the excess .022 ± .036 lower (12 problems).
+BEST_STARTS = 3
+MIXED_STARTS = 2
+TARGETS = 4
+# The most passes over all lines from a start, and the most lines from all starts.
+PASSES = 3
+MOST_LINES = 600
+# The most thresholds on a line, and the most confusion counts at them. With many thresholds the counts of
+# more than `MOST_ANSWERS` answers fit noise.
+MOST_THRESHOLDS = 2_000
+MOST_CELLS = 2_000_000
+MOST_ANSWERS = 3
+FEW_THRESHOLDS = 80
+# Added to the objective of rules that break limits: any rule within the limits is better.
+BROKEN = 10.0
+# The least improvement: smaller ones are rounding.
+BETTER = 1e-9
 
 
 @one_blas_thread
@@ -104,48 +97,28 @@ def first_candidates(data: SelectionData, program: Program) -> Pool:
     These are rules of least expected cost and constants. For a largest rate there are also the best rules for
     the subgroup weights of Hedge, with more weight for subgroups with larger rates (`add_by_hedge`).
 
-    Candidates for more than `ROWS` rows are made on a sample. The undominated ones are counted on all rows.
-
     Parameters
     ----------
     data : selection data
-        The rows in memory, or on the workers of a cluster.
+        The rows.
     program : Program
         The objective, with limits on deferral if there are any.
     """
-    sample = data.thinned(ROWS)
-    on_sample = program
-    if sample is not data:
-        on_sample = program.over(sample.strata)
-    pool = Pool(sample)
-    always = pool.add_all(
-        [Candidate.from_costs(plain_costs(sample)), Candidate.from_costs(on_sample.plain)]
-    )
+    pool = Pool(data)
+    pool.add_all([Candidate.from_costs(plain_costs(data)), Candidate.from_costs(program.plain)])
     if program.objective.worst:
-        add_by_hedge(pool, on_sample)
-    always += pool.constants()
-    _add_with_full_deferral(pool, on_sample)
-    if sample is data:
-        return pool
-    values, violations = on_sample.evaluate(pool.all_counts)
-    charged = np.where(violations > SLIGHT, values + MOST_CHARGE, values)
-    front = undominated(charged, overall_errors(on_sample, pool.all_counts)).tolist()
-    on_all = pool.on(data, list(dict.fromkeys([*always, *front])))
-    on_all.add(with_full_deferral(on_all, program, pool.candidates[0]))
-    return on_all
+        add_by_hedge(pool, program)
+    pool.constants()
+    _add_with_full_deferral(pool, program)
+    return pool
 
 
-def best_by_search(
-    pool: Pool,
-    program: Program,
-    *,
-    budgeted: bool = False,
-    starts: int = STARTS,
-) -> Best:
-    """Return the selection within limits.
+def best_by_search(pool: Pool, program: Program) -> Best:
+    """Return the best rule within limits.
 
-    First the best candidate without limits is tested: the rule of least expected cost or, for a largest rate,
-    the best of the pool within the error budget. If it satisfies all limits, it is selected without a search.
+    The rule of least expected cost is selected without a search if it keeps all limits; for a largest rate
+    without limits, the best first candidate. Otherwise candidates are added by column generation. Then their
+    thresholds are moved along lines of exactly counted rules.
 
     Parameters
     ----------
@@ -153,167 +126,43 @@ def best_by_search(
         The candidates so far, which gets further ones if they can help.
     program : Program
         The objective and the limits.
-    budgeted : bool, default=False
-        Whether the last limit is an error budget.
-    starts : int
-        Number of candidates at the start of a search.
     """
-    # The best rule for a ratio depends on the reached level. Only the growth finds this level.
-    is_ratio = program.objective.rate.is_ratio and not program.objective.worst
-    if not is_ratio:
-        number = _best_without_limits(pool, program, budgeted=budgeted)
+    objective = program.objective
+    # Without limits a search lowers the largest rate of the selection data, but not of fresh rows.
+    if objective.worst and not program.limits:
+        return best_in_pool(pool, program)
+    # The best rule for a ratio depends on the reached level, and the stratum does not tell the cost of a row.
+    if not (objective.worst or objective.rate.is_ratio or objective.rate.needs_costs):
+        least_cost = Candidate.from_costs(program.plain)
+        number = pool.add(with_full_deferral(pool, program, least_cost))
         if program.violations(pool.counts[number]).max(initial=0.0) <= SLIGHT:
             return best_in_pool(pool, program, among=[number])
 
-    small = pool.data.thinned(ROWS)
-    if small is pool.data:
-        return _extend(pool, program, starts)
-    return _best_by_sample(pool, program, pool.on(small), starts)
-
-
-def _best_without_limits(pool: Pool, program: Program, *, budgeted: bool) -> int:
-    """Return the number of the best candidate within the limits on deferral and the error budget alone.
-
-    Parameters
-    ----------
-    pool : Pool
-        The candidates, which gets further ones.
-    program : Program
-        The objective and the limits.
-    budgeted : bool
-        Whether the last limit is an error budget.
-    """
-    kept_limits = [limit for limit in program.limits if limit.rate.needs_deferral]
-    if budgeted:
-        kept_limits.append(program.limits[-1])
-    if program.objective.worst:
-        return number_selected(pool, program.within(kept_limits))
-    if program.objective.rate.needs_costs:
-        sweep(pool, program)  # the stratum does not tell the cost of a row
-        return number_selected(pool, program.within(kept_limits))
-    least_cost = Candidate.from_costs(program.plain)
-    return pool.add(with_full_deferral(pool, program, least_cost))
-
-
-def _best_by_sample(pool: Pool, program: Program, sample: Pool, starts: int) -> Best:
-    """Return the best candidate on all rows after a search on a sample.
-
-    If this candidate breaks limits or has a larger objective than on the sample, the search is repeated.
-    Then the limits on the sample are moved by the difference between the rates on the sample and on all rows.
-
-    Parameters
-    ----------
-    pool : Pool
-        The candidates counted on all rows, which gets further ones.
-    program : Program
-        The objective and the limits over all rows.
-    sample : Pool
-        The same candidates, counted on a sample of the rows.
-    starts : int
-        Number of candidates at the start of a search.
-    """
-    on_sample = program.over(sample.data.strata)
-    best = _extend(sample, on_sample, starts)
-    carried = [int(best.numbers[0]), *map(int, np.flatnonzero(best.solution.weights))]
-    number, *_ = pool.add_all([sample.candidates[i] for i in carried])
-    pool.add(with_full_deferral(pool, program, pool.candidates[number]))
-    best_on_all = best_in_pool(pool, program)
-    enough = best.value / on_sample.scale + MOST_EXCESS / 2
-    for _ in range(CORRECTIONS):
-        if best_on_all.keeps and best_on_all.value / program.scale <= enough:
-            break
-        sample_number = sample.add(pool.candidates[number])
-        on_sample = _with_limits_moved(
-            on_sample, program, sample.counts[sample_number], pool.counts[number]
-        )
-        best = _extend(sample, on_sample, starts)
-        selected = sample.candidates[best.numbers[0]]
-        number = pool.add(with_full_deferral(pool, program, selected))
-        best_on_all = best_in_pool(pool, program)
-    return best_on_all
-
-
-def _with_limits_moved(
-    on_sample: Program, program: Program, sample_counts: Floats, all_counts: Floats
-) -> Program:
-    """Return the program of a sample, with limits moved to stand for the limits on all rows.
-
-    For similar rules, a rate differs by nearly the same amount between a sample and all rows. One rule gives
-    this amount, by its confusion counts ``sample_counts`` and ``all_counts``, shape (W, A) each.
-    """
-    moved = []
-    for stated, limit in zip(program.limits, on_sample.limits, strict=True):
-        sample_terms = limit.rate.terms(on_sample.strata)
-        sample_rates = sample_terms.values(sample_counts)
-        all_rates = limit.rate.terms(program.strata).values(all_counts)
-        if limit.compares:
-            rises = {limit.form: limit.value(all_rates) - limit.value(sample_rates)}
-        else:
-            differences = (all_rates - sample_rates).tolist()
-            rises = dict(zip(sample_terms.names, differences, strict=True))
-        moved.append(
-            stated.tightened({name: limit.sign * rise for name, rise in rises.items()})
-        )
-    return on_sample.within(moved)
-
-
-def _extend(pool: Pool, program: Program, n_starts: int) -> Best:
-    """Return the selection after adding candidates by column generation and by search.
-
-    The search is left out if the best
-    candidate is nearly as good as the best mixture, or if no mixture keeps the limits.
-
-    Parameters
-    ----------
-    pool : Pool
-        The candidates so far, which gets further ones.
-    program : Program
-        The objective and the limits over the rows of the pool.
-    n_starts : int
-        Number of candidates at the start of the search.
-    """
     solution = grow(pool, program)
     _add_with_full_deferral(pool, program)
-    sweep(pool, program)
-
-    heaviest = np.argsort(-solution.weights, kind="stable")[:n_starts]
-    mixed_numbers = [int(i) for i in heaviest if solution.weights[i] > LEAST_WEIGHT]
-    _add_between(pool, mixed_numbers, solution.weights)
-
-    best = best_in_pool(pool, program)
-    good_value = best.bound / program.scale + MOST_EXCESS
-    is_good = best.keeps and best.value / program.scale <= good_value
-    is_impossible = bool((best.mixture_violations > SOLVED).any())
-    if not (is_good or is_impossible):
-        targets = [contrasts(pool.candidates[i].action_costs) for i in mixed_numbers]
-        enough = good_value - MOST_EXCESS / 2
-        search = LineSearch(pool, program, targets, charge_of(solution), enough)
-        for start in search.starts([int(best.numbers[0]), *mixed_numbers[:1]], n_starts):
-            search.walk(start)
-        best = best_in_pool(pool, program)
-
-    n_before = len(pool.candidates)
-    polish(pool, program, int(best.numbers[0]), charge_of(best.solution))
-    if len(pool.candidates) == n_before:
-        return best
+    charge = charge_of(solution)
+    charged = _charged(program, pool.all_counts, charge)
+    heaviest = np.argsort(-solution.weights, kind="stable")[:TARGETS].tolist()
+    starts = [
+        0,
+        *np.argsort(charged, kind="stable")[:BEST_STARTS].tolist(),
+        *heaviest[:MIXED_STARTS],
+    ]
+    targets = [pool.candidates[i] for i in heaviest if solution.weights[i] > LEAST_WEIGHT]
+    if targets:
+        weights = solution.weights[heaviest[: len(targets)]]
+        average = np.tensordot(weights, [target.action_costs for target in targets], axes=1)
+        starts.append(pool.add(Candidate.from_costs(average)))
+    descent = Descent(pool, program, targets, charge)
+    for start in dict.fromkeys(starts):
+        descent.walk(start)
     return best_in_pool(pool, program)
 
 
-def _add_between(pool: Pool, numbers: Sequence[int], weights: Floats) -> None:
-    """Add candidates with action costs between those of each pair of some candidates of a pool.
-
-    The costs lie at a quarter, half and three quarters of the way, and where the mixture weights put them.
-    ``numbers`` are these candidates, the one with the largest weight first; ``weights`` are of the pool.
-    """
-    for heavier, lighter in combinations(numbers, 2):
-        weight_of_heavier = float(weights[heavier] / (weights[heavier] + weights[lighter]))
-        heavier_costs = pool.candidates[heavier].action_costs
-        lighter_costs = pool.candidates[lighter].action_costs
-        between = [
-            Candidate.from_costs((1 - way) * lighter_costs + way * heavier_costs)
-            for way in (weight_of_heavier, 0.25, 0.5, 0.75)
-        ]
-        pool.add_all(between)
+def _charged(program: Program, counts: Floats, charge: float) -> Floats:
+    """Return the objective of confusion counts (T, W, A), with a charge for violations; shape (T,)."""
+    value, violation = program.evaluate(counts)
+    return np.where(violation <= SLIGHT, value, BROKEN + value + charge * violation)
 
 
 def _add_with_full_deferral(pool: Pool, program: Program) -> None:
@@ -341,9 +190,6 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     if not program.caps_deferral:
         return candidate
     data = pool.data
-    if data is not pool.data:
-        program = program.over(data.strata)
-
     K = data.strata.n_classes
     costs = expected_costs(data.probabilities, candidate.action_costs)
     gain = costs[:K].min(axis=0) - costs[K]  # of the deferral of each row
@@ -370,31 +216,7 @@ def with_full_deferral(pool: Pool, program: Program, candidate: Candidate) -> Ca
     return Candidate.from_costs(action_costs)
 
 
-# -- search along lines of action costs; all thresholds on a line are counted at once ----------------------
-
-# Lines from each start; lines without a better rule before the next start; fraction of lines that lead
-# towards another candidate. On 500 selections of 18 tables, most with at most two groups, the error plus
-# excess on fresh rows was .0004 higher without the search. On 32 selections with five and eight groups it was
-# .027 higher (16 higher, 9 lower), because rules within ratios became constants.
-LINES = 60
-IDLE_LINES = 30
-TOWARDS = 0.3
-# Thresholds counted on a line of a search, and on a line towards a constant.
-PLACES = 80
-SWEPT = 256
-# The same on the line of one combination of groups, for a single rule, and the most confusion counts at the
-# thresholds of a line. Without these lines the error of thresholds by group on fresh rows is higher in each
-# of 15 settings, by .0006 to .0047; of ten answers the counts fit noise, and the excess over limits on fresh
-# rows is larger (benchmarks/thresholds_by_group.py). Further passes exchange errors for excess.
-MOST_THRESHOLDS = 2_000
-MOST_CELLS = 2_000_000
-MOST_ANSWERS = 3
-# The most candidates of least counted cost. On 100,000 rows of a score that is no probability, the error
-# within odds gaps was .0001 above the least one, without these candidates .0020. On at most 2,000 rows of 24
-# problems such candidates fit noise: the excess over limits on precision was .004 to .016 larger.
-DESCENTS = 40
-# The least improvement: smaller ones are rounding.
-BETTER = 1e-9
+# -- descent along lines of action costs; all thresholds on a line are counted at once ----------------------
 
 
 def counts_on_line(
@@ -514,251 +336,88 @@ def _thresholds_between(changes: Floats, max_thresholds: int) -> Floats:
     return np.concatenate([changes[:1] - 1.0, middles, changes[-1:] + 1.0])
 
 
-def sweep(pool: Pool, program: Program) -> None:
-    """Add the best threshold on each line from the first candidate towards a constant.
+class Descent:
+    """A descent to the best rule within limits along lines: rules with another cost of one action.
 
-    For two classes without groups these lines contain all thresholds on the score.
-
-    Parameters
-    ----------
-    pool : Pool
-        The candidates, which gets further ones.
-    program : Program
-        The objective and the limits.
-    """
-    data = pool.data
-    action_costs = pool.candidates[0].action_costs
-    expected = expected_costs(data.probabilities, action_costs)
-    costs = contrasts(action_costs)
-    for action in range(len(expected)):
-        thresholds, counts = counts_on_line(data, expected, action, np.ones(len(data)), SWEPT)
-        if not len(thresholds):
-            continue
-        value, violation = program.evaluate(counts)
-        violation = np.where(violation <= SLIGHT, 0.0, violation)
-        best = np.lexsort((value, violation))[0]  # by violation, then by value
-        moved = costs.copy()
-        moved[:, action] += thresholds[best]
-        pool.add(Candidate.from_costs(from_contrasts(moved)))
-
-
-def polish(pool: Pool, program: Program, number: int, charge: float) -> None:
-    """Add a candidate with better thresholds, moved in one combination of groups after the other.
-
-    For group-aware rules of two
-    labels without limits on joined groups, no other thresholds keep the limits with a smaller objective.
-    Nothing is added for more than `MOST_ANSWERS` actions.
+    A line changes this cost in all rows, or in one combination of groups. All rules on a line are counted,
+    and the best one is kept. For group-aware rules of two labels without limits on joined groups, no other
+    thresholds keep the limits with a smaller objective.
 
     Parameters
     ----------
     pool : Pool
-        The candidates, which gets further ones.
+        Gets the best rules.
     program : Program
         The objective and the limits.
-    number : int
-        Number of the candidate at the start.
+    targets : sequence of Candidate
+        Rules towards which further lines lead.
     charge : float
         Cost of a violation of 1.
     """
-    data = pool.data
-    if data.strata.n_actions > MOST_ANSWERS:
-        return
-    n_cells = pool.counts[number].size
-    max_thresholds = min(MOST_THRESHOLDS, max(PLACES, MOST_CELLS // n_cells))
 
-    def charged(counts: Floats) -> Floats:
-        value, violation = program.evaluate(counts)
-        return np.where(violation <= SLIGHT, value, value + charge * violation)
-
-    lines = _lines_by_combination(data)
-    pool.add(_moved_along(data, pool.candidates[number], lines, charged, max_thresholds))
-
-
-Line = tuple[Floats, Floats]
-"""A change of the costs of one action: by stratum, shape (S,), and in each row, shape (n,)."""
-
-
-def _lines_by_combination(data: SelectionData) -> list[Line]:
-    """Return a line for each combination of groups: a change of the costs of one action there by 1."""
-    n_combinations = data.strata.n_combinations
-    combination = np.arange(len(data.probabilities)) % n_combinations  # of each stratum
-    lines = []
-    for number in range(n_combinations):
-        by_stratum = (combination == number).astype(np.float64)
-        (by_row,) = expected_costs(data.probabilities, from_contrasts(by_stratum[:, None]))
-        lines.append((by_stratum, by_row))
-    return lines
-
-
-def _moved_along(
-    data: SelectionData,
-    candidate: Candidate,
-    lines: Sequence[Line],
-    cost_of_counts: Callable[[Floats], Floats],
-    max_thresholds: int,
-) -> Candidate:
-    """Return a candidate after the best move of each action on each line in turn.
-
-    Parameters
-    ----------
-    data : SelectionData
-        The rows in memory.
-    candidate : Candidate
-        The candidate at the start.
-    lines : sequence of Line
-        The changes of action costs that are tried.
-    cost_of_counts : callable
-        Maps confusion counts, shape (T, W, A), to the numbers to be minimised, shape (T,).
-    max_thresholds : int
-        About the largest number of moves on each line.
-    """
-    costs = contrasts(candidate.action_costs).copy()
-    expected = expected_costs(data.probabilities, candidate.action_costs)
-    for by_stratum, by_row in lines:
-        for action in range(costs.shape[1]):
-            thresholds, counts = counts_on_line(data, expected, action, by_row, max_thresholds)
-            if len(thresholds):
-                threshold = thresholds[cost_of_counts(counts).argmin()]
-                costs[:, action] += threshold * by_stratum
-                expected[action] += threshold * by_row
-    return Candidate.from_costs(from_contrasts(costs))
-
-
-@dataclass(eq=False)
-class LineSearch:
-    """A search for the best rule within limits, on lines of action costs.
-
-    A line changes the costs of one action, in a random direction over strata or towards another candidate.
-    The search moves to the rule with the least objective plus ``charge`` times its violation.
-
-    Attributes
-    ----------
-    pool : Pool
-        Gets the best rule within the limits on any line, and each rule to which the search moves.
-    program : Program
-        The objective, in units of its scale, and the limits.
-    target_costs : list of ndarray
-        The `contrasts` of the candidates towards which lines may lead.
-    charge : float
-        The cost of a violation of 1.
-    enough : float
-        The search ends at this objective.
-    best_inside : float
-        The least objective within the limits so far.
-    """
-
-    pool: Pool
-    program: Program
-    target_costs: Sequence[Floats]
-    charge: float
-    enough: float
-    rng: np.random.Generator = field(default_factory=partial(np.random.default_rng, 0))
-    best_inside: float = np.inf
-
-    def starts(self, first: Sequence[int], n_starts: int) -> list[int]:
-        """Return the numbers of the first candidates, and of the best by objective and violations.
-
-        Parameters
-        ----------
-        first : sequence of int
-            Numbers of candidates that come first.
-        n_starts : int
-            The most numbers.
-        """
-        values, violations = self.program.evaluate(self.pool.all_counts)
-        charged = values + self.charge * violations
-        ranked = np.argsort(charged, kind="stable")[:n_starts].tolist()
-        return list(dict.fromkeys([*first, *ranked]))[:n_starts]
+    def __init__(
+        self, pool: Pool, program: Program, targets: Sequence[Candidate], charge: float
+    ) -> None:
+        self.pool = pool
+        self.targets = [contrasts(target.action_costs) for target in targets]
+        self.program = program
+        self.charge = charge
+        self.lines_left = MOST_LINES
+        self.max_thresholds = FEW_THRESHOLDS
+        if program.strata.n_actions <= MOST_ANSWERS:
+            by_cells = MOST_CELLS // pool.counts[0].size
+            self.max_thresholds = min(MOST_THRESHOLDS, max(FEW_THRESHOLDS, by_cells))
+        n_combinations = program.strata.n_combinations
+        combination = np.arange(len(program.strata.mass)) % n_combinations  # of each stratum
+        # Which strata each line moves, shape (S,), and the change of the cost in each row for a move by 1.
+        self.lines: list[tuple[Floats, Floats]] = []
+        for number in range(-1 if n_combinations > 1 else 0, n_combinations):
+            by_stratum = ((combination == number) | (number == -1)).astype(np.float64)
+            self.lines.append((by_stratum, self._by_row(by_stratum)))
 
     def walk(self, start: int) -> None:
-        """Search from a candidate by its number, until many lines in turn have no better rule."""
-        costs = contrasts(self.pool.candidates[start].action_costs)
-        least_charged = np.inf
-        idle_lines = 0
-        for _ in range(LINES):
-            if self.best_inside <= self.enough or idle_lines >= IDLE_LINES:
+        """Add the candidates after passes over all lines, from a candidate by its number."""
+        pool = self.pool
+        candidate = with_full_deferral(pool, self.program, pool.candidates[start])
+        least = np.inf
+        for _ in range(PASSES):
+            candidate = self._after_pass(candidate)
+            number = pool.add(candidate)
+            (reached,) = _charged(self.program, pool.counts[number][None], self.charge)
+            if reached >= least - BETTER:
                 return
-            idle_lines += 1
-            for moved in self._better_on_line(costs, least_charged):
-                moved_charged = self._add(moved)
-                if moved_charged < least_charged - BETTER:
-                    least_charged = moved_charged
-                    costs = moved
-                    idle_lines = 0
+            least = reached
 
-    def _better_on_line(self, costs: Floats, least_charged: float) -> list[Floats]:
-        """Return the best rules on a random line through a rule, if better than all before; as `contrasts`.
-
-        They are the rule with the least objective within the limits, and the one with the least charged
-        objective.
-
-        Parameters
-        ----------
-        costs : ndarray
-            Action costs of the rule, as `contrasts`.
-        least_charged : float
-            The least objective so far, with a charge for violations.
-        """
+    def _after_pass(self, candidate: Candidate) -> Candidate:
+        """Return a candidate after the best move of each action on each line in turn."""
         data = self.pool.data
-        expected = expected_costs(data.probabilities, from_contrasts(costs))
-        action = int(self.rng.integers(costs.shape[1]))
-        direction = _direction(costs, self.target_costs, action, self.rng)
-        (move,) = expected_costs(data.probabilities, from_contrasts(direction[:, None]))
-        thresholds, counts = counts_on_line(data, expected, action, move, PLACES)
-        if not len(thresholds):
-            return []
+        costs = contrasts(candidate.action_costs).copy()
+        expected = expected_costs(data.probabilities, candidate.action_costs)
+        for action, by_stratum, by_row in self._lines_from(costs):
+            if not self.lines_left:
+                break
+            self.lines_left -= 1
+            moves, counts = counts_on_line(data, expected, action, by_row, self.max_thresholds)
+            if len(moves):
+                move = moves[_charged(self.program, counts, self.charge).argmin()]
+                costs[:, action] += move * by_stratum
+                expected[action] += move * by_row
+        return Candidate.from_costs(from_contrasts(costs))
 
-        value, violation = self.program.evaluate(counts)
-        charged = self._charged(value, violation)
-        inside = np.where(violation <= SLIGHT, value, np.inf)
-        numbers = []
-        if inside.min() < self.best_inside - BETTER:
-            numbers.append(int(inside.argmin()))
-        if charged.min() < least_charged - BETTER:
-            numbers.append(int(charged.argmin()))
-        better = []
-        for number in dict.fromkeys(numbers):
-            moved = costs.copy()
-            moved[:, action] += thresholds[number] * direction
-            better.append(moved)
-        return better
+    def _lines_from(self, costs: Floats) -> Iterator[tuple[int, Floats, Floats]]:
+        """Yield the action, strata and rows of each line from `contrasts`, which may change meanwhile."""
+        actions = range(costs.shape[1])
+        for by_stratum, by_row in self.lines:
+            for action in actions:
+                yield action, by_stratum, by_row
+        for target in self.targets:
+            for action in actions:
+                by_stratum = target[:, action] - costs[:, action]
+                yield action, by_stratum, self._by_row(by_stratum)
 
-    def _charged(self, value: Any, violation: Any) -> Any:
-        """Return the objective plus the charge for the largest violation of a limit."""
-        return value + self.charge * np.maximum(violation, 0.0)
-
-    def _add(self, costs: Floats) -> float:
-        """Add a rule by its `contrasts`; return its charged objective.
-
-        The rule is counted again: at a threshold of a line, several rows may change.
-        """
-        number = self.pool.add(Candidate.from_costs(from_contrasts(costs)))
-        value, violation = self.program.evaluate(self.pool.counts[number])
-        if violation <= SLIGHT:
-            self.best_inside = min(self.best_inside, float(value))
-        return float(self._charged(value, violation))
-
-
-def _direction(
-    costs: Floats, target_costs: Sequence[Floats], action: int, rng: np.random.Generator
-) -> Floats:
-    """Return the change of an action's costs along a line, shape (S,): random, or towards target costs.
-
-    Parameters
-    ----------
-    costs : ndarray of shape (S, A')
-        Action costs of the rule at the start, as `contrasts`.
-    target_costs : sequence of such arrays
-        Action costs of other rules; none for random changes alone.
-    action : int
-        The action with changed costs.
-    rng : Generator
-        Draws the change.
-    """
-    if target_costs and rng.random() < TOWARDS:
-        return target_costs[int(rng.integers(len(target_costs)))][:, action] - costs[:, action]
-    scale = np.abs(costs[:, action])
-    scale = scale + 0.3 * scale.max() + 0.02 * np.abs(costs).max()
-    strata_moved = rng.random(len(scale)) < max(0.25, 2.0 / len(scale))
-    strata_moved[rng.integers(len(scale))] = True
-    return np.where(strata_moved, scale * rng.normal(size=len(scale)), 0.0)
+    def _by_row(self, by_stratum: Floats) -> Floats:
+        """Return the expected change of a cost in each row, shape (n,), from its change by stratum."""
+        (by_row,) = expected_costs(
+            self.pool.data.probabilities, from_contrasts(by_stratum[:, None])
+        )
+        return by_row
