@@ -17,7 +17,7 @@ from tailboost.selection.curve import Curve
 from tailboost.selection.rate_table import RateTable
 
 ATTRIBUTES = (
-    "classes_", "gap_", "summary_", "limits_met_", "limits_probability_", "objective_",
+    "classes_", "gap_", "summary_", "limits_met_", "objective_",
     "rates_", "subgroup_errors_", "subgroup_intervals_",
 )  # fmt: skip
 

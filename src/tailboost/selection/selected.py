@@ -285,7 +285,6 @@ class SelectedRule(Selected):
             reference += " within the limits"
         summary = Summary(
             achieved=achieved,
-            achieved_on_all=achieved,
             gap=self.gap,
             objective=str(self.objective),
             measured_on=self.words,

@@ -1,10 +1,10 @@
-"""Summary of a fit: the value of the objective, bounds from theory, and comparisons with simple answers."""
+"""Summary of a fit: the value of the objective, and comparisons with simple answers."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from tailboost.core.html import html_details
 from tailboost.core.rate_words import rounded_away, stated_words
 from tailboost.rates import error
 from tailboost.rows.subgroups import GroupUse, unit_name
-from tailboost.selection.rate_table import RateLine, RateTable
+from tailboost.selection.rate_table import RateTable
 
 # Smaller differences of the objective count as zero.
 VALUE_TOLERANCE = 1e-7
@@ -24,8 +24,6 @@ VALUES = (
     "objective",
     "measured_on",
     "achieved",
-    "achieved_on_all",
-    "dropped",
     "gap",
     "random_guess_value",
     "constants_value",
@@ -34,185 +32,15 @@ VALUES = (
     "single",
     "draws",
     "largest_error",
-    "budget",
 )
-# Smaller mixture weights are rounding errors of the solver.
-NO_SHARE = 1e-9
-
-
-@dataclass(frozen=True)
-class Bound:
-    """One inequality of a theorem, ``name ≤ bound`` (or ``<``), with the achieved value.
-
-    Attributes
-    ----------
-    name : str
-        The bounded quantity, in words.
-    formula : str
-        The right-hand side in symbols; `Summary.symbols` explains them.
-    bound : float or None
-        Its value; None if the conditions of the theorem do not hold.
-    achieved : float or None
-        The left-hand side, if known.
-    note : str
-        Conditions, or the reason why there is no bound.
-    strict : bool
-        Whether the inequality is strict.
-    """
-
-    name: str
-    formula: str
-    bound: float | None
-    achieved: float | None = None
-    note: str = ""
-    strict: bool = False
-
-    @property
-    def empty(self) -> bool:
-        """Whether the bound is at least 1, which errors, losses and their means never exceed."""
-        return self.bound is not None and self.bound >= 1
-
-    def __str__(self) -> str:
-        words = "no bound"
-        if self.bound is not None:
-            words = f"{self.bound:.4g}"
-        if self.empty:
-            words += ", which says nothing: the value is at most 1 anyway"
-        if self.achieved is not None:
-            words += f" (achieved {self.achieved:.4g})"
-        if self.note:
-            words += f" [{self.note}]"
-        sign = "≤"
-        if self.strict:
-            sign = "<"
-        return f"{self.name} {sign} {self.formula} = {words}"
-
-
-def _legend(symbols: dict[str, str]) -> list[str]:
-    """Return a line with the meaning of symbols; no line without symbols."""
-    if not symbols:
-        return []
-    meanings = "; ".join(f"{name} = {words}" for name, words in symbols.items())
-    return [f"symbols: {meanings}"]
-
-
-Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
-"""A-priori and observed bounds of a game."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The error budget of a mixture, and its overall error on the selection data."""
-
-    error_budget: float  # largest increase over the smallest overall error of a candidate
-    least_mean: float  # smallest overall error of a candidate
-    mean: float  # overall error of the mixture
-    # Largest decrease of the objective per unit of additional budget; None for a single candidate, which a
-    # small additional budget may replace.
-    price: float | None
-
-    def __str__(self) -> str:
-        if self.price is None:
-            worth = ""
-        elif self.price > 0:
-            gain = 0.01 * self.price
-            worth = f"; a budget larger by .01 would lower the objective by at most {gain:.4g}"
-        else:
-            worth = "; a larger budget would not lower the objective"
-        return (
-            f"overall error ≤ {self.least_mean + self.error_budget:.6g}, the smallest one of a "
-            f"candidate ({self.least_mean:.6g}) + error_budget ({self.error_budget:g}); it is "
-            f"{self.mean:.6g} on these rows{worth}"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrintedSummary:
-    """Base of the summaries of fitted classifiers; `Summary` describes the attributes.
-
-    ``print`` shows the errors and both sentences. The theorems of the papers are about training rows: if
-    models were fitted on the rows of the errors, ``print`` also shows the bounds, with the achieved values.
-    """
-
-    gap: float
-    objective: str
-    measured_on: str
-    promised: tuple[Bound, ...] = ()
-    observed: tuple[Bound, ...] = ()
-    errors: RateTable | None = None
-    symbols: dict[str, str] = field(default_factory=dict)
-    upper: float | None = None
-    groups: tuple[GroupUse, ...] = ()
-    early_end: str = ""
-
-    fitted: bool = False
-
-    # One sentence: comparison with the best answers without the features.
-    comparison: ClassVar[Any]
-    headline: ClassVar[Any]  # one sentence: the largest error, or the objective
-
-    @property
-    def summary(self) -> str:
-        """`comparison` and `headline`."""
-        return f"{self.comparison} {self.headline}"
-
-    def to_dict(self) -> Document:
-        """Return everything as plain types, for JSON."""
-        plain = asdict(self) | {"summary": self.summary}
-        if self.errors is not None:
-            plain["errors"] = self.errors.to_dict()
-        return plain
-
-    @property
-    def details(self) -> str:
-        """The table, all values, the bounds, and the meaning of the symbols."""
-        lines = [*map(str, self.groups), self.summary, *self._values(), *self._inequalities()]
-        if self.early_end:
-            lines.append(self.early_end)
-        if self.errors is not None:
-            lines.insert(0, str(self.errors))
-        return "\n".join([*lines, *_legend(self.symbols)])
-
-    def _inequalities(self) -> list[str]:
-        """Return a line for each bound."""
-        return [
-            *(f"observed: {bound}" for bound in self.observed),
-            *(f"a priori: {bound}" for bound in self.promised),
-        ]
-
-    def _printed_bounds(self) -> list[str]:
-        """Return the lines of the bounds in ``print`` and of their symbols, if the rows are fitted."""
-        if not self.fitted:
-            return []
-        formulas = " ".join(
-            bound.formula for bound in (*self.observed, *self.promised)
-        ).replace("log", "")
-        used = {name: words for name, words in self.symbols.items() if name in formulas}
-        return [*self._inequalities(), *_legend(used)]
-
-    def _values(self) -> list[str]:
-        """Return the lines of values in `details`."""
-        return []
-
-    def _repr_html_(self) -> str:
-        table = ""
-        if self.errors is not None:
-            table = self.errors._repr_html_()
-        groups = "".join(f"<p>{escape(str(use))}</p>" for use in self.groups)
-        details = html_details("Values, bounds and symbols", self.details)
-        return f"{table}{groups}<p>{escape(self.summary)}</p>{details}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary(PrintedSummary):
-    """The printed overview of a fitted classifier: value of the objective, bounds and comparisons.
+class Summary:
+    """The printed overview of a fitted classifier: value of the objective, and comparisons.
 
     Attributes
     ----------
-    promised : tuple of Bound
-        Published a-priori bounds, or the reason why their conditions do not hold.
-    observed : tuple of Bound
-        Bounds computed from the losses of the rounds; they hold for any η and any sample weights.
     gap : float
         Largest optimality gap of any solve in the fit.
     objective : str
@@ -221,31 +49,18 @@ class Summary(PrintedSummary):
         The rows of the errors.
     errors : RateTable or None
         Errors of the subgroups of the objective, with their limits; None for objectives over rows.
-    symbols : dict
-        Names and values of all symbols printed.
     upper : float or None
-        Upper end of a 95 % interval for the objective (of an additive classifier: the error) on new rows;
-        None for a vote, and if models were trained on these rows.
+        Upper end of a 95 % interval for the objective on new rows; None if models were trained on these rows.
     groups : tuple of GroupUse
         For each column of groups given to `fit`: whether and how answers depend on it.
-    early_end : str
-        Of boosting: the reason for an end before all rounds were played, as a sentence; empty otherwise.
-    fitted : bool
-        Whether models were fitted on the rows of the errors.
     achieved : float
-        The objective of the randomised rule on the selection data, without outliers.
-    achieved_on_all : float
-        The same with all these rows.
-    dropped : float
-        Fraction of their weight left out of ``achieved``, and of the values compared with ``achieved``, as
-        outliers.
+        The objective of the rule on the selection data.
     random_guess_value : float or None
         The objective of the even mixture of all labels; None if it breaks ``conditions``.
     reference_value : float or None
         The objective of the single candidate ``reference``; None if no candidate keeps ``conditions``.
     reference : str
-        The candidate of the comparison: plain ERM, the first round of a game over groups, or the most
-        accurate rule.
+        The candidate of the comparison: the most accurate rule.
     constants_value : float or None
         The objective of the best mixture of constants within ``conditions``; None if no mixture keeps them.
         Mixtures of constants ignore the features.
@@ -261,8 +76,6 @@ class Summary(PrintedSummary):
         Whether every candidate with weight gives all rows one answer.
     largest_error : float or None
         The largest error of a subgroup, if the objective is another rate within limits.
-    budget : Budget or None
-        The error budget, if there is one.
     draws : bool
         Whether answers are drawn. Otherwise `predict` and the randomised rule are the same.
     rates : RateTable or None
@@ -277,15 +90,15 @@ class Summary(PrintedSummary):
         new rows.
     certificate : Certificate or None
         The certificate of this rule.
-    by_class : RateTable or None
-        Of boosting: the errors of `predict` by class, if the objective is over rows.
-    overall_line : RateLine or None
-        Of boosting: the overall error of `predict`.
     """
 
+    gap: float
+    objective: str
+    measured_on: str
+    errors: RateTable
+    upper: float | None = None
+    groups: tuple[GroupUse, ...] = ()
     achieved: float
-    achieved_on_all: float
-    dropped: float = 0.0
     random_guess_value: float | None
     reference_value: float | None = None
     reference: str
@@ -293,7 +106,6 @@ class Summary(PrintedSummary):
     single: str | None
     ignores_features: bool
     largest_error: float | None = None
-    budget: Budget | None = None
     draws: bool = True
     conditions: tuple[str, ...] = ()
     kept: bool = True
@@ -303,8 +115,6 @@ class Summary(PrintedSummary):
     overall: tuple[float, float | None] | None = None
     is_flattered: bool = False
     certificate: Any = None
-    by_class: RateTable | None = None
-    overall_line: RateLine | None = None
 
     @property
     def beats_random_guess(self) -> bool:
@@ -384,7 +194,7 @@ class Summary(PrintedSummary):
     @property
     def headline(self) -> str:
         """One sentence: the largest error of a subgroup, or the objective, and the value of the reference."""
-        if self.errors is None or self.errors.worst is None:
+        if self.errors.worst is None:
             return f"{self._objective_words}{self._reference_alone}."
         name, error, interval = self.errors.worst
         text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %"
@@ -402,22 +212,21 @@ class Summary(PrintedSummary):
         if self.objective == largest and reference_value is not None:
             # The reference may have its largest error in another subgroup.
             text += f"; the {largest} of {self.reference} is {100 * reference_value:.0f} %"
-        overall_is_printed = self.objective == OVERALL and self.overall_line is not None
-        if self.objective != largest and not overall_is_printed:
+        if self.objective != largest:
             text += f". {self._objective_words}"
         return f"{text}{self._reference_alone}."
 
     @property
     def _compared_value(self) -> float | None:
         """The objective of the reference, if it can be compared with that of the rule; otherwise None."""
-        if self.single == self.reference or self.largest_error is not None or self.dropped:
+        if self.single == self.reference or self.largest_error is not None:
             return None
         return self.reference_value
 
     @property
     def _objective_words(self) -> str:
         """The objective of the rule, its upper end on new rows if known, and that of the reference."""
-        words = f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved_on_all:.3f}"
+        words = f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved:.3f}"
         if self.upper is not None:
             words += f" (at most {self.upper:.3f}, 95 %)"
         if self._compared_value is not None:
@@ -485,18 +294,22 @@ class Summary(PrintedSummary):
         lines += map(str, self.groups)
         return [line[:1].upper() + line[1:] for line in lines]
 
+    @property
+    def summary(self) -> str:
+        """`comparison` and `headline`."""
+        return f"{self.comparison} {self.headline}"
+
+    @property
+    def details(self) -> str:
+        """The table and all values."""
+        parts = [self.errors, *self.groups, self.summary, *self._values()]
+        return "\n".join(map(str, parts))
+
     def to_dict(self) -> Document:
         """Return everything but the certificate as plain types, for JSON."""
-        own_values = replace(
-            self, rates=None, certificate=None, by_class=None, overall_line=None
-        )
-        plain = super(Summary, own_values).to_dict()
-        for name in ("certificate", "by_class", "overall_line"):
-            del plain[name]
-        if self.overall_line is not None:
-            plain["overall_error"] = self.overall_line.value
-        if self.by_class is not None:
-            plain["by_class"] = self.by_class.to_dict()
+        plain = asdict(replace(self, rates=None, certificate=None)) | {"summary": self.summary}
+        del plain["certificate"]
+        plain["errors"] = self.errors.to_dict()
         if self.rates is not None:
             plain["rates"] = self.rates.to_dict()
         return plain
@@ -508,36 +321,24 @@ class Summary(PrintedSummary):
                 limits = [self.rates.verdict, "", self._limits.text, ""]
             how_to_see_more = "The rest: print(rule.summary_.details)"
             return "\n".join([*limits, *self._after_limits, how_to_see_more])
-        lines = [
-            *map(str, self.groups),
-            self.comparison,
-            self.headline,
-            *self._printed_bounds(),
-        ]
-        if self.early_end:
-            lines.append(self.early_end)
-        if self.overall_line is not None:
-            words = self.overall_line.estimate_text
-            if not np.isnan(self.overall_line.low):
-                words += f" (95 %: {self.overall_line.interval_text})"
-            lines.insert(0, f"Overall error of predict {words}.")
-        table = self.by_class if self.errors is None else self.errors
-        if table is not None:
-            lines = [str(table.of_rule("predict")), *lines]
+        table = self.errors.of_rule("predict")
+        lines = [str(table), *map(str, self.groups), self.comparison, self.headline]
         if self.certificate is not None:
             lines = [str(self.certificate), "", *lines]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         if self.rates is None:
-            return super()._repr_html_()
-        limits = self.certificate
-        if limits is None:
-            limits = self._limits
-        lines = self._after_limits
+            table = self.errors
+            lines = [*map(str, self.groups), self.summary]
+        else:
+            table = self.certificate
+            if table is None:
+                table = self._limits
+            lines = self._after_limits
         paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
-        details = html_details("Errors, values, bounds and symbols", self.details)
-        return f"{limits._repr_html_()}{paragraphs}{details}"
+        details = html_details("Errors and values", self.details)
+        return f"{table._repr_html_()}{paragraphs}{details}"
 
     def _values(self) -> list[str]:
         """Return a line for each known value of `VALUES`."""
