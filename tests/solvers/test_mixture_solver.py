@@ -7,14 +7,11 @@ from reference import SOLVERS, check_mixture, cvxpy_value, highs_value, measure,
 from scipy.optimize import linprog
 
 from tailboost.solvers import (
-    BitLosses,
     SolverError,
-    cvar,
     minimize_cvar_mixture,
     mixture_path,
 )
-from tailboost.solvers import mixture as mixture_module
-from tailboost.solvers.tail_game import TailGame
+from tailboost.solvers.mixture import TailGame
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -56,18 +53,6 @@ def test_a_thousand_games_against_other_solvers():
     assert check_against_cvxpy(range(2000)) >= 1000
 
 
-def test_the_linear_program_alone_closes_the_gap(monkeypatch):
-    monkeypatch.setattr(mixture_module, "MIXTURE_METHODS", mixture_module.MIXTURE_METHODS[1:])
-    solved = 0
-    for seed in range(150):
-        losses, alpha, base = random_game(seed)
-        if measure(base, losses.shape[1]).min() < 1e-9:
-            continue  # too small for the tolerances of the method
-        check_mixture(minimize_cvar_mixture(losses, alpha, base), losses, alpha, base)
-        solved += 1
-    assert solved > 90
-
-
 def larger_game(seed):
     """Return a random game for the fast method: with ties, constants, repeated and real losses."""
     rng = np.random.default_rng(seed)
@@ -91,44 +76,12 @@ def larger_game(seed):
 
 @pytest.mark.slow
 def test_fast_method_against_highs():
-    fast = 0
     for seed in range(120):
         losses, alpha, base = larger_game(seed)
         solution = minimize_cvar_mixture(losses, alpha, base)
         check_mixture(solution, losses, alpha, base)
         if measure(base, losses.shape[1]).min() > 1e-9:
             assert solution.value == pytest.approx(highs_value(losses, alpha, base), abs=1e-8), seed
-        fast += solution.method == "newton"
-    assert fast > 60
-
-
-def test_path_of_ties_is_that_of_single_solves():
-    rng = np.random.default_rng(0)
-    losses = rng.random((12, 2500)) < rng.beta(0.5, 2, 2500)
-    losses[-1] = ~losses[0]
-    losses = BitLosses.from_rows(losses)
-    alphas = np.linspace(0.02, 0.98, 20)
-    for alpha, solution in zip(alphas, mixture_path(losses, alphas), strict=True):
-        single = minimize_cvar_mixture(losses, alpha)
-        assert solution.value == pytest.approx(single.value, abs=1e-9)
-        np.testing.assert_allclose(solution.mixture, single.mixture, atol=1e-7)
-        np.testing.assert_allclose(solution.unit_weights, single.unit_weights, atol=1e-8)
-
-
-def test_hands_over_and_says_so(monkeypatch):
-    def gives_up(problem, start):
-        lam, w = np.full(problem.losses.shape[0], 1 / problem.losses.shape[0]), problem.p
-        return problem.optimum(lam, w, "useless")
-
-    losses = np.random.default_rng(0).random((5, 40)) < 0.3
-    methods = mixture_module.MIXTURE_METHODS
-    monkeypatch.setattr(mixture_module, "MIXTURE_METHODS", (gives_up, *methods))
-    solution = minimize_cvar_mixture(losses, 0.2, canonical=False)
-    assert solution.method != "useless"
-    check_mixture(solution, losses, 0.2, None)
-    monkeypatch.setattr(mixture_module, "MIXTURE_METHODS", (gives_up,))
-    with pytest.raises(SolverError, match="alpha"):
-        minimize_cvar_mixture(losses, 0.2, canonical=False)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +97,7 @@ def test_a_wrong_cap_is_noticed(wrong_cap, monkeypatch):
     losses = np.random.default_rng(1).random((6, 50)) < 0.4
     base = np.random.default_rng(2).random(50) + 0.1
     with pytest.raises(SolverError):
-        minimize_cvar_mixture(losses, 0.6, base, canonical=False)
+        minimize_cvar_mixture(losses, 0.6, base)
 
 
 def test_the_checker_notices_a_wrong_cap():
@@ -165,14 +118,10 @@ def test_weight_is_repetition_and_order_does_not_matter(seed):
     repeated = minimize_cvar_mixture(np.repeat(losses, counts, axis=1), alpha)
     shuffled = minimize_cvar_mixture(losses[:, order], alpha, counts[order])
     warm = minimize_cvar_mixture(losses, alpha, counts, start=rng.random(len(losses)))
-    for other in (repeated, shuffled, warm):
-        np.testing.assert_allclose(other.mixture, weighted.mixture, atol=1e-9)
-    np.testing.assert_allclose(shuffled.unit_weights, weighted.unit_weights[order], atol=1e-8)
-    np.testing.assert_allclose(
-        np.add.reduceat(repeated.unit_weights, np.append(0, counts.cumsum()[:-1])),
-        weighted.unit_weights,
-        atol=1e-8,
-    )
+    p, values = counts / counts.sum(), losses.astype(float)
+    for other in (repeated, shuffled, warm):  # of optima with one mean any may be returned
+        assert other.value == pytest.approx(weighted.value, abs=2e-8 * (1 + abs(weighted.value)))
+        assert other.mixture @ values @ p == pytest.approx(weighted.mixture @ values @ p, abs=1e-3)
 
 
 @given(seeds)
@@ -304,7 +253,6 @@ def test_alpha_one_is_the_best_single_member():
     losses = np.random.default_rng(0).random((6, 80)) < [[0.5], [0.2], [0.4], [0.2], [0.3], [0.9]]
     solution = minimize_cvar_mixture(losses, 1.0)
     assert solution.mixture[losses.mean(axis=1).argmin()] == 1
-    assert solution.method == "closed-form"
 
 
 def test_one_unit_and_more_members_than_units():
@@ -324,19 +272,12 @@ def test_scale_and_offset_of_losses(scale, offset):
 
 
 def test_path_gives_the_values_of_single_solves():
-    losses = BitLosses.from_rows(np.random.default_rng(0).random((12, 400)) < 0.3)
+    losses = np.random.default_rng(0).random((12, 400)) < 0.3
     alphas = [0.5, 0.01, 1.0, 0.2, 0.2]
     for alpha, solution in zip(alphas, mixture_path(losses, alphas), strict=True):
         single = minimize_cvar_mixture(losses, alpha)
         assert solution.value == pytest.approx(single.value, abs=1e-9)
         np.testing.assert_allclose(solution.mixture, single.mixture, atol=1e-8)
-
-
-def test_without_canonical_choice_the_value_is_the_same():
-    losses = np.random.default_rng(0).random((10, 100)) < 0.4
-    solution = minimize_cvar_mixture(losses, 0.1, canonical=False)
-    check_mixture(solution, losses, 0.1, None)
-    assert solution.value == pytest.approx(cvar(minimize_cvar_mixture(losses, 0.1).mixture @ losses, 0.1))
 
 
 def test_medium_size_of_every_kind():

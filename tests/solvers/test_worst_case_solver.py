@@ -1,6 +1,3 @@
-import re
-from typing import get_args
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -10,23 +7,18 @@ from reference import measure
 from scipy.optimize import brentq
 
 from tailboost.solvers import cvar, worst_case_weights
-from tailboost.solvers.worst_case import BALLS as BALLS_BY_NAME
-from tailboost.solvers.worst_case import Uncertainty
 
-BALLS = tuple(BALLS_BY_NAME)
-SMOOTHED = [name for name, ball in BALLS_BY_NAME.items() if ball.smooth is not None]
+BALLS = ("kl", "cvar")
 
 
 def divergence(w, p, uncertainty):
     kept = p > 0
     w, p = w[kept], p[kept]
-    if uncertainty == "chi2":
-        return 0.5 * ((w - p) ** 2 / p).sum()
     if uncertainty == "cvar":
         return np.log((w / p).max())
     if uncertainty == "kl":
         return (w[w > 0] * np.log(w[w > 0] / p[w > 0])).sum()
-    raise NotImplementedError(f"write the distance of {uncertainty!r} here")
+    raise NotImplementedError(uncertainty)
 
 
 def random_case(seed):
@@ -71,24 +63,12 @@ def test_against_cvxpy(uncertainty):
         w = cp.Variable(p.size, nonneg=True)
         ball = {
             "kl": lambda w, p, r: cp.sum(cp.rel_entr(w, p)) <= r,
-            "chi2": lambda w, p, r: cp.sum_squares(cp.multiply(w - p, 1 / np.sqrt(p))) / 2 <= r,
             "cvar": lambda w, p, r: w <= np.minimum(p * np.exp(min(r, 30)), 1),
         }[uncertainty](w, p, radius)
         problem = cp.Problem(cp.Maximize(w @ losses), [cp.sum(w) == 1, ball])
         problem.solve(solver="CLARABEL")
         value = worst_case_weights(losses, uncertainty, radius=radius, base=base).value
         assert value == pytest.approx(problem.value, abs=1e-5 * (1 + np.abs(losses).max()))
-
-
-@pytest.mark.parametrize("uncertainty", BALLS)
-def test_near_the_base_measure_a_ball_that_is_near_kl_has_its_gain(uncertainty):
-    """The gain over the mean is √(2 r variance) for KL, up to higher orders of the radius r."""
-    losses, base, radius = np.random.default_rng(0).normal(size=50), np.arange(1.0, 51.0), 1e-6
-    p = measure(base, 50)
-    variance = p @ (losses - p @ losses) ** 2
-    gain = worst_case_weights(losses, uncertainty, radius=radius, base=base).value - p @ losses
-    near = abs(gain / np.sqrt(2 * radius * variance) - 1) < 0.01
-    assert near == BALLS_BY_NAME[uncertainty].near_kl
 
 
 @pytest.mark.parametrize("radius", [1e-6, 0.01, 0.3, 1.0, 2.5])
@@ -133,21 +113,13 @@ def test_the_ends_of_the_radius(uncertainty):
     np.testing.assert_allclose(
         worst_case_weights(losses, uncertainty, radius=0, base=base).unit_weights, measure(base, 4)
     )
-    limit = {"kl": np.log(2.5), "cvar": np.log(2.5), "chi2": 0.75}[uncertainty]
+    limit = {"kl": np.log(2.5), "cvar": np.log(2.5)}[uncertainty]
     for radius in (limit, limit * (1 + 1e-9), 1e6):
         solution = worst_case_weights(losses, uncertainty, radius=radius, base=base)
         np.testing.assert_allclose(solution.unit_weights, [0, 0.25, 0.75, 0], atol=1e-7)
         assert solution.value == pytest.approx(3)
-    assert worst_case_weights(losses, uncertainty, radius=1e6, base=base).method == "limit"
     near = worst_case_weights(losses, uncertainty, radius=limit * (1 - 1e-9), base=base)
     assert near.value == pytest.approx(3, abs=1e-3)
-
-
-@pytest.mark.parametrize("named", [worst_case_weights])
-def test_types_and_docstrings_name_all_balls(named):
-    """Messages and checks of arguments list `BALLS` itself."""
-    (names,) = re.findall(r"uncertainty : \{(.+?)\}", named.__doc__)
-    assert set(re.findall(r'"(\w+)"', names)) == set(BALLS) == set(get_args(Uncertainty))
 
 
 @pytest.mark.parametrize("uncertainty", BALLS)
@@ -170,66 +142,3 @@ def test_equal_losses_leave_p(uncertainty):
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         worst_case_weights(**{"losses": [0.0, 1.0], "radius": 0.1} | arguments)
-
-
-class TestSmoothing:
-    """⟨w, ℓ⟩ − σ KL(w ‖ p), the smoothed maximum over the KL and CVaR balls."""
-
-    @pytest.mark.parametrize("uncertainty", SMOOTHED)
-    @pytest.mark.parametrize("seed", range(12))
-    def test_is_the_optimum_of_a_general_solver(self, uncertainty, seed):
-        rng = np.random.default_rng(seed)
-        n = int(rng.choice([2, 5, 12]))
-        losses = [rng.normal(size=n), rng.integers(0, 2, n).astype(float)][seed % 2]
-        p = rng.random(n) + 0.05
-        p /= p.sum()
-        radius, smoothing = float(rng.choice([0.05, 0.3, 1.5])), float(rng.choice([0.03, 0.3, 3.0]))
-        w = cp.Variable(n, nonneg=True)
-        distance = cp.sum(cp.rel_entr(w, p))
-        ball = distance <= radius if uncertainty == "kl" else w <= p * np.exp(radius)
-        problem = cp.Problem(cp.Maximize(losses @ w - smoothing * distance), [cp.sum(w) == 1, ball])
-        problem.solve(solver=cp.CLARABEL)
-        found = worst_case_weights(losses, uncertainty, radius=radius, base=p, smoothing=smoothing)
-        assert found.value == pytest.approx(problem.value, abs=1e-6)
-        np.testing.assert_allclose(found.unit_weights, w.value, atol=2e-4)
-
-    @pytest.mark.parametrize("uncertainty", SMOOTHED)
-    @pytest.mark.parametrize("seed", range(20))
-    def test_costs_at_most_sigma_times_the_radius(self, uncertainty, seed):
-        losses, base, radius = random_case(seed)
-        sharp = worst_case_weights(losses, uncertainty, radius=radius, base=base)
-        size = np.ptp(losses)
-        for smoothing in size * np.array([1e-9, 1e-3, 0.1, 1.0, 30.0, 1e9]):
-            found = worst_case_weights(losses, uncertainty, radius=radius, base=base, smoothing=smoothing)
-            p = np.full(len(losses), 1 / len(losses)) if base is None else base / base.sum()
-            w = found.unit_weights
-            tolerance = 1e-8 * (1 + abs(sharp.value)) + 1e-13 * smoothing
-            own = w @ losses - smoothing * divergence(w, p, "kl")
-            assert w.sum() == pytest.approx(1, abs=1e-9)
-            assert divergence(w, p, uncertainty) <= radius + 1e-9 * (1 + radius)
-            assert found.value == pytest.approx(own, abs=tolerance)
-            assert sharp.value - smoothing * radius - tolerance <= found.value <= sharp.value + tolerance
-            assert found.gap <= tolerance
-        barely = worst_case_weights(losses, uncertainty, radius=radius, base=base, smoothing=1e-12 * size)
-        assert barely.value == pytest.approx(sharp.value, abs=1e-8 * (1 + abs(sharp.value)))
-
-    @pytest.mark.parametrize("uncertainty", SMOOTHED)
-    @pytest.mark.parametrize("smoothing", [0.05, 1.0])
-    def test_weights_are_the_gradient_where_losses_tie(self, uncertainty, smoothing):
-        losses, radius, h = np.array([0.0, 1.0, 1.0, 1.0, 0.5]), 1.3, 1e-5
-
-        def value(at):
-            return worst_case_weights(at, uncertainty, radius=radius, smoothing=smoothing).value
-
-        w = worst_case_weights(losses, uncertainty, radius=radius, smoothing=smoothing).unit_weights
-        slopes = [(value(losses + h * e) - value(losses - h * e)) / (2 * h) for e in np.eye(len(losses))]
-        np.testing.assert_allclose(slopes, w, atol=1e-5)
-        for e in np.eye(len(losses)):  # from both sides: no kink
-            right, left = value(losses + h * e) - value(losses), value(losses) - value(losses - h * e)
-            assert right - left <= h**2 / smoothing
-
-    def test_bad_input(self):
-        with pytest.raises(ValueError, match="smoothing"):
-            worst_case_weights([0.0, 1.0], "kl", radius=0.1, smoothing=-1)
-        with pytest.raises(ValueError, match="chi2"):
-            worst_case_weights([0.0, 1.0], "chi2", radius=0.1, smoothing=0.1)

@@ -30,7 +30,7 @@ from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
 from tailboost.core.spelling import a_type_of, number_form
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
-from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
+from tailboost.learners.protocols import AveragingLearner, TableLearner
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.learners.table import OpenTable
 from tailboost.rows.rows import Rows, Split, TrainingSet
@@ -460,19 +460,13 @@ def _fits_on_table(
     except (TypeError, ValueError) as error:
         raise _failed_fit(name, learner, error) from error
     fitted_parts = split.fitted
-    if fitted_parts and split.is_complementary and isinstance(session, Partitioned):
-        session.leave_out(split.fold)
-
     models = list[Any]()
     for rows in fitted_parts:
         models.append(session.fit(weight, seed, rows))
         report_fit(detail=name)
 
-    mean = None
     if split.is_partition and isinstance(session, AveragingLearner):
-        mean = session.mean(models, weight, fitted_parts)
-    if mean is not None:
-        models.append(mean.table_)  # a classifier with the mean probabilities
+        models.append(session.mean(models))
     else:
         models.append(session.fit(weight, seed))
     report_fit(detail=name)

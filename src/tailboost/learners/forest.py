@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +18,8 @@ from tailboost.learners.table import OpenTable, TableClassifier, mean_of
 # Most rows and leaves of a tree, which bound the time and the memory of a forest.
 ROWS_OF_TREE = 20_000
 LEAVES = 5_000
+# A forest without a part of the rows has as many trees, divided by the fewest folds of a cross-fit.
+FOLDS = 3
 # Weight of the class frequencies in each prediction, so that no small forest is certain.
 PRIOR = 0.05
 
@@ -31,7 +32,6 @@ class ForestSession:
     """
 
     concurrent = True
-    n_folds = 1
     mean = staticmethod(mean_of)
 
     def __init__(
@@ -43,17 +43,13 @@ class ForestSession:
         self.y = y
         self.n_classes = n_classes
 
-    def leave_out(self, fold: Ints) -> None:
-        """Set the folds, see `protocols.Partitioned`."""
-        self.n_folds = int(fold.max()) + 1
-
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> TableForest:
         """Return the forest of the rows of a mask (None: all) for weights of shape (n,)."""
         used = weight > 0.0
         n_trees = self.template.n_estimators
         if rows is not None:
             used &= rows
-            n_trees = math.ceil(n_trees / self.n_folds)
+            n_trees = max(1, n_trees // FOLDS)
         n = int(used.sum())
         forest = ExtraTreesClassifier(
             n_trees,

@@ -256,16 +256,6 @@ class _XGBoostTrees(TableClassifier):
             booster = self.__dict__.setdefault("_booster", _load(self.model_))
         return booster
 
-    @property
-    def feature_importances_(self) -> Floats:
-        """Fraction of the total gain of all splits by column, shape (d,)."""
-        check_is_fitted(self)
-        total = np.zeros(self.booster_.num_features())
-        for name, gain in self.booster_.get_score(importance_type="total_gain").items():
-            # XGBoost calls column 3 "f3". Vector leaves have a gain for each class.
-            total[int(name.removeprefix("f"))] = np.sum(gain)
-        return total / (total.sum() or 1.0)
-
     def _margin(self, table: Table) -> Floats32:
         """Return the booster's margins of the rows of a prepared table."""
         predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)

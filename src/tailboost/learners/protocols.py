@@ -2,7 +2,8 @@
 
 Any scikit-learn classifier is a base learner: boosting clones and fits the classifier in every round. The
 protocols below make boosting faster or better. Each is optional and recognised by its methods; no inheritance
-is needed.
+is needed. A session may have ``stages(weight, seed, rows)``, which yields models of increasing strength: a
+fit then ends as soon as a model is good enough, and ``next()`` may change the model before.
 
 ====================  ===============================================  =====================================
 protocol              implemented by                                   purpose
@@ -10,20 +11,16 @@ protocol              implemented by                                   purpose
 `Learner`             the classifier passed as ``estimator``           read the table once for all rounds
 `TableLearner`        the same                                         share one open table with others
 `Session`             the result of ``open_session``                   fit and predict on the session's rows
-`Growing`             a session                                        end a fit as soon as it is good enough
-`Partitioned`         a session                                        share work among the folds
 `AveragingLearner`    a session                                        keep the folds' models as a base model
-`Accumulating`        a session                                        models of all rounds predict together
 `PreparedProba`       the result of a session's ``fit``                prepare rows once for many base models
 ====================  ===============================================  =====================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from tailboost.core.array_types import Floats, Floats32, Ints, Mask, Model, Table
+from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
 
 
 class Session(Protocol):
@@ -45,52 +42,11 @@ class Session(Protocol):
 
 
 @runtime_checkable
-class Growing(Protocol):
-    """A session with a growing learner: a fit can end as soon as the model is good enough."""
-
-    def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
-        """Yield base models of increasing strength; the last is the result of ``fit``.
-
-        ``next()`` may change the previous model. Otherwise set ``keeps_stages = True``: the best stage is
-        then not grown again. Other fits may run in between.
-        """
-
-
-@runtime_checkable
-class Partitioned(Protocol):
-    """A session with shared work among the fits of a cross-fit."""
-
-    def leave_out(self, fold: Ints) -> None:
-        """Set the fold of each row before the first fit; −1 for rows in no fold.
-
-        Fits on other rows than the complement of a fold remain possible.
-        """
-
-
-@runtime_checkable
 class AveragingLearner(Protocol):
     """A session for learners with a smaller error of the folds' models together than of one model."""
 
-    def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Any | None:
-        """Return a model with the mean of the models; None if one model of all rows is better.
-
-        Model j was fitted on ``rows[j]``, a mask of shape (n,). Each row is in some of the masks.
-        """
-
-
-@runtime_checkable
-class Accumulating(AveragingLearner, Protocol):
-    """A session for models with class probabilities, which several rounds can average.
-
-    The base model of a round is one model of all rows, as a `Ranked` model, which ``mean`` returns.
-    """
-
-    @property
-    def accumulates(self) -> bool:
-        """Whether the rounds should predict together."""
-
-    def probabilities(self, model: Model, rows: Mask) -> Floats32:
-        """Return class probabilities of these rows of the session, shape (rows.sum(), K)."""
+    def mean(self, models: list[Any]) -> Any:
+        """Return a classifier with the mean of the models of all folds."""
 
 
 @runtime_checkable

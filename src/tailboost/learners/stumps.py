@@ -355,12 +355,6 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
             fitted.classes_ = classes
         return self
 
-    @property
-    def feature_importances_(self) -> Floats:
-        """1 for the column of the threshold, else 0, shape (d,)."""
-        check_is_fitted(self)
-        return (np.arange(self.n_features_in_) == self.feature_).astype(np.float64)
-
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for a table of float64, shape (n,)."""
         if self.feature_ < 0:

@@ -14,13 +14,11 @@ from sklearn.utils import Tags, _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import (
-    Array,
     Column,
     Floats,
     Floats32,
     Ints,
     Labels,
-    Mask,
     Seed,
     Table,
 )
@@ -333,14 +331,6 @@ class TableNumbers(TransformerMixin, BaseEstimator):
         return tags
 
 
-def class_of_rank(P: Array, rank: int) -> Ints:
-    """Return the class with the ``rank``-th largest probability, from 0; ties go to the first class."""
-    for _ in range(rank):
-        P = P.copy()
-        P[np.arange(len(P)), P.argmax(axis=1)] = -1.0  # below all others
-    return P.argmax(axis=1)
-
-
 class ClassProbabilities:
     """Mean class probabilities of several models of one open table."""
 
@@ -356,11 +346,6 @@ class ClassProbabilities:
     def table_(self) -> Any:
         """Reader of rows for the models."""
         return self.models[0].table_
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Mean of the models' importances, shape (d,)."""
-        return np.mean([model.feature_importances_ for model in self.models], axis=0)
 
     def predict_proba_table(self, table: Any) -> Floats:
         """Return class probabilities for ``table_.transform(X)``, shape (n, K); each row sums to 1.
@@ -382,44 +367,7 @@ class ClassProbabilities:
         """Return class numbers, shape (n,)."""
         return self.predict_proba(X).argmax(axis=1)
 
-    def with_models_of(self, other: ClassProbabilities) -> ClassProbabilities:
-        """Return the mean of these models and the models of another mean."""
-        return ClassProbabilities([*self.models, *other.models])
 
-    def transform(self, X: Table) -> Floats:
-        """Return the arithmetic mean of the models' probabilities, shape (n, K)."""
-        table = self.table_.transform(X)
-        return np.mean([model.predict_proba_table(table) for model in self.models], axis=0)
-
-
-class Ranked:
-    """Base model that predicts the class with the ``rank``-th largest mean probability, from 0.
-
-    Base models of different ranks share the probabilities.
-    """
-
-    def __init__(self, table_: ClassProbabilities, rank: int = 0) -> None:
-        self.table_ = table_
-        self.rank = rank
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Mean of the models' importances, shape (d,)."""
-        return self.table_.feature_importances_
-
-    def predict_table(self, table: Floats) -> Ints:
-        """Return class numbers for ``table_.transform(X)``, shape (n,)."""
-        return class_of_rank(table, self.rank)
-
-    def predict_proba_table(self, table: Floats) -> Floats:
-        """Return the mean probabilities, which do not depend on the rank, shape (n, K)."""
-        return table / table.sum(axis=1, keepdims=True)
-
-    def predict(self, X: Table) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.predict_table(self.table_.transform(X))
-
-
-def mean_of(models: list[Any], weight: Floats, rows: list[Mask]) -> Ranked:
+def mean_of(models: list[Any]) -> ClassProbabilities:
     """Return the mean of models of the folds, see `protocols.AveragingLearner`."""
-    return Ranked(ClassProbabilities(models))
+    return ClassProbabilities(models)

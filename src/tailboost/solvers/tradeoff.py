@@ -9,22 +9,20 @@ losses. Its dual value proves that no point of the curve lies below the line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import check_alpha
 from tailboost.core.long_work import one_blas_thread
-from tailboost.solvers.bits import Losses, as_losses, measure_of_units
-from tailboost.solvers.mixture import minimize_cvar_mixture
-from tailboost.solvers.tail_game import SolverError, cvar
+from tailboost.solvers.losses import as_losses, combine, expectations, measure_of_units
+from tailboost.solvers.mixture import TailGame, solve
+from tailboost.solvers.tail import tail
 
-#: A point at most this far below the chord between its neighbours lies on the chord.
+# A point at most this far below the chord between its neighbours lies on the chord.
 ON_CHORD = 1e-10
-#: Largest relative gap of a returned solution.
-CURVE_GAP = 1e-7
 
 
 @dataclass(frozen=True)
@@ -62,108 +60,69 @@ def undominated(worst: Floats, means: Floats) -> Ints:
     return by_mean[worst[by_mean] < least_before]
 
 
-@dataclass(frozen=True)
-class WithinSolution:
-    """Mixture with the smallest CVaR under a limit on the mean loss, and its certificate.
+class _Point(NamedTuple):
+    """A mixture with its mean loss and its CVaR."""
 
-    Attributes
-    ----------
-    mixture : ndarray of shape (T,)
-        λ.
-    value : float
-        CVaR of its losses.
-    dual_value : float
-        ``min_t (⟨w, ℓ^t⟩ + price · m_t) − price · limit``, a lower bound for every mixture within the limit.
-    gap : float
-        ``value - dual_value``.
-    unit_weights : ndarray of shape (n,)
-        w.
-    price : float
-        Shadow price of the limit: raising the limit by d lowers the value by at most ``price · d``.
-    mean : float
-        Mean loss of λ.
-    """
-
-    mixture: Floats
-    value: float
-    dual_value: float
-    gap: float
-    unit_weights: Floats
-    price: float
-    mean: float
-
-
-@dataclass(frozen=True)
-class _CurvePoint:
     mean: float
     worst: float
-    mixture: Floats
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A line below the curve, ``height − slope · mean``, with the unit weights proving the bound."""
-
-    slope: float
-    height: float
-    unit_weights: Floats
+    mixture: Floats  # of the distinct candidates
 
 
 class _Frontier:
-    """The losses behind the curve: evaluates mixtures and finds supporting lines."""
+    """The curve of a game: evaluates mixtures, and finds supporting lines."""
 
     def __init__(
-        self,
-        losses: Losses,
-        means: ArrayLike,
-        alpha: float | None,
-        base: ArrayLike | None,
+        self, losses: ArrayLike, means: ArrayLike, alpha: float | None, base: ArrayLike | None
     ) -> None:
-        self.losses = as_losses(losses)
-        self.means = np.asarray(means, dtype=np.float64)
-        n_candidates = self.losses.shape[0]
-        if self.means.shape != (n_candidates,) or not np.isfinite(self.means).all():
+        matrix = as_losses(losses)
+        all_means = np.asarray(means, dtype=np.float64)
+        if all_means.shape != matrix.shape[:1] or not np.isfinite(all_means).all():
             raise ValueError(
-                f"means must be {n_candidates} finite numbers, one for each row of losses"
+                f"means must be {len(matrix)} finite numbers, one for each row of losses"
             )
-        p = measure_of_units(self.losses, base)
-        if alpha is None:
-            self.alpha = float(p[p > 0].min())  # the CVaR is the largest loss
-        else:
-            self.alpha = check_alpha(alpha)
-        self.base = None
-        if base is not None:
-            self.base = p
+        if alpha is None:  # the CVaR is the largest loss
+            p = measure_of_units(matrix, base)
+            alpha = float(p[p > 0].min())
+        # Of candidates with equal losses the game keeps the first: the one of least mean.
+        self.order = np.argsort(all_means, kind="stable")
+        self.game = TailGame.build(matrix[self.order], alpha, base)
+        self.means = all_means[self.order][self.game.candidates]
 
-    def point(self, mixture: Floats) -> _CurvePoint:
-        """Return the mean loss and the CVaR of a mixture."""
-        worst = cvar(self.losses.combine(mixture), self.alpha, self.base)
-        return _CurvePoint(float(self.means @ mixture), worst, mixture)
+    def mixture(self, point: _Point) -> Floats:
+        """Return the mixture of all candidates, in their order."""
+        mixture = np.zeros(self.order.size)
+        mixture[self.order] = self.game.expand_mixture(point.mixture)
+        return mixture
 
-    def start(self) -> _CurvePoint:
+    def point(self, lam: Floats) -> _Point:
+        """Return the point of a mixture."""
+        game = self.game
+        combined = combine(game.losses, lam)
+        worst, _ = tail(combined, game.alpha, game.p)
+        return _Point(
+            float(self.means @ lam), game.offset + game.scale * float(worst @ combined), lam
+        )
+
+    def touching(self, slope: float, start: Floats | None = None) -> tuple[_Point, float]:
+        """Return a point of the curve, and the height at mean 0 of its line of slope ``−slope``."""
+        game = self.game
+        optimum = solve(game, slope / game.scale * self.means, start)
+        expected = game.offset + game.scale * expectations(game.losses, optimum.w)
+        height = float((expected + slope * self.means).min())
+        return self.point(optimum.lam), height
+
+    def start(self) -> _Point:
         """Return the best mixture of the candidates with the smallest mean loss."""
         cheapest = np.flatnonzero(self.means <= self.means.min())
-        mixture = np.zeros(len(self.means))
-        losses = self.losses.select(candidates=cheapest)
-        mixture[cheapest] = minimize_cvar_mixture(losses, self.alpha, self.base).mixture
-        return self.point(mixture)
-
-    def touching(self, slope: float, start: Floats | None = None) -> tuple[_CurvePoint, _Line]:
-        """Return the line of slope ``−slope`` that supports the curve, and a point that it touches.
-
-        The solver starts from the mixture ``start``, if given.
-        """
-        scale = 1.0 / (1.0 + slope)  # steep lines keep the scale of losses
-        shifted = self.losses.shifted(scale, slope * scale * self.means)
-        solution = minimize_cvar_mixture(shifted, self.alpha, self.base, start=start)
-        w = solution.unit_weights
-        height = float((self.losses.expectations(w) + slope * self.means).min())
-        return self.point(solution.mixture), _Line(slope, height, w)
+        lam = np.zeros(self.means.size)
+        part = replace(self.game, losses=self.game.losses[cheapest])
+        lam[cheapest] = solve(part, np.zeros(cheapest.size)).lam
+        return self.point(lam)
 
 
 @one_blas_thread
 def worst_mean_curve(
-    losses: Losses,
+    losses: ArrayLike,
     means: ArrayLike,
     alpha: float | None = None,
     base: ArrayLike | None = None,
@@ -175,7 +134,7 @@ def worst_mean_curve(
 
     Parameters
     ----------
-    losses : array-like of shape (T, n) or BitLosses
+    losses : array-like of shape (T, n)
         Loss of each candidate on each unit, as in `minimize_cvar_mixture`.
     means : array-like of shape (T,)
         Mean loss of each candidate, which the limit is about. The means may come from other units.
@@ -208,100 +167,18 @@ def worst_mean_curve(
     """
     frontier = _Frontier(losses, means, alpha, base)
     chain, gap = _chain(frontier, tolerance, max_points)
-    return _corners(chain, gap)
-
-
-@one_blas_thread
-def least_worst_within(
-    losses: Losses,
-    means: ArrayLike,
-    limit: float,
-    alpha: float | None = None,
-    base: ArrayLike | None = None,
-) -> WithinSolution:
-    """Find the mixture with the smallest CVaR among those with a mean loss of at most ``limit``.
-
-    Parameters
-    ----------
-    losses, means, alpha, base
-        As in `worst_mean_curve`.
-    limit : float
-        Largest mean loss allowed.
-
-    Returns
-    -------
-    WithinSolution
-        ``mixture`` is λ, ``value`` the CVaR of its losses, and ``price`` the shadow price of the limit.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range, or every candidate has a mean loss above the limit.
-    SolverError
-        If a program cannot be solved.
-
-    Examples
-    --------
-    >>> from tailboost.solvers import least_worst_within
-    >>> solution = least_worst_within([[0.0, 0.5], [0.4, 0.2]], means=[0.1, 0.3], limit=0.2)
-    >>> solution.mixture.round(6).tolist(), round(solution.value, 6), round(solution.price, 6)
-    ([0.5, 0.5], 0.35, 1.5)
-    """
-    frontier = _Frontier(losses, means, alpha, base)
-    smallest = float(frontier.means.min())
-    if not limit >= smallest - ON_CHORD:
-        raise ValueError(
-            f"no mixture has a mean loss of {limit:.6g}: the smallest is {smallest:.6g}"
-        )
-    limit = max(limit, smallest)
-    point, line = _at_limit(frontier, limit)
-    dual = line.height - line.slope * limit
-    gap = point.worst - dual
-    if gap > CURVE_GAP * (1.0 + abs(point.worst)):
-        raise SolverError(
-            f"least_worst_within: the gap {gap:.3g} is too large for a mean loss of at most "
-            f"{limit:.6g}"
-        )
-    return WithinSolution(
-        point.mixture, point.worst, dual, gap, line.unit_weights, line.slope, point.mean
+    points = _corners(chain)
+    return MixtureCurve(
+        np.array([point.mean for point in points]),
+        np.array([point.worst for point in points]),
+        np.array([frontier.mixture(point) for point in points]),
+        gap,
     )
 
 
-def _at_limit(frontier: _Frontier, limit: float) -> tuple[_CurvePoint, _Line]:
-    """Return the point of the curve at a limit of the mean, and a line that supports the curve there.
-
-    Two points bracket the limit until their chord is proven to be the curve.
-    """
-    left = frontier.start()
-    right, line = frontier.touching(0.0)
-    point = right
-    while right.mean > limit and left.mean < right.mean - ON_CHORD and right.worst < left.worst:
-        slope = (left.worst - right.worst) / (right.mean - left.mean)
-        fraction = float(np.clip((limit - left.mean) / (right.mean - left.mean), 0.0, 1.0))
-        mixture = (1.0 - fraction) * left.mixture + fraction * right.mixture
-        point = frontier.point(mixture)  # on the chord, at the limit
-        touched, line = frontier.touching(slope, mixture)
-        gap = point.worst - (line.height - slope * limit)
-        if _below_chord(touched, left, slope) <= ON_CHORD * (1.0 + slope):
-            break  # the chord is the curve
-        if gap <= 0.1 * CURVE_GAP:
-            break
-        if touched.mean <= limit:
-            left = touched
-        else:
-            right = touched
-    return point, line
-
-
-def _below_chord(point: _CurvePoint, left: _CurvePoint, slope: float) -> float:
-    """Return the distance of a point below the chord of slope ``−slope`` through another one."""
-    chord_height = left.worst + slope * left.mean
-    return chord_height - (point.worst + slope * point.mean)
-
-
 def _chain(
-    frontier: _Frontier, tolerance: float, max_points: int
-) -> tuple[list[_CurvePoint], float]:
+    frontier: _Frontier, tolerance: float, max_points: float
+) -> tuple[list[_Point], float]:
     """Return points of the curve in order, and the largest distance of the curve below their chords.
 
     Parameters
@@ -310,7 +187,7 @@ def _chain(
         Finds the points of the curve that touch a line.
     tolerance : float
         Largest distance of the curve below its chords at which refinement ends.
-    max_points : int
+    max_points : float
         The most points.
     """
     least_cvar, _ = frontier.touching(0.0)
@@ -325,19 +202,21 @@ def _chain(
         if right.mean - left.mean <= ON_CHORD or left.worst <= right.worst:
             continue  # one point dominates the other
         slope = (left.worst - right.worst) / (right.mean - left.mean)
-        touched, line = frontier.touching(slope, 0.5 * (left.mixture + right.mixture))
-        slack_of_chord = left.worst + slope * left.mean - line.height
-        if _below_chord(touched, left, slope) <= ON_CHORD * (1.0 + slope):
+        touched, height = frontier.touching(slope, 0.5 * (left.mixture + right.mixture))
+        on_chord = left.worst + slope * left.mean
+        below = on_chord - (touched.worst + slope * touched.mean)
+        slack_of_chord = on_chord - height
+        if below <= ON_CHORD * (1.0 + slope):
             gap = max(gap, slack_of_chord)  # the chord is the curve
-        else:
-            chain.insert(i + 1, touched)
-            slack[i : i + 1] = [slack_of_chord, slack_of_chord]
+            continue
+        chain.insert(i + 1, touched)
+        slack[i : i + 1] = [slack_of_chord, slack_of_chord]
     return chain, max(gap, *slack)
 
 
-def _corners(chain: list[_CurvePoint], gap: float) -> MixtureCurve:
-    """Return the curve through the undominated points at which its slope changes."""
-    corners: list[_CurvePoint] = []
+def _corners(chain: list[_Point]) -> list[_Point]:
+    """Return the undominated points of the curve at which its slope changes."""
+    corners: list[_Point] = []
     for point in sorted(chain, key=lambda p: (p.mean, p.worst)):
         if corners and point.worst >= corners[-1].worst - ON_CHORD:
             continue  # dominated
@@ -351,9 +230,4 @@ def _corners(chain: list[_CurvePoint], gap: float) -> MixtureCurve:
                 break
             corners.pop()
         corners.append(point)
-    return MixtureCurve(
-        np.array([p.mean for p in corners]),
-        np.array([p.worst for p in corners]),
-        np.array([p.mixture for p in corners]),
-        gap,
-    )
+    return corners

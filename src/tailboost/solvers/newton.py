@@ -1,0 +1,310 @@
+"""Newton's method for the mixture program with a strictly concave term in the weights.
+
+    min_{λ ∈ Δ_T} F(λ),   F(λ) = ⟨fixed, λ⟩ + max { ⟨w, Σ_t λ_t ℓ^t⟩ − R(w) : w ∈ Δ, w ≤ p/α }
+
+R is KL(w ‖ p)/β (`Entropic`) or (ε/2) Σ (w_i − p_i)²/p_i (`Quadratic`). F is convex with gradient Lw + fixed.
+Weights strictly between their bounds move with the loss, which gives the generalised Hessian: a covariance of
+the losses. The maximiser w is feasible for the dual, so λ·(Lw + fixed) − min_t (Lw + fixed)_t is a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import xlog1py
+
+from tailboost.core.array_types import Array, Floats, Mask
+from tailboost.solvers.losses import combine, covariance, expectations
+from tailboost.solvers.tail import tail
+
+# A slope of F below this value is rounding, and the full Newton step is taken.
+ROUNDING = 1e-13
+# Changes of the support for one step of Newton's; each is a factorisation.
+MOST_PIVOTS = 300
+# Relative width at which the bracket of a step is narrow enough.
+KINK = 0.2
+
+
+class BestWeights(NamedTuple):
+    """Best weights for the losses of a mixture."""
+
+    w: Floats  # shape (n,)
+    penalty: float  # R(w)
+    d: Floats  # shape (n,): derivative of w_i in its loss; 0 for weights at a bound
+    free: tuple[float, float]  # units with a loss outside this interval have weights at a bound
+
+
+class NewtonResult(NamedTuple):
+    """A mixture with its weights and duality gap."""
+
+    lam: Floats  # shape (T,): λ
+    w: Floats  # shape (n,)
+    gap: float  # duality gap
+    free: tuple[float, float]  # units with a loss outside this interval have weights at a bound
+
+
+def divergence(excess: Floats, p: Floats) -> float:
+    """Return KL(w ‖ p) from w/p − 1, shape (n,), exact to the last digits also if w is nearly p > 0."""
+    return float(p @ (xlog1py(1.0 + excess, excess) - excess))
+
+
+@dataclass(frozen=True)
+class Entropic:
+    """Best weights for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i})."""
+
+    p: Floats
+    alpha: float
+    beta: float
+
+    def __call__(self, combined: Floats) -> BestWeights:
+        """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
+        p = self.p
+        beta = self.beta
+        cap = p / self.alpha
+        log_cap = -float(np.log(self.alpha))  # of w/p at the cap
+        # Relative to the boundary of the tail, exponents neither overflow nor all underflow. Units up to
+        # there get at least their weight in the tail, which gives a κ to the left of the solution.
+        worst, reference = tail(combined, self.alpha, p)
+        exponent = np.clip(beta * (combined - reference), -700.0, 600.0)
+        w = p * np.exp(exponent)
+        below = combined <= reference
+        kappa = max(float(worst[below].sum()), 1e-300) / float(w[below].sum())
+        capped = np.zeros(w.size, dtype=bool)
+        n_capped = -1
+        while kappa > 0:
+            # Σ min(c, κ w) is concave in κ, so Newton's method from below only adds capped units.
+            capped = exponent >= log_cap - np.log(kappa)
+            if capped.sum() == n_capped:
+                break
+            n_capped = capped.sum()
+            free_sum = float(w @ ~capped)
+            kappa = max(1.0 - float(cap @ capped), 0.0) / free_sum if free_sum > 0 else 0.0
+        free_w = kappa * np.where(capped, 0.0, w)
+        w = np.where(capped, cap, np.minimum(free_w, cap))
+        w /= w.sum()  # removes rounding errors
+        caps_from = reference
+        if kappa > 0:
+            caps_from += (log_cap - float(np.log(kappa))) / beta
+        return BestWeights(
+            w, divergence(w / p - 1.0, p) / beta, beta * free_w, (-np.inf, caps_from)
+        )
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """Best weights for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α), Σ w = mass."""
+
+    p: Floats
+    alpha: float
+    epsilon: float
+    mass: float
+
+    def __call__(self, combined: Floats) -> BestWeights:
+        """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
+        p = self.p
+        top = 1.0 / self.alpha
+        scaled = combined / self.epsilon
+        bottom = self._bottom(scaled)
+        q = np.clip(scaled - bottom, 0.0, top)  # w/p
+        free = (q > 0) & (q < top)
+        penalty = 0.5 * self.epsilon * float(p @ (q - 1.0) ** 2)
+        w = p * q
+        if (
+            not w.any()
+        ):  # ε is below the rounding of the losses: only the largest losses have weight
+            w = np.where(scaled == scaled.max(), p, 0.0)
+        w *= self.mass / w.sum()
+        bounds = (self.epsilon * bottom, self.epsilon * (bottom + top))
+        return BestWeights(w, penalty, p * free / self.epsilon, bounds)
+
+    def _bottom(self, scaled: Floats) -> float:
+        """Return θ/ε − 1 for weights with the sum ``mass``; ``scaled`` are losses over ε, shape (n,).
+
+        The sum is a monotone, piecewise linear function of θ: Newton's method stays inside a bracket.
+        """
+        top = 1.0 / self.alpha
+        low = float(scaled.min()) - top
+        high = float(scaled.max())
+        n_below = int(
+            (1.0 - min(self.alpha * self.mass / self.p.sum(), 1.0)) * (scaled.size - 1)
+        )
+        bottom = float(np.partition(scaled, n_below)[n_below]) - 1.0
+        smallest_excess = np.inf
+        for _ in range(100):
+            q = np.clip(scaled - bottom, 0.0, top)
+            excess = float(self.p @ q) - self.mass
+            # The rounding of a sum of unequal weights would make the iteration oscillate.
+            settled = smallest_excess <= abs(excess) < ROUNDING * self.mass
+            if settled or abs(excess) < 1e-15:
+                break
+            smallest_excess = abs(excess)
+            low, high = (bottom, high) if excess > 0 else (low, bottom)
+            slope = float(self.p @ ((q > 0) & (q < top)))
+            nearer = bottom + excess / slope if slope > 0 else np.inf
+            if not low <= nearer <= high:  # bisection
+                nearer = 0.5 * (low + high)
+            if nearer == bottom:
+                break
+            bottom = nearer
+        return bottom
+
+
+def newton(
+    losses: Array,
+    respond: Callable[[Floats], BestWeights],
+    start: Floats,
+    tol: float,
+    *,
+    fixed: Floats | float = 0.0,
+    relative_gap: float = 0.0,
+    max_iter: int = 60,
+) -> NewtonResult:
+    """Minimise F over the simplex from ``start`` to a duality gap of ``tol``, or as far as possible.
+
+    The best iterate is returned, because a step near the optimum can be worse by rounding.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (T, n)
+        Losses of T candidates on n units.
+    respond : callable
+        Returns the best weights w for losses of shape (n,).
+    start : ndarray of shape (T,)
+        Mixture weights λ to begin with.
+    tol : float
+        Largest duality gap to reach.
+    fixed : ndarray of shape (T,) or float, default=0
+        Linear part of F.
+    relative_gap : float, default=0
+        A gap of this part of R(w) is also accepted.
+    max_iter : int, default=60
+        Largest number of steps.
+    """
+    lam = start
+    combined = combine(losses, lam)
+    response = respond(combined)
+    best = None
+    for iteration in range(max_iter + 1):
+        g = expectations(losses, response.w) + fixed
+        gap = float(lam @ g - g.min())
+        if best is None or gap < best.gap:
+            best = NewtonResult(lam, response.w, gap, response.free)
+        if gap <= max(tol, relative_gap * response.penalty) or iteration == max_iter:
+            break
+        # Newton's method doubles the digits only if each step is solved about as exactly.
+        accuracy = min(1e-3 * gap, 1e-4 * gap**2 + 1e-15)
+        target = simplex_qp(g, covariance(losses, response.d), lam, accuracy)
+        toward = combine(losses, target)
+        fixed_slope = float(np.sum(fixed * (target - lam)))
+        step, response = _line_search(respond, response, combined, toward, fixed_slope)
+        if step == 0.0:  # no descent beyond rounding
+            break
+        lam = lam + step * (target - lam)
+        combined = toward if step == 1.0 else combined + step * (toward - combined)
+    assert best is not None
+    return best
+
+
+def _line_search(
+    respond: Callable[[Floats], BestWeights],
+    response: BestWeights,
+    combined: Floats,
+    toward: Floats,
+    fixed_slope: float,
+) -> tuple[float, BestWeights]:
+    """Return a step in [0, 1] with at most half the slope of F, or at a kink, and the weights there.
+
+    The losses go from ``combined``, with the weights ``response``, to ``toward`` at step 1, all of shape
+    (n,). Slopes are compared, because values of F cancel. ``fixed_slope`` is that of its linear part.
+    """
+    change = toward - combined
+    first_slope = float(response.w @ change) + fixed_slope
+    if abs(first_slope) < ROUNDING:
+        return 1.0, respond(toward)
+    if not first_slope < 0:  # no descent
+        return 0.0, response
+    low = 0.0
+    high = 1.0
+    step = 1.0
+    slope_at_low = first_slope
+    for trial in range(40):
+        trial_response = respond(combined + step * change if step < 1.0 else toward)
+        slope = float(trial_response.w @ change) + fixed_slope
+        if abs(slope) <= 0.5 * abs(first_slope) or (step == 1.0 and slope < 0):
+            return step, trial_response
+        if slope > 0:
+            high = step
+            slope_at_high = slope
+        else:
+            low = step
+            slope_at_low = slope
+            response = trial_response
+        # The minimum may be a kink, at which no slope is small.
+        if low > 0 and high - low <= KINK * high:
+            break
+        fraction = 0.5  # bisection, after two steps of regula falsi
+        if trial < 2:
+            fraction = slope_at_low / (slope_at_low - slope_at_high)
+        step = low + (high - low) * float(np.clip(fraction, 0.1, 0.9))  # away from the ends
+    return low, response
+
+
+def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
+    """Return the solution x of min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), to a gap of ``tol``.
+
+    g, λ and x have shape (T,). H, shape (T, T), is positive semi-definite. The unknown is the step d from λ,
+    so steps much smaller than λ keep their digits. A primal active-set method: a step ends at the minimum
+    over the support, or where a candidate loses its weight and leaves. At a minimum the candidate with the
+    least gradient enters.
+    """
+    # H may be singular. A constant added to all entries has no effect on the simplex, and improves H.
+    scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
+    proximal = hessian + scale
+    proximal[np.diag_indices(g.size)] += 1e-12 * scale
+    support = lam > 0
+    d = np.zeros(g.size)
+    for _ in range(MOST_PIVOTS):
+        try:
+            target = _stationary(g, proximal, lam, support)
+        except np.linalg.LinAlgError:
+            break
+        x = lam + d
+        leaving = np.flatnonzero(support & (lam + target < 0))
+        if leaving.size:
+            lengths = x[leaving] / (d - target)[leaving]  # of the step at which the weight is 0
+            first = leaving[lengths.argmin()]
+            d = d + lengths.min() * (target - d)
+            support[first] = False
+            d[first] = -lam[first]
+            continue
+        d = target
+        gradient = g + hessian @ d
+        level = float((lam + d)[support] @ gradient[support])
+        entering = np.where(support, np.inf, gradient).argmin()
+        if support[entering] or gradient[entering] >= level - tol:
+            break
+        support[entering] = True
+    x = np.maximum(lam + d, 0.0)
+    return x / x.sum()
+
+
+def _stationary(g: Floats, proximal: Floats, lam: Floats, support: Mask) -> Floats:
+    """Return the step d from λ to the stationary point with this support, shape (T,); others go to 0.
+
+    There the gradients inside equal the multiplier y of the condition Σ d = 0. So d solves H d = y − gradient
+    inside. Raise LinAlgError if H is singular there.
+    """
+    d = np.where(support, 0.0, -lam)
+    gradient = (g + proximal @ d)[support]
+    factor = cho_factor(
+        proximal[np.ix_(support, support)], overwrite_a=True, check_finite=False
+    )
+    right_sides = np.column_stack([gradient, np.ones(gradient.size)])
+    from_gradient, from_ones = cho_solve(factor, right_sides, check_finite=False).T
+    y = (from_gradient.sum() - d.sum()) / from_ones.sum()
+    d[support] = y * from_ones - from_gradient
+    return d
