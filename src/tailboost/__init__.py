@@ -39,16 +39,13 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.core.exceptions import SmallSubgroupsWarning as SmallSubgroupsWarning
     from tailboost.core.exceptions import UncertifiedGroupsWarning as UncertifiedGroupsWarning
     from tailboost.core.exceptions import UselessRuleWarning as UselessRuleWarning
+    from tailboost.guarantees.bounds import CertifiedBound as CertifiedBound
     from tailboost.guarantees.certificates import Certificate as Certificate
     from tailboost.guarantees.certificates import Price as Price
     from tailboost.guarantees.certificates import certify as certify
-    from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
-    from tailboost.guarantees.planning import RowsForLimit as RowsForLimit
     from tailboost.guarantees.planning import RowsNeeded as RowsNeeded
     from tailboost.guarantees.planning import rows_needed as rows_needed
-    from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
-    from tailboost.guarantees.rate_bounds import Shortfall as Shortfall
     from tailboost.learners.scores import Scores as Scores
     from tailboost.selection.curve import Curve as Curve
     from tailboost.selection.rule import Rule as Rule
@@ -78,10 +75,9 @@ _MODULES = {
     "guarantees.certificates": "Certificate Price certify",
     "selection.curve": "Curve",
     "selection.summary": "Summary",
-    "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor",
-    "guarantees.planning": "RowsForLimit RowsNeeded rows_needed",
-    "guarantees.rate_bounds": "CertifiedBound Shortfall",
+    "guarantees.planning": "RowsNeeded rows_needed",
+    "guarantees.bounds": "CertifiedBound",
     "learners.scores": "Scores",
     "selection.rule": "Rule",
     "selection.threshold_rule": "ThresholdRule",

@@ -399,9 +399,9 @@ def test_a_selected_classifier_is_calibrated_as_before(model, data):
 @pytest.mark.slow
 def test_errors_by_class_of_any_model(model, data):
     X, y, g = data
-    rule = tb.calibrate(model, X[800:], y[800:], max_error=0.35)
+    rule = tb.calibrate(model, X[800:], y[800:], limits=[tb.rates.error(by="class") <= 0.35])
     assert [bound.name for bound in rule.certificate_.bounds] == ["0", "1"]
-    rule = tb.calibrate(model, X[800:], y[800:], max_error=0.35, groups=g[800:])
+    rule = tb.calibrate(model, X[800:], y[800:], limits=[tb.rates.error(by="class") <= 0.35], groups=g[800:])
     assert [bound.name for bound in rule.certificate_.bounds] == ["x", "z"]
 
 

@@ -147,25 +147,6 @@ def test_a_repetition_is_no_attempt(tmp_path):
     assert subprocess.run(list(map(str, line)), capture_output=True, text=True).stdout.strip() == "1"
 
 
-@pytest.mark.parametrize("noise", [1e-15, 1e-12])
-def test_rounding_errors_make_no_attempt(noise):
-    """The models of both calls differ by rounding errors alone."""
-
-    def rounded(scale):
-        def probabilities(X):
-            p = 1 / (1 + np.exp(-2 * X["a"].to_numpy()))
-            p = p * (1 - scale * np.random.default_rng(0).random(len(p)))
-            return np.column_stack([1 - p, p])
-
-        return probabilities
-
-    rows = BATCH
-    spent = failed(rounded(0.0), rows)
-    assert len(failed(rounded(noise), rows, spent).attempts) == 1
-    with pytest.raises(tb.LeakageError):
-        tb.calibrate(rounded(0.05), *rows, limits=STRICT, previous=spent)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_honest_attempts_keep_the_confidence():
@@ -195,27 +176,3 @@ def test_honest_attempts_keep_the_confidence():
                 continue
         assert tested == 1
     assert false <= 4  # 5 % of 20: more than four have a probability of .003
-
-
-@pytest.mark.parametrize("eps", [2e-6, 1e-8])
-def test_scores_that_break_ties_are_another_test(eps):
-    """No set of rows has a precision of .7, and rules between tied rows are other rules."""
-    rng = np.random.default_rng([5, 9])
-    X = np.c_[rng.integers(0, 5, 400) / 5 + 0.1, rng.random((400, 8))]
-    y = (rng.random(400) < np.where(X[:, 0] > 0.45, 0.699, 0.05)).astype(int)
-    asked = {"limits": ["precision(1) >= .7"], "confidence": 0.8}
-
-    def model(tie_breaking):
-        def probabilities(rows):
-            p = rows[:, 0] + tie_breaking * (rows[:, 2] - 0.5)
-            return np.c_[1 - p, p]
-
-        return probabilities
-
-    with pytest.raises(tb.NotCertifiedError) as refused:
-        tb.calibrate(model(0.0), X, y, **asked)
-    with pytest.raises(tb.LeakageError, match="earlier"):
-        tb.calibrate(model(eps), X, y, previous=refused.value, **asked)
-    with pytest.raises(tb.NotCertifiedError) as again:
-        tb.calibrate(model(1e-16), X, y, previous=refused.value, **asked)
-    assert len(again.value.attempts) == 1  # rounding errors are the same test

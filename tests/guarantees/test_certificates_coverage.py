@@ -175,12 +175,6 @@ def test_means_and_tails_few(name, n):
         assert count <= allowed_failures(60)
 
 
-@pytest.mark.parametrize("of", ["errors", "predict", "randomised"])
-@pytest.mark.parametrize("K", [2, 10])
-def test_together_few(K, of):
-    assert failures_together(K, 60, 20, of)[0] <= allowed_failures(20)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", POPULATIONS)
 @pytest.mark.parametrize("n", SIZES)

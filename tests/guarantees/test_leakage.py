@@ -15,8 +15,6 @@ from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.classifiers.calibrating import selected_on_part
-from tailboost.rows.given import Given
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
 CUTS = [(0, 300), (300, 600), (600, 900)]
@@ -28,23 +26,7 @@ def test_rows_that_were_fitted_on_certify_nothing():
     assert mix.seen_share(X[:600]) == 1.0
     with pytest.raises(tb.LeakageError, match="these"):
         tb.certify(mix, X[:600], y[:600])
-    assert tb.certify(mix, X[600:], y[600:]).bound("mean").upper < 0.5
-
-
-def test_the_selecting_rows_of_one_batch_certify_nothing(tmp_path):
-    model = LogisticRegression().fit(X[1000:], y[1000:])
-    given = {"limits": ["miss(1) <= .5"], "random_state": 1}
-    certifying = selected_on_part(model, Given(X[:1000], y[:1000]), **given)[1].X[:, 0]
-    selecting = ~np.isin(X[:1000, 0], certifying)
-    assert 0 < selecting.sum() < len(certifying)
-    used = X[:1000][selecting], y[:1000][selecting]
-    rule = tb.calibrate(model, X[:1000], y[:1000], **given)
-    tb.save_model(rule, tmp_path / "rule.model")
-    for known in (rule, tb.load_model(tmp_path / "rule.model")):
-        with pytest.raises(tb.LeakageError):
-            tb.certify(known, *used)
-    with pytest.raises(tb.LeakageError):
-        rule.certificate_.recheck(*used)
+    assert tb.certify(mix, X[600:], y[600:]).bounds[0].upper < 0.5
 
 
 def test_rows_that_were_chosen_on_certify_nothing():
@@ -65,7 +47,7 @@ RESELECTED = {
 
 def test_a_point_of_the_trade_off_is_calibrated():
     mix = tb.RobustMixtureClassifier(PAIRS, random_state=0).fit(X[:600], y[:600])
-    point = tb.calibrate(mix, X[600:1300], y[600:1300], max_error=0.4)
+    point = tb.calibrate(mix, X[600:1300], y[600:1300], limits=[tb.rates.error(by="class") <= 0.4])
     errors = tb.metrics.class_errors(y[1300:], point.predict(X[1300:]))
     assert point.certificate_.certified
     assert np.max(list(errors.values())) < 0.4  # 95 % of the time; the seed is fixed
@@ -102,10 +84,10 @@ def test_copies_that_somebody_made_hide_no_training_row(how):
     with pytest.raises(tb.LeakageError, match="trained"):
         tb.certify(mix, X, y)
     with pytest.raises(tb.LeakageError):
-        tb.calibrate(mix, X, y, max_error=0.4)
+        tb.calibrate(mix, X, y, limits=[tb.rates.error(by="class") <= 0.4])
     with pytest.warns(tb.ResubstitutionWarning):
         mix.reweight(X, y)
-    assert tb.certify(mix, *noise(300, 2)).bound("mean").upper > 0.5
+    assert tb.certify(mix, *noise(300, 2)).bounds[0].upper > 0.5
 
 
 def frozen_by(how, inner):
@@ -141,7 +123,7 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
         with pytest.raises(tb.LeakageError, match="Give rows"):
             tb.certify(mix, X[rows], y[rows])
         with pytest.raises(tb.LeakageError, match="Give rows"):
-            tb.calibrate(mix, X[rows], y[rows], max_error=0.4)
+            tb.calibrate(mix, X[rows], y[rows], limits=[tb.rates.error(by="class") <= 0.4])
     assert tb.certify(mix, X[1300:], y[1300:]).n_rows == 700
 
 

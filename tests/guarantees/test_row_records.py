@@ -290,7 +290,7 @@ def targets(kind, limits):
     """Return limits as a classifier takes them: boosting has largest errors."""
     if not kind.startswith("boosting"):
         return {"limits": limits}
-    return {"max_error": {1: float(limits[0].split("<= ")[1])}}
+    return {"limits": [tb.rates.error(by="class") <= {1: float(limits[0].split("<= ")[1])}]}
 
 
 def certify(kind, rule, X, y):

@@ -10,8 +10,6 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.shares import counted_answer, shares_of
-from tailboost.guarantees.thresholds import limited_rates
 from tailboost.rates.rate import KINDS, Cells, Kind
 
 BETA = 2.0
@@ -217,55 +215,6 @@ def strata_of(rows):
     y, _, groups, w = columns(rows)
     numbers = np.searchsorted(["f", "m"], groups["g"])[:, None]
     return rates.Strata.of(y, numbers, np.ones(len(w)), (0, 1), ("g",), (("f", "m"),))
-
-
-@pytest.mark.parametrize("limit", LIMITS, ids=str)
-def test_errors_at_thresholds_are_what_rows_add(limit):
-    rows = [(*row[:3], None, 1) for row in drawn(50, 4)]
-    scores = np.random.default_rng(5).integers(9, size=50).astype(float)
-    strata, stratum = strata_of(rows)
-    thresholds = np.array([-1.0, 2.5, 4.5, 9.0])
-    kind, by = kind_of(limit.rate), "g" if limit.rate.by == "group" else limit.rate.by
-    whole = kind not in IN_PART
-    for one in (limit, limit.rate >= 0.3):
-        limited = limited_rates(one, strata, stratum)
-        names, _ = strata.subgroups(limit.rate.by)
-        assert len(limited) == whole * len(names)
-        for name, each in zip(names, limited, strict=whole):
-            errors, n = each.errors(scores, thresholds)
-            for t, wrong, among in zip(thresholds, errors, n, strict=True):
-                answered = [(y, int(s > t), *rest) for (y, _, *rest), s in zip(rows, scores, strict=True)]
-                key = (name[0], ("g", name[1])) if by == "cell" else name
-                top, bottom = counted(kind, by, key, answered)
-                assert (wrong, among) == (top if one.from_above else bottom - top, bottom)
-            assert each.largest_share == pytest.approx(0.5 if one.from_above else 0.7)
-
-
-@pytest.mark.parametrize("limit", LIMITS, ids=str)
-def test_shares_of_an_answer_follow_from_rows(limit):
-    """A rate is a share of an answer if every row in its denominator counts with this answer alone."""
-    rows = drawn(50, 6)
-    strata, stratum = strata_of(rows)
-    kind, by = kind_of(limit.rate), limit.rate.by
-    found = set()
-    for y in (0, 1):
-        zero, one = ROW[kind](y, 0, 1), ROW[kind](y, 1, 1)
-        inside = zero[1] > 0 or one[1] > 0
-        found |= {(*map(float, zero), *map(float, one))} if inside else set()
-        if (
-            inside and kind in ACROSS and by is not None
-        ):  # rows of other subgroups are only in the denominator
-            found |= {(0.0, float(zero[1]), 0.0, float(one[1]))}
-    answer = {((1.0, 1.0, 0.0, 1.0),): 0, ((0.0, 1.0, 1.0, 1.0),): 1}.get(tuple(found))
-    assert counted_answer(limit.rate, strata) == answer
-    samples = limit.rate.samples(strata, stratum, np.zeros(50, dtype=int))
-    shares = shares_of(limit, answer, [(each.name, each.rows) for each in samples])
-    assert (shares is None) == (answer is None)
-    for share in shares or ():
-        name = (share.name[0], ("g", share.name[1])) if by == "cell" else share.name
-        by_column = "g" if by == "group" else by
-        here = [i for i, row in enumerate(rows) if counted(kind, by_column, name, [(*row[:4], 1)])[1] > 0]
-        assert share.rows.tolist() == here
 
 
 def scored(n, seed):

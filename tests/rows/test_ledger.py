@@ -12,13 +12,13 @@ import pytest
 from scipy.stats import binom
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from tailboost.guarantees.path import Path
+from tailboost.guarantees.procedure import what_is_tested
 
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers.calibrating import certified_on_rest, selected_on_part
 from tailboost.guarantees.fresh_rows import fresh_rows
-from tailboost.guarantees.path import Path
-from tailboost.guarantees.procedure import what_is_tested
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.given import Given
 from tailboost.rows.ledger import Attempt, Ledger, attempts_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -48,29 +47,24 @@ from tailboost.core.exceptions import (
     DependentRowsWarning,
     InfeasibleLimitsError,
     LimitBelowNoiseWarning,
-    NotCertifiedError,
     ResubstitutionWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.core.long_work import telling
 from tailboost.core.spelling import (
     how_many,
     joined,
 )
+from tailboost.guarantees import ranks
 from tailboost.guarantees.calibration import (
     before_any_attempt,
     calibrate_selected,
-    check_options,
     stated_limits,
 )
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.fresh_rows import Rule as AnsweringRule
 from tailboost.guarantees.monitor import GROUPS_NOTED
-from tailboost.guarantees.procedure import Reference
-from tailboost.guarantees.ranks_beside_deferral import restricted_answer
-from tailboost.guarantees.shares import counted_answer
+from tailboost.guarantees.tests import Tests
 from tailboost.learners.scores import (
     GivenModel,
     GivenProbabilities,
@@ -83,7 +77,7 @@ from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs, selecting_nu
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step
 from tailboost.rows.persons import refuse_persons
-from tailboost.rows.seen import EqualRows, refuse_copied
+from tailboost.rows.seen import refuse_copied
 from tailboost.rows.subgroups import MOST_NUMBERS, refuse_many_numbers
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -127,111 +121,76 @@ def calibrate(
     model: Model,
     X: Table,
     y: Column,
-    max_error: Stated = None,
     *,
     limits: Stated = None,
-    confidence: float = 0.95,
     groups: Groups = None,
-    rule: AnsweringRule = "predict",
-    previous: Any = None,
-    subgroups: Any = None,
-    equal_rows: EqualRows | None = None,
     clusters: Column = None,
-    selection_share: float | None = None,
+    confidence: float = 0.95,
+    by_group: bool | str = False,
     objective: Stated = None,
-    by_group: bool | str | None = None,
-    infer_groups: bool | None = None,
+    previous: Any = None,
+    selection_share: float | None = None,
     training_rows: Table = None,
-    verbose: int = 0,
-    **params: Any,
+    random_state: Any = 0,
 ) -> Calibrated | Any:
-    """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
+    """Return the rule of least error whose limits are certified, from fresh rows.
 
-    A model without a selected rule is tuned first, on a part of the rows: see ``selection_share``.
+    The first procedure that applies is taken; the certificate names it.
 
     * *Ranks.* If each limit is about the share of some rows with one of two answers (misses, false alarms,
-      selection rates), thresholds are placed at ranks of the fresh scores. Their true rates are then known
-      up to a Beta distribution, and need no test. The same holds for one gap or ratio of such shares
-      between groups, if the rule reads the group. Limits by group on one class have ranks too; limits that
-      join groups on the other class are then tested. Beside ranks of errors, limits on deferral have one
-      exact test each.
-    * *Fixed sequence.* Otherwise rules are tested from the safest to the one with the smallest objective
-      within the limits. The sequence depends on the selection data alone. Each rule is tested for all
-      limits at the whole level, and the last rule before the first failure is returned ([1]_).
+      selection rates), thresholds are placed at ranks of the fresh scores, which need no test. One gap or
+      ratio of such shares between groups has ranks too, if the rule reads the group. Limits on one label may
+      have ranks beside a test of limits on the other, and errors beside a test of deferral.
+    * *Fixed sequence.* Otherwise rules are tested from the likeliest to the one of least error, each for all
+      limits at the whole level, up to the first failure ([1]_). The selecting rows alone fix the sequence.
 
-    The certificate, or `NotCertifiedError`, says why a simpler procedure does not apply.
+    A model without a selected rule is tuned first, on a part of the rows; the others certify. If the model is
+    one score, and each limit is kept by ranks, all rows certify: only thresholds on the score are selected.
 
-    An attempt spends .9 of the error probability left by earlier ones, so all certificates of all
-    attempts hold together. Each attempt needs new rows. The model's ledger counts the attempts, also of its
-    copies.
+    An attempt spends .9 of the error probability left by earlier ones, so all certificates of all attempts
+    hold together. Each attempt needs new rows.
 
     Parameters
     ----------
     model : classifier, or any model for `tailboost.tune`
-        A classifier of tailboost. The attempt is recorded in its ``ledger_`` before any rule is tested;
-        nothing else changes. A shallow copy shares the ledger. A deep copy, a pickle and a file carry the
-        attempts so far. Or a fitted model of another library, `Scores`, a function, several of them: such a
-        model has no ledger, so ``previous`` must name earlier attempts. Attempts with classifiers of
-        tailboost, in a list or inside the result of `tailboost.tune`, are recorded in the ledger of each.
+        A classifier of tailboost with a selected rule, whose ``ledger_`` records the attempt. Or a fitted
+        model of another library, `Scores`, a function, several of them; a classifier on one score with
+        limits.
     X, y : array-like of shape (n, d), (n,)
-        Fresh rows and their labels: independent draws, unused in the fit. A model of another library does not
-        keep its training rows, so they are not recognised here without ``training_rows``. With ``y=None``
-        the rows have no labels, and the limits must need none.
-    max_error : float or dict, optional
-        Short for a limit on the errors of every group, or without groups of every class; or by name, as in
-        `tailboost.certify`. A boosting classifier has those on groups if it was fitted with groups.
+        Fresh rows and their labels: independent draws, unused in the fit.
     limits : list of Limit or str, optional
-        Limits on rates. By default the limits and largest errors of the model's fit, or the certified ones of
-        a calibrated rule. The probabilities of a boosting classifier are tuned within them, as those of
-        another model. The tested rules are selected within tighter limits: by multiples of half their 95 %
-        intervals on the selection data. The sequence starts at the strictest rule with a high predicted
-        power.
-    confidence : float in (0, 1), default=0.95
-        Probability of keeping all targets.
+        Limits on rates. By default the limits of the model's fit.
     groups : array-like of shape (n,), or table of shape (n, c), optional
-        Groups of the rows, for targets of groups or cells and for a group-aware model. The name of a column
-        of a data frame ``X``, or a list of names, are these columns.
-    rule : {"predict", "randomised"}, default="predict"
-        The certified rule of a boosting classifier: ``predict``, by exact binomial tests, or the randomised
-        rule with the label distribution ``predict_distribution``, by betting. Within limits that are
-        parameters, the selected rule is certified: a randomised one if it draws.
+        Groups of the rows. The name of a column of a data frame ``X``, or a list of names, are these columns.
+    clusters : array-like of shape (n,), optional
+        Cluster of each row, as in `tailboost.certify`; a cluster selects or certifies as a whole.
+    confidence : float in (0, 1), default=0.95
+        Probability of keeping all limits.
+    by_group, objective : optional
+        For a model without a selected rule: whether the rule may read the group, and what `tune` minimises.
     previous : NotCertifiedError, Certificate or calibrated classifier, optional
-        The result of an attempt that the model's ledger does not know: of another fit or of a deep copy. It
-        counts, with all earlier ones.
-    subgroups : list or dict of lists, optional
-        All subgroups, as in `tailboost.certify`; by default the groups of the model's fit (``groups_``). A
-        number as ``max_error`` is a target of each, also without rows.
-    equal_rows, clusters : optional
-        As in `tailboost.certify`; ``shortfalls`` then count clusters.
+        The result of an attempt that the model's ledger does not know. It counts, with all earlier ones.
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the least fraction of the rows, or of the clusters, on which
-        `tune` selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .15 for a
-        precision of each group, if the rule reads the group; .1 if ranks serve all limits, none of which
-        compares groups. Up to half of the rows select if a label or a limited group would have none there, or
-        if few rows contradict the limits. A row decides by the hash of its content and label, so it stays on
-        its side in a larger table, in another order and with other limits.
-    objective, by_group, infer_groups : optional
-        For such a model: what `tune` minimises, and whether rules may read or estimate the group, as in
-        `RobustMixtureClassifier`. Decide ``by_group`` first: `tune` on other rows names its gain.
+        `tune` selects. By default .3; .2 if ranks serve a gap or ratio; .15 for a precision of each group, if
+        the rule reads the group; .1 if ranks serve all limits. Up to half of the rows select if a label or a
+        limited group would have none there, or if few rows contradict the limits.
     training_rows : array-like of shape (m, d), optional
         The rows on which a model of another library was trained, as in `tailboost.certify`.
-    verbose : int, default=0
-        Above 0 work of more than five seconds prints finished and total steps, and about the time left.
-    **params
-        For such a model: further parameters of `tune`, for example ``random_state`` (default 0).
+    random_state : int or RandomState, default=0
+        For `tune`.
 
     Returns
     -------
     RobustMixtureClassifier, or the class of a boosting classifier
-        With the same candidates. `certify` refuses all rows of this call. Its ``certificate_`` holds the
-        targets. A later ``fit`` selects another rule, without a certificate. Other errors, also on the
-        calibration rows, are estimates: `tailboost.certify` bounds them on further rows.
+        With the same candidates and its ``certificate_``. A later ``fit`` selects another rule, without a
+        certificate.
 
     Raises
     ------
     NotCertifiedError
-        If the safest rule misses a target, for example of a group without rows.
-        ``shortfalls`` names the targets and gives approximate numbers of sufficient rows.
+        If no rule is certified. Its ``certificate`` has the failing limits with their bounds, and None if too
+        few rows are no attempt.
     LeakageError
         If rows were used in the fit, the selection or an earlier attempt.
     ValueError
@@ -245,301 +204,159 @@ def calibrate(
     Examples
     --------
     >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
     >>> import tailboost as tb
     >>> X, y = make_classification(3000, weights=[0.8], class_sep=0.8, random_state=0)
-    >>> clf = tb.WorstClassBoostClassifier(n_estimators=5, random_state=0).fit(X[:1000], y[:1000])
-    >>> calibrated = tb.calibrate(clf, X[1000:], y[1000:], max_error={1: 0.3})
-    >>> [(b.title, b.upper) for b in calibrated.certificate_.bounds]
-    [('error by class: 1', 0.3)]
-
-    A model of another library needs no other rows:
-
-    >>> from sklearn.linear_model import LogisticRegression
     >>> model = LogisticRegression().fit(X[:1000], y[:1000])
-    >>> certified = tb.calibrate(model, X[1000:], y[1000:], limits=["miss(1) <= .35"])
-    >>> print(certified.certificate_.certified, certified.certificate_.n_rows)
-    True 1830
+    >>> limits = ["miss(1) <= .35"]
+    >>> rule = tb.calibrate(model, X[1000:], y[1000:], limits=limits, training_rows=X[:1000])
+    >>> rule.certificate_.certified
+    True
     """
-    arguments = Given(
-        X,
-        y,
-        groups,
-        clusters=clusters,
-        subgroups=subgroups,
-        equal_rows=equal_rows,
-        training_rows=training_rows,
-    )
-    options: dict[str, Any] = {"confidence": confidence, "rule": rule, "previous": previous}
+    check_number(confidence, "confidence", 0, 1, below=True)
     if isinstance(model, (Rule, ThresholdRule)):
         raise ValueError(
-            "model is a rule without selection data: give the classifier of tune, or for a "
-            f"new rule the model itself: {_call_with_model_of(model)}. The shell calibrates "
-            "the rule of a file: tailboost calibrate rule.json fresh.csv --model "
-            "certified.json"
+            "model is a rule without selection data: give the model or the scores for a new rule"
         )
-    check_options(confidence, rule)
-    named = {"objective": objective, "by_group": by_group, "infer_groups": infer_groups}
-    params |= {name: value for name, value in named.items() if value is not None}
-
-    progress: Any = nullcontext()
-    if verbose:
-        progress = telling()
-    judged_model = judged(model)
+    given = Given(X, y, groups, clusters=clusters, training_rows=training_rows)
+    options: dict[str, Any] = {"confidence": confidence, "previous": previous}
+    reader = judged(model)
     # A rule of the model was selected on other rows.
-    if judged_model.classifier is model and judged_model.selects_rule(limits):
-        _refuse_parameters_of_tune(model, selection_share, params)
-        with progress:
-            return calibrate_selected(
-                model,
-                arguments,
-                max_error,
-                limits=limits,
-                reference=own_answers(model),
-                **options,
+    if reader.classifier is model and reader.selects_rule(limits):
+        stated = {
+            "by_group": by_group or None,
+            "objective": objective,
+            "selection_share": selection_share,
+        }
+        unused = [name for name, value in stated.items() if value is not None]
+        if unused:
+            raise ValueError(
+                f"{', '.join(unused)}: the rule of this {type(model).__name__} was selected on other rows; "
+                "leave them out, or give the model or the scores in place of the rule"
             )
-    with progress:
-        classifier, certifying = selected_on_part(
-            model,
-            arguments,
-            max_error,
-            limits=limits,
-            selection_share=selection_share,
-            **params,
+        return calibrate_selected(
+            model, given, limits=limits, reference=own_answers(model), **options
         )
-        return _certified_or_advised(classifier, certifying, max_error, options)
-
-
-def _call_with_model_of(rule: Rule | ThresholdRule) -> str:
-    """Return a call for the selection and certificate of a new rule on the scores of a rule from a file."""
-    model = "model"
-    options = ""
-    if rule.classifier is not None:
-        model = f"tb.{rule.classifier.scores!r}"
-        if rule.groups is not None:
-            column = rule.classifier.by_group
-            options = f", groups=table[[{column!r}]], by_group={column!r}"
-    limits = [limit.text for limit in rule.limits]
-    return f"tb.calibrate({model}, X, y, limits={limits or '[…]'}{options})"
-
-
-def _refuse_parameters_of_tune(
-    model: Model, selection_share: float | None, params: dict[str, Any]
-) -> None:
-    """Raise ValueError for arguments without a use for a model with a selected rule."""
-    unused = list(params)
-    if selection_share is not None:
-        unused.insert(0, "selection_share")
-    if unused:
-        raise ValueError(
-            f"{', '.join(unused)}: the rule of this {type(model).__name__} was selected on "
-            "other rows; these arguments are for a model without a selected rule: leave them "
-            "out, or give the model or the scores in place of the rule"
-        )
-
-
-def _certified_or_advised(
-    classifier: RobustMixtureClassifier,
-    certifying: Given,
-    max_error: Stated,
-    options: dict[str, Any],
-) -> Any:
-    """Return the certified classifier of a batch, see `certified_on_rest`.
-
-    If the model has no ledger, the error of a failed attempt advises to give this error in the next call.
-
-    Parameters
-    ----------
-    classifier : RobustMixtureClassifier
-        The classifier with the selected rule.
-    certifying : Given
-        The rows that certify.
-    max_error : as in `calibrate`
-        Targets to certify in addition to the limits of the classifier.
-    options : dict
-        Further arguments of `calibrate`.
-    """
-    try:
-        return certified_on_rest(classifier, certifying, max_error, **options)
-    except NotCertifiedError as error:
-        if not error.tested:  # no attempt was made
-            n_selecting = classifier.selection_.engine.outputs.rows.n_given
-            advice = f"{select_again(n_selecting, n_rows_of(certifying.X))}."
-            raise error.advised(advice) from None
-        advice = (
-            f"This was attempt {len(error.attempts)}. The model has no ledger: for a "
-            "further attempt give previous= this error, and rows that no attempt had. Its "
-            "rows cannot be used again, also not with other limits."
-        )
-        raise error.advised(advice) from None
-
-
-def select_again(n_selecting: int, n_others: int) -> str:
-    """Return a sentence, without its full stop, on a batch that has selected and not certified."""
-    return (
-        f"No row is used up: of the {n_selecting + n_others:,} rows of this batch the same "
-        f"{n_selecting:,} select in a next call, and the other {n_others:,} certify"
+    to_certify = stated_limits(limits)
+    classifier, certifying = selected_on_part(
+        model,
+        given,
+        to_certify,
+        selection_share=selection_share,
+        by_group=by_group,
+        objective=objective,
+        random_state=random_state,
     )
+    # Rows of one batch are different rows, also if a row of each part has the same content. So the
+    # records of the selection are left out while the other rows certify.
+    records = classifier.records_
+    without_selection = copy.copy(classifier)
+    without_selection.records_ = replace(records, used=())
+    n_selected = classifier.selection_.engine.outputs.rows.n_given
+    n_certifying = n_rows_of(certifying.X)
+    note = "All rows of the batch certify: they only place thresholds on the score."
+    if certifying is not given:
+        note = (
+            f"One batch of {n_selected + n_certifying:,} rows: {n_selected:,} of them, drawn at random, "
+            "selected the rules. The others certify. All of them are used up."
+        )
+    calibrated = calibrate_selected(
+        without_selection,
+        certifying,
+        limits=to_certify,
+        places_alone=certifying is given,
+        reference=own_answers(classifier),
+        notes=[f"{note} Earlier calls on these rows are not known without previous=."],
+        **options,
+    )
+    calibrated.records_ = records.using(*calibrated.records_.used)
+    calibrated.certificate_.model.records_ = (
+        calibrated.records_
+    )  # it has a copy of the classifier
+    return calibrated
 
 
 def selected_on_part(
     model: Model,
-    arguments: Given,
-    max_error: Stated = None,
+    given: Given,
+    limits: Sequence[Limit],
     *,
-    limits: Stated = None,
-    selection_share: float | None = None,
+    selection_share: float | None,
+    by_group: bool | str,
     **params: Any,
 ) -> tuple[RobustMixtureClassifier, Given]:
-    """Return a model with a rule selected on a part of the rows, and the other rows, which certify.
+    """Return a model with a rule selected on a part of the rows, and the rows that certify.
 
-    The attempt will be recorded in the ledger of the classifier.
-
-    Parameters
-    ----------
-    model : classifier or other model for `tune`
-        The model without a selected rule.
-    arguments : Given
-        The arguments of `calibrate` with rows.
-    max_error, limits : as in `calibrate`
-        The limits to certify.
-    selection_share : float in (0, 1), optional
-        The least fraction of the rows that select.
+    These are the other rows of the batch; all rows if thresholds on one score are all that is selected, see
+    `tailboost.guarantees.ranks.thresholds_of`.
 
     Raises
     ------
     ValueError, TypeError
         If an argument is not as described, or a part would be empty.
     """
-    target_limits = stated_limits(max_error, limits)
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
-    by_group = params.get("by_group", False)
-    params = {"random_state": 0, "training_rows": arguments.training_rows} | params
-    batch = Batch.of(model, arguments)
-    needed_groups = batch.needed_groups(
-        target_limits, by_group, all_columns=by_group is True or max_error is not None
+    params |= {"by_group": by_group, "training_rows": given.training_rows}
+    batch = Batch.of(model, given)
+    needed = batch.needed_groups(limits, by_group, all_columns=by_group is True)
+    of_shares = all(
+        limit.rate.is_share and not (limit.compares or limit.rate.counts_deferral)
+        for limit in limits
     )
-    share = selection_share
-    if share is None:
-        share = default_share(target_limits, batch.strata, by_group=by_group)
+    one_score = batch.strata.n_classes == 2 and len(named_models(model)) == 1
+    if selection_share is None and of_shares and one_score:
+        every_row = np.ones(len(batch.labels), dtype=bool)
+        # Limits that every rule keeps: they only name the groups.
+        loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
+        everything = batch.tuned(every_row, limits=loosest, **params)
+        if ranks.thresholds_of(everything.selection_.stated_within(limits)) is not None:
+            return everything, given  # within the limits by ranks alone
+    share = selection_share or default_share(limits, batch.strata, by_group=by_group)
     numbers = batch.selecting_numbers()
-    places_of_groups = [place_of_row for _, place_of_row in needed_groups.values()]
+    places_of_groups = [place_of_row for _, place_of_row in needed.values()]
     while True:
         selects = drawn_part(numbers, share, needed=[batch.labels, *places_of_groups])
-        batch.refuse_one_sided(
-            selects, needed_groups, target_limits, reads_groups=by_group is not False
-        )
+        batch.refuse_one_sided(selects, needed, limits, reads_groups=by_group is not False)
         try:
-            classifier = batch.tuned(selects, limits=target_limits, **params)
-        except InfeasibleLimitsError as error:
+            classifier = batch.tuned(selects, limits=limits, **params)
+        except InfeasibleLimitsError:
             # Few rows may contradict limits by chance. The same rows select again, with further ones.
             if share < LARGEST_SHARE:
                 share = min(LARGEST_SHARE, 2.0 * share)
                 continue
-            n_selecting = int(selects.sum())
-            again = select_again(n_selecting, len(selects) - n_selecting)
-            error.args = (f"{error}. {again}",)
             raise
         return classifier, batch.certifying_rows(selects)
 
 
-def certified_on_rest(
-    classifier: RobustMixtureClassifier, rows: Given, max_error: Stated = None, **options: Any
-) -> Any:
-    """Return the certified classifier of a batch; further options as in `calibrate`.
-
-    The classifier's records have the selecting and the certifying rows.
-
-    Parameters
-    ----------
-    classifier : RobustMixtureClassifier
-        The classifier from `selected_on_part`, with its limits.
-    rows : Given
-        The rows that certify.
-    max_error : as in `calibrate`, optional
-        Targets to certify in addition to the limits of the classifier.
-    """
-    # Rows of one batch are different rows, also if a row of each part has the same content. So the
-    # records of the selection are left out while the other rows certify.
-    records = classifier.records_
-    without_selection = copy.copy(classifier)
-    without_selection.records_ = replace(records, used=())
-    calibrated = calibrate_selected(
-        without_selection,
-        rows,
-        max_error,
-        limits=classifier.limits or None,
-        reference=own_answers(classifier),
-        **options,
-    )
-    calibrated.records_ = records.using(*calibrated.records_.used)
-    certificate = calibrated.certificate_
-    n_selected = classifier.selection_.engine.outputs.rows.n_given
-    n_rows = n_selected + n_rows_of(rows.X)  # further rows without labels are not in the batch
-    note = (
-        f"One batch of {n_rows:,} rows: {n_selected:,} of them, drawn at random, "
-        "selected the rules. The others certify. All of them are used up. Assumption: "
-        f"{_assumed_of_equal_rows(classifier, rows.equal_rows)}."
-    )
-    if len(certificate.attempts) == 1:
-        note += " Earlier calls on these rows are not known without previous=."
-    # The certificate has a copy of the classifier.
-    certificate.model.records_ = calibrated.records_
-    calibrated.certificate_ = replace(certificate, notes=(note, *certificate.notes))
-    return calibrated
-
-
-def _assumed_of_equal_rows(
-    classifier: RobustMixtureClassifier, equal_rows: EqualRows | None
-) -> str:
-    """Return the assumption about equal rows in a certificate of one batch, as a clause."""
-    if judged(classifier).reads_scores:
-        return "rows with equal scores are different rows"
-    if equal_rows == "natural":
-        return "rows are equal by nature and nobody copied a row"
-    return "no row of the batch is a copy of another one"
-
-
-def own_answers(classifier: Any) -> Reference:
-    """Return the answers of a classifier's models without limits, with their printed name.
+def own_answers(classifier: Any) -> Callable[[FreshRows], FreshRows | None] | None:
+    """Return how a classifier's models answer fresh rows without limits; None for those of the given rule.
 
     A model given as fitted answers by its ``predict``. Scores, functions, group-aware models and models
-    trained by the fit answer by their most probable label. Several models answer by the most probable label
-    of their average. Scores of kind "number" have no such answers, and their result has no name. A classifier
-    without limits on rates answers by its given rule.
+    trained by the fit answer by their most probable label, several models by that of their average. Scores of
+    kind "number" have no such answers.
     """
     if not judged(classifier).takes_limits:
-        return Reference()
+        return None
     models = classifier.selection_.engine.outputs.models
     if len(models.fitted) > 1:
-        return Reference("the average of the models", _most_probable)
+        return _most_probable
     (model,) = models.fitted
     inner_model = getattr(model, "estimator", model)
     came_fitted = isinstance(model, FrozenEstimator)  # others answer by the numbers of labels
-    has_predict = not isinstance(inner_model, (GivenModel, GivenProbabilities))
-    if not came_fitted or not has_predict or judged(last_step(model)).by_group:
-        return Reference("the model's most probable label", _most_probable)
-    if not isinstance(inner_model, Scores):
-        return Reference("the model's own answers", lambda fresh: fresh.predicted_by(model))
-    if inner_model.kind == "number":
-        return Reference("", lambda fresh: None)
-    if models.score_column is None:
-        return Reference("the largest score", _most_probable)
-    if inner_model.kind == "percent":
-        return Reference("the score at 50", _most_probable)
-    if inner_model.kind == "logit":
-        return Reference("the score at 0", _most_probable)
-    return Reference("the score at 0.5", _most_probable)
+    has_predict = not isinstance(inner_model, (GivenModel, GivenProbabilities, Scores))
+    if came_fitted and has_predict and not judged(last_step(model)).by_group:
+        return lambda fresh: fresh.predicted_by(model)
+    if isinstance(inner_model, Scores) and inner_model.kind == "number":
+        return lambda fresh: None
+    return _most_probable
 
 
 def _most_probable(fresh: FreshRows) -> FreshRows:
     """Return fresh rows with the most probable label by the only model or the average as the answer."""
-    log_probabilities = []
-    for table in fresh.opened:
-        if table.n_models > 1:
-            log_probabilities.append(table.pooled)
-        else:
-            log_probabilities.append(table[0])
+    log_probabilities = [
+        table.pooled if table.n_models > 1 else table[0] for table in fresh.opened
+    ]
     return fresh.with_actions(np.concatenate(log_probabilities).argmax(axis=1))
 
 
@@ -645,7 +462,7 @@ class Batch:
         with (
             warnings.catch_warnings(),
             selecting_from(len(selects)),
-            before_any_attempt(""),
+            before_any_attempt(),
         ):
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
@@ -733,14 +550,11 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
     on_deferral = [limit.rate.counts_deferral for limit in limits]
     if any(on_deferral):
         deferring = replace(strata, defers=True)
-        has_ranks = all(
-            restricted_answer(limit, deferring) is not None for limit in of_all_rows
-        )
+        has_ranks = all(_has_ranks(limit, deferring) for limit in of_all_rows)
         if has_ranks and not all(on_deferral):
             return FOR_RANKS
         return FOR_TESTS
-    answers = [counted_answer(limit.rate, strata) for limit in of_all_rows]
-    has_ranks = None not in answers
+    has_ranks = all(_has_ranks(limit, strata) for limit in of_all_rows)
     compares = any(limit.compares for limit in limits)
     if has_ranks and not compares:
         return FOR_RANKS
@@ -753,6 +567,14 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
     if not compares and limits[0].rate.needs_groups:
         return FOR_SEQUENCES
     return FOR_TESTS
+
+
+def _has_ranks(limit: Limit, strata: Strata) -> bool:
+    """Return whether a limit is on the share of a fixed number of rows with one answer."""
+    if limit.compares:
+        limit = limit.rate <= 0.5
+    tests = Tests.of(limit, strata)
+    return tests is not None and bool((tests.answers >= 0).all())
 
 
 def contents_of(X: Table, labels: Labels) -> Hashes:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Floats, Table
 from tailboost.core.html import html_table
 from tailboost.core.limit_lines import limit_cells
+from tailboost.guarantees.bounds import CERTIFIED_WORDS
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows.judged import group_uses, is_about, judged
 from tailboost.rows.ledger import Ledger
@@ -147,7 +148,12 @@ def rates_with_verdicts(classifier: ReportedClassifier, table: RateTable) -> Rat
     certificate = classifier.certificate_
     if certificate is None:
         return table
-    return table.certified(certificate.title, certificate.targets)
+    targets = {
+        (str(bound.rate), bound.subgroup): bound.target
+        for bound in certificate.bounds
+        if bound.target is not None and bound.certified
+    }
+    return table.certified(certificate.title, targets)
 
 
 # -- a rule on one screen ------------------------------------------------------------------------------
@@ -161,12 +167,13 @@ def stated_lines(rule: Any) -> list[tuple[str, str]]:
     summary = rule.summary_
     certificate = rule.certificate_
     if certificate is not None:
-        limits = certificate.stated_limits()
-        error_lines = [
-            ("error", words.removeprefix("Overall error ")) for words in certificate.price_words
+        limits = [
+            (f"{bound.title} {bound.limit}", CERTIFIED_WORDS[bound.certified])
+            for bound in certificate.bounds
         ]
-        if certificate.forced_by is not None and certificate.forced_by.forces:
-            error_lines.append(("", str(certificate.forced_by)))
+        error_lines = [
+            ("error", words.removeprefix("Overall error ")) for words in certificate.lines()[:1]
+        ]
     else:
         limits = [(limit.words, limit.found) for limit in rule.rates_.stated_limits()]
         error_lines = [("error", summary.error_words or summary.headline)]
@@ -183,8 +190,7 @@ def rule_screen(rule: Any) -> str:
     models, *texts = rule.rule_.short
     source = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
     if rule.certificate_ is not None:
-        rows = "rows, fresh as stated" if rule.certificate_.as_stated else "fresh rows"
-        source = f"certified from {rule.certificate_.rows_in_words(rows)}"
+        source = rule.certificate_.title
     lines = [
         *stated_lines(rule),
         *_first_lines([("rule", text) for text in texts], MOST_RULE_LINES, "rule.rule_"),

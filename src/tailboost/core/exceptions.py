@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -89,48 +89,25 @@ class InfeasibleLimitsError(ValueError):
 
 
 class NotCertifiedError(ValueError):
-    """No rule of the sequence has all its targets certified.
+    """No rule within the limits is certified.
 
     Parameters
     ----------
     message : str
         The message.
-    shortfalls : sequence of Shortfall
-        The targets without a certificate for the safest rule.
+    certificate : Certificate, optional
+        The failing limits of the likeliest rule, with their bounds. None if no limit was tested: then no
+        attempt is spent, and the rows can be used again.
     attempts : tuple of Attempt
         This and all earlier attempts with their rows, for ``calibrate(previous=…)``.
-    advice : str
-        The next step in Python, after the message.
-    tested : bool
-        Whether limits were tested: then the rows are used up. Otherwise no attempt is spent.
     """
 
     def __init__(
-        self,
-        message: str,
-        shortfalls: Sequence[Any] = (),
-        attempts: tuple[Any, ...] = (),
-        advice: str = "",
-        *,
-        tested: bool = False,
+        self, message: str, certificate: Any = None, attempts: tuple[Any, ...] = ()
     ) -> None:
-        super().__init__("\n".join(filter(None, [message, advice])))
-        self.reason = message
-        self.shortfalls = tuple(shortfalls)
+        super().__init__(message)
+        self.certificate = certificate
         self.attempts = attempts
-        self.advice = advice
-        self.tested = tested
-
-    def advised(self, advice: str) -> NotCertifiedError:
-        """Return the same error with another advice."""
-        return NotCertifiedError(
-            self.reason, self.shortfalls, self.attempts, advice, tested=self.tested
-        )
-
-    @property
-    def forced_by(self) -> Any:
-        """The target with the most missing rows: one of ``shortfalls``, or None."""
-        return max(self.shortfalls, key=lambda each: each.more_rows or 0, default=None)
 
 
 class TableChangedWarning(UserWarning):

@@ -167,6 +167,12 @@ class FreshRows:
         return Seen.of(self.hashes, CALIBRATED_ON, labels)
 
     @property
+    def digest(self) -> bytes:
+        """The rows with their labels, groups and clusters as bytes, the same in any order of the rows."""
+        columns = [self.draws, self.answered.stratum.astype(np.float64)]
+        return np.sort(hash_rows(np.column_stack(columns))).tobytes()
+
+    @property
     def n_deferred(self) -> int:
         """Number of deferred rows; 0 for answers that never defer."""
         strata = self.answered.strata

@@ -41,9 +41,9 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.core.html import text_table
 from tailboost.core.rate_words import estimate_words
 from tailboost.core.spelling import how_many, joined
+from tailboost.guarantees.bounds import CertifiedBound, percent
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.fresh_rows import FreshRows, Rule, answers_of, fresh_rows
-from tailboost.guarantees.rate_bounds import CertifiedBound, percent
 from tailboost.guarantees.stated import as_model
 from tailboost.rates import AT_MOST, COMPARISONS, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
@@ -236,14 +236,12 @@ class Monitor:
     >>> import tailboost as tb
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(2, size=6000)
-    >>> score = {"score": 1 / (1 + np.exp(-rng.normal(3 * y - 1.5)))}
-    >>> first = {"score": score["score"][:2000]}
-    >>> rule = tb.calibrate(tb.Scores("score", 1), first, y[:2000], limits=["error() <= 15%"])
-    >>> monitor = tb.Monitor(rule)
-    >>> monitor = monitor.add({"score": score["score"][2000:4000]}, y[2000:4000], name="January")
+    >>> X = 1 / (1 + np.exp(-rng.normal(3 * y - 1.5)))[:, None]
+    >>> rule = tb.calibrate(tb.Scores(0, 1), X[:2000], y[:2000], limits=["error() <= 15%"])
+    >>> monitor = tb.Monitor(rule).add(X[2000:4000], y[2000:4000], name="January")
     >>> monitor.alarms
     []
-    >>> monitor = monitor.add({"score": score["score"][4000:]}, 1 - y[4000:], name="February")
+    >>> monitor = monitor.add(X[4000:], 1 - y[4000:], name="February")
     >>> monitor.alarms[0].title
     'error: all rows'
     """
@@ -419,12 +417,11 @@ class Monitor:
     def _bets_after(self, given: Given) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""
         given = replace(given, equal_rows=self.certificate.equal_rows)
-        rates = [bound.counted for bound in self.tested]
-        errors = any(bound.rate is None for bound in self.tested)
+        rates = [bound.rate for bound in self.tested]
         answering: Rule | None = "predict"
-        if judged(last_step(self.rule)).takes_limits and not errors:
+        if judged(last_step(self.rule)).takes_limits:
             answering = None  # the rule within the limits, with its deferral
-        fresh = fresh_rows(self.rule, given, rates, answering, errors=errors, in_use=True)
+        fresh = fresh_rows(self.rule, given, rates, answering, in_use=True)
         self.certificate.refuse_rows_of(fresh)
         bets = []
         for bound, before in zip(self.tested, self.bets, strict=True):
@@ -573,7 +570,7 @@ class Monitor:
 
 def _samples_of(bound: CertifiedBound, fresh: FreshRows) -> list[Sample] | None:
     """Return the rows of each subgroup of a bound, in random order; None if there is none of them."""
-    samples = fresh.samples(bound.counted)
+    samples = fresh.samples(bound.rate)
     by_name = {sample.name: sample for sample in samples}
     names = bound.subgroups or (bound.subgroup,)
     if by_name.keys().isdisjoint(names):

@@ -1,64 +1,35 @@
-"""Ranks: thresholds at ranks of fresh scores, with true rates certified without a test.
+"""Ranks: thresholds at order statistics of fresh scores, which need no test.
 
-Proofs and sources are in `tailboost.rates.bounds`. There are two procedures.
+*Limits on one side.* Each limit is on the share of a fixed number of rows, all with one threshold, that get
+one answer. A larger threshold can only add rows with the first answer (a smaller one with the second).
+Theorem 1: let t* be the first threshold of a place that breaks a limit of this answer. The test of this limit
+at t* passes with a probability of at most its level, and where it fails, all further thresholds fail. So all
+thresholds that pass keep the limits, whichever is taken after any look at the same rows. Places and answers
+divide the level (union bound), limits of one place and answer do not.
 
-* *Limits on one side* (misses, false alarms, selection rates; of all rows, by class, group or cell). Each
-  limited share has a largest number of rows with the limited answer. All thresholds within these numbers keep
-  the limits together, and the thresholds with the smallest objective on the same rows are taken. No row is
-  set aside. A group-aware rule may have limits on joined groups, such as misses by sex of a rule on age. Then
-  there are two rules: one threshold for all groups, and thresholds by group within ranks and along a line,
-  see `one_sided`. The first rule has the part `PART_OF_SIMPLER` of the level, and the second rule the rest.
-  Both statements hold together, for any dependence. So the fresh rows may choose: the second rule if it is
-  better by more than noise.
-* *A gap or ratio* of such shares between groups with a threshold each. The selection data choose the ranks
-  with the smallest expected objective among all certified vectors of ranks. Then the ranks are fixed, and the
-  fresh rows only place the thresholds. Labels of fresh rows are not read for selection rates.
+*Ranks and a test.* Beside such limits on one answer, others join the rows of several thresholds, on rows with
+the other label. Theorem 2: given the labels, the scores of both are independent. So rules placed by the ranks
+of one label are fixed for a test on the other. The safest rule is tested first, then the one of least loss.
+
+*A lone gap or ratio* of such shares between groups with a threshold each. Theorem 3: the true share at a rank
+of n independent scores has a Beta distribution, whatever the population. The selecting rows alone choose the
+ranks, and `probability_within` bounds the probability that all shares are close. Fresh rows only place the
+thresholds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d
 from scipy.special import ndtri
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.one_sided import (
-    PART,
-    PART_OF_LINE,
-    BesideRoom,
-    PlannedRoom,
-    one_sided,
-)
-from tailboost.guarantees.procedure import (
-    Certified,
-    Procedure,
-    Refused,
-    divided,
-    scored_fresh,
-    scored_selection,
-    simplest_certified,
-    two_rules,
-)
-from tailboost.guarantees.ranks_and_test import RanksAndTest
-from tailboost.guarantees.rate_bounds import percent
-from tailboost.guarantees.shares import (
-    ONE_ANSWER,
-    Share,
-    are_shares,
-    fresh_ranks,
-    fresh_shares,
-    joins_thresholds,
-    level_of_each,
-    shares_on,
-)
-from tailboost.rates import Limit
-from tailboost.rates.bounds import probability_within
+from tailboost.guarantees.case import ONE_ANSWER, Case, Certified, Refused
+from tailboost.guarantees.tests import FIRST, Tests, losses_of
+from tailboost.rates.bounds import most_reached, probability_within
 from tailboost.selection.data import (
     BEYOND,
     COST_RESOLUTION,
@@ -66,539 +37,348 @@ from tailboost.selection.data import (
     possible_thresholds,
 )
 
-# Tried fractions of the rows, as the smallest rate of a gap or ratio, and parts of the bound by
-# which the rates of the groups may differ on the selection data.
-RATES = 125
+# Part of the level for the test beside ranks: a half costs .0015 ± .0007 of error.
+PART = 0.1
+# Tried smallest rates of a gap or ratio, and parts of its bound by which the rates differ.
+RATES = np.linspace(0.004, 0.996, 125)
 ROOM = (0.0, 0.2, 0.4, 0.6, 0.8)
-# Probability that a threshold between different scores is as near to a rank as the selection data say;
-# otherwise there is no certificate.
-REACHED = 0.995
-# Room in standard deviations, below which ranks are hopeless; ranks of two groups with 95 % need about 1.6.
-# In ten cases of benchmarks/power.py the same rules take half the seconds.
-HOPELESS_ROOM = 1.2
-# Allowed probability of continuous scores too close for a threshold at the ranks of a group.
-TOO_CLOSE = 1e-4
-
-THE_SELECTED_RULE = "the selected rule"
-AT_RANKS = (
-    "The thresholds of the rule are at ranks of the scores of these rows, which need no test."
-)
-BESIDE_ROOM = (
-    f"The selecting rows predicted much room for {{limits}}: {percent(PART)} of the level is spent "
-    "there, also by ranks, and the other limits have the rest."
-)
-ALONG_A_LINE = (
-    f"The selecting rows fix a line of thresholds by group. Along it {{limits}} is kept, also by ranks, "
-    f"with {percent(PART_OF_LINE)} of the level of this rule; the other limits have the rest."
-)
-OF_TWO_RULES = two_rules("One threshold for all groups", "thresholds by group")
-
-
-# -- a gap or ratio ----------------------------------------------------------------------------------------
-
-
-def ranks_of_comparison(
-    limit: Limit,
-    sizes: Sequence[int],
-    selection: ScoredRows,
-    shares: Sequence[Share],
-    level: float,
-) -> Ints | None:
-    """Return the least and the largest number of rows of each share with the counted answer, shape (m, 2).
-
-    The numbers of `ranges_by_loss` that certify the limit, with the least loss. None if there are none. They
-    depend on the selection data alone, and the probability is exact for every range. So the certificate holds
-    for any widths: with one that is too small, `at_ranks` finds no threshold, and nothing is certified.
-
-    Parameters
-    ----------
-    limit, sizes, selection, shares
-        As in `ranges_by_loss`.
-    level : float
-        Allowed probability of breaking the limit.
-    """
-    factor, gap = limit.pair
-    for ranges in ranges_by_loss(limit, sizes, selection, shares):
-        least, most = ranges.T
-        if _is_hopeless(limit, least, most, np.array(sizes)):
-            continue
-        probability = probability_within(
-            least.tolist(), most.tolist(), sizes, factor=factor, gap=gap
-        )
-        if probability >= 1.0 - level:
-            return ranges
-    return None
-
-
-def ranges_by_loss(
-    limit: Limit,
-    sizes: Sequence[int],
-    selection: ScoredRows,
-    shares: Sequence[Share],
-) -> list[Ints]:
-    """Return ranges of numbers of rows of each share with the counted answer, the one of least loss first.
-
-    Each has the least and the largest number, shape (m, 2), around a rank with a threshold nearby.
-
-    Parameters
-    ----------
-    limit : Limit
-        A gap or ratio.
-    sizes : sequence of int
-        Numbers of fresh rows of its shares.
-    selection : ScoredRows
-        The selection data with expected losses.
-    shares : sequence of Share
-        The shares with their rows among the selection data.
-    """
-    by_share = [_losses_by_rate(selection, share) for share in shares]
-    options = _ranks_by_loss(limit, sizes, by_share)
-    # One answer to all rows keeps a comparison by construction, so only better rules are tried.
-    constant_loss = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
-    distances = [
-        _distances(selection, share, n) for share, n in zip(shares, sizes, strict=True)
-    ]
-    found = []
-    # Each vector of ranks once.
-    for ranks in dict.fromkeys(ranks for loss, ranks in options if loss < constant_loss):
-        if not any(ranks) or ranks == tuple(sizes):  # one answer to all rows
-            continue
-        distance = np.array([at[rank] for at, rank in zip(distances, ranks, strict=True)])
-        least = np.maximum(ranks - distance, 0)
-        most = np.minimum(ranks + distance, sizes)
-        found.append(np.stack([least, most], axis=1))
-    return found
-
-
-def _ranks_by_loss(
-    limit: Limit, sizes: Sequence[int], by_share: Sequence[tuple[Floats, Floats]]
-) -> list[tuple[float, tuple[int, ...]]]:
-    """Return pairs of expected loss and ranks, sorted, of rules with rates within a limited window.
-
-    A window is a range of rates allowed by the limit for all shares. In each window, every share has the rate
-    with the least loss, and a rank for this rate.
-
-    Parameters
-    ----------
-    limit : Limit
-        A gap or ratio.
-    sizes : sequence of int
-        Numbers of fresh rows of the shares.
-    by_share : sequence of (ndarray, ndarray)
-        Rates and losses of each share, from `_losses_by_rate`.
-    """
-    options = []
-    factor, gap = limit.pair
-    for rate in np.linspace(0.5 / RATES, 1.0 - 0.5 / RATES, RATES):
-        # A ratio of 0 allows all rates.
-        widest = ((1.0 - factor) * rate + gap) / max(factor, 1e-9)
-        for room in ROOM:
-            largest_rate = min(1.0, rate + room * widest)
-            loss_of_all = 0.0
-            ranks = []
-            for (rates, losses), n in zip(by_share, sizes, strict=True):
-                best_rate, loss = _best_rate(rates, losses, rate, largest_rate)
-                loss_of_all += loss
-                ranks.append(min(round(best_rate * (n + 1)), n))
-            options.append((loss_of_all, tuple(ranks)))
-    return sorted(options)
-
-
-def _is_hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
-    """Whether the rates of two groups cannot be close enough, by a normal approximation.
-
-    The approximation saves exact probabilities. No certificate depends on it.
-    """
-    low = (least + 0.5) / (sizes + 1.0)
-    high = (most + 0.5) / (sizes + 1.0)
-    rooms = limit.rooms(high, low)
-    deviations = limit.deviations(high * (1.0 - high) / (sizes + 2.0))
-    is_pair = limit.comparison.pairs(len(sizes))
-    return bool((rooms < HOPELESS_ROOM * deviations)[is_pair].any())
-
-
-def _distances(rows: ScoredRows, share: Share, n: int) -> Ints:
-    """Return the distance of each rank of n fresh rows to the next threshold, shape (n + 1,).
-
-    The threshold is between different scores. On the selection data ``rows``, all nearby ranks, or `REACHED`
-    of all ranks, have a threshold within this distance. So equal scores elsewhere do not count. Also
-    continuous scores may be too close for a threshold, see `_half_run`.
-    """
-    scores = np.sort(rows.scores[share.rows])
-    n_selected = len(scores)
-    _, n_above = possible_thresholds(scores)
-    ranks_with_threshold = n_above[::-1]  # ascending
-    if share.answer == 0:
-        ranks_with_threshold = n_selected - n_above
-    ranks = np.arange(n_selected + 1)
-    next_threshold = np.searchsorted(ranks_with_threshold, ranks)
-    to_next = ranks_with_threshold[next_threshold] - ranks
-    to_previous = np.abs(ranks - ranks_with_threshold[np.maximum(next_threshold - 1, 0)])
-    distances = np.minimum(to_next, to_previous)
-    # The score at a rank of the fresh rows has a rank so near to it on the selection data, with the
-    # probability `REACHED`: the difference of two shares near 1/2 has the largest deviation.
-    deviation = np.sqrt(0.25 * n_selected * (1.0 + n_selected / n))
-    n_nearby = 1 + 2 * int(np.ceil(ndtri((1.0 + REACHED) / 2.0) * deviation))
-    nearby = maximum_filter1d(distances, n_nearby, mode="nearest")
-    selected_rank = np.round(np.linspace(0.0, n_selected, n + 1)).astype(np.intp)
-    distances_of_ties = np.minimum(nearby, np.quantile(distances, REACHED))[selected_rank]
-    of_ties = np.ceil(distances_of_ties * max(1.0, n / n_selected)).astype(np.intp)
-    return np.minimum(n, of_ties + _half_run(scores, n))
-
-
-def _half_run(scores: Floats, n: int) -> int:
-    """Return half the number of n fresh rows in a row that are too close for a threshold between them.
-
-    Among many more fresh rows also continuous scores may be closer than `COST_RESOLUTION`. If almost all of
-    them are, the number is n. ``scores`` are those of the selection data, ascending.
-    """
-    # Spread of √n successive scores, if they are not all equal.
-    n_selected = len(scores)
-    n_neighbours = max(1, int(np.sqrt(n_selected)))
-    widths = scores[n_neighbours:] - scores[:-n_neighbours]
-    widths = widths[widths > COST_RESOLUTION]
-    if not len(widths):
-        return 0
-
-    # Expected number of fresh rows within the resolution, and probability that the next row is
-    # so close.
-    expected_close = np.quantile(
-        n / n_selected * n_neighbours * COST_RESOLUTION / widths, REACHED
-    )
-    chance_of_close = -np.expm1(-expected_close)
-    if chance_of_close >= 1.0:
-        return n
-    # A run of so many close rows has the probability `TOO_CLOSE`; the middle is half a run away.
-    run_length = np.log(TOO_CLOSE) / np.log(chance_of_close)
-    return max(0, int(np.ceil((run_length - 1.0) / 2.0)))
-
-
-def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
-    """Return the possible rates of a share, ascending, and the loss at each, shape (k,) each.
-
-    The loss is the sum over all rows with the threshold of the share, also rows outside of the rate.
-    """
-    (place,) = share.places(rows)
-    thresholds, _ = possible_thresholds(rows.scores[rows.part(place)])
-    scores = np.sort(rows.scores[share.rows])
-    share_below = np.searchsorted(scores, thresholds, side="right") / len(scores)
-    rates = share_below
-    if share.answer == 1:
-        rates = 1.0 - share_below
-    order = np.argsort(rates, kind="stable")
-    return rates[order], rows.loss(place, thresholds)[order]
-
-
-def _best_rate(rates: Floats, losses: Floats, low: float, high: float) -> tuple[float, float]:
-    """Return the rate in a window with the least loss, and this loss; losses are interpolated."""
-    is_inside = (rates > low) & (rates < high)
-    window_rates = np.r_[low, rates[is_inside], high]
-    window_losses = np.r_[
-        np.interp([low], rates, losses), losses[is_inside], np.interp([high], rates, losses)
-    ]
-    best = int(window_losses.argmin())
-    return float(window_rates[best]), float(window_losses[best])
-
-
-def at_ranks(
-    shares: Sequence[Share], rank_ranges: Ints, rows: ScoredRows, n_thresholds: int
-) -> Floats | None:
-    """Return thresholds at which the stated numbers of rows get the counted answer, shape (m,).
-
-    Of the thresholds with a number in the range of a share, the one nearest to the middle is taken. None if
-    equal scores leave no such threshold: the limit then has no certificate.
-
-    Parameters
-    ----------
-    shares : sequence of Share
-        A share for each threshold.
-    rank_ranges : ndarray of shape (m, 2)
-        The least and the largest number of each share, from `ranks_of_comparison`.
-    rows : ScoredRows
-        The rows of the shares.
-    n_thresholds : int
-        m.
-    """
-    thresholds = np.empty(n_thresholds)
-    for share, (least, most) in zip(shares, rank_ranges.tolist(), strict=True):
-        possible, n_above = possible_thresholds(rows.scores[share.rows])
-        n_counted = n_above
-        if share.answer == 0:
-            n_counted = len(share.rows) - n_above
-        is_in_range = (least <= n_counted) & (n_counted <= most)
-        if not is_in_range.any():
-            return None
-        distances_to_middle = np.abs(n_counted - (least + most) / 2)
-        (place,) = share.places(rows)  # the rows of a share have one threshold
-        thresholds[place] = possible[int(distances_to_middle.argmin())]
-    return thresholds
-
-
-# -- the procedure -----------------------------------------------------------------------------------------
+AT_RANKS = "Thresholds are at ranks of the scores of these rows, which need no test."
 
 
 @dataclass(frozen=True, eq=False)
-class Ranks(Procedure):
-    """Thresholds at ranks of the fresh scores, for limits on shares of one of two answers.
+class Share:
+    """Rows of one threshold, of which one answer has at most a share."""
 
-    Attributes
-    ----------
-    same_for_all : bool or None
-        For limits on joined groups of a group-aware rule: whether all groups have the same threshold. None
-        for the better of both rules.
+    rows: Ints
+    answer: int
+    allowed: float
+    place: int
+
+
+def shares_of(case: Case, tests: Sequence[Tests], scored: ScoredRows) -> list[Share]:
+    """Return the limited shares on the fresh rows; subgroups without rows are left out."""
+    shares = []
+    for test in tests:
+        answers = test.answers
+        for j, strata in enumerate(test.strata):
+            rows = case.voters_of(strata)
+            if len(rows):
+                allowed, place = float(test.allowed[j]), int(scored.place[rows[0]])
+                shares.append(Share(rows, int(answers[j]), allowed, place))
+    return shares
+
+
+def windows(
+    shares: Sequence[Share], scores: Floats, n_places: int, level: float
+) -> tuple[Floats, Floats]:
+    """Return between which values each threshold keeps all limits, shape (n_places,) each.
+
+    Scores up to the threshold have the first answer.
     """
-
-    same_for_all: bool | None = None
-
-    title = "ranks"
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether several limits are kept, whose ranks may leave no threshold on other rows."""
-        return len(self.limits) > 1
-
-    @property
-    def applies(self) -> bool:
-        """Whether all limits are on shares, with ranks for the number of fresh rows.
-
-        A gap or ratio must be the only limit, and each of its groups needs rows and a separate threshold.
-        """
-        objective = self.selection.problem.objective
-        if not are_shares(objective, self.limits, self.fresh.answered.strata):
-            return False
-        if self.beside_room is not None:
-            return True
-        if RanksAndTest(self.selection, self.fresh, self.level).applies:
-            return False
-        if not self.compares:
-            return bool(self.shares) and self.family is not None
-        samples = self.fresh.samples(self.limits[0].rate)
-        if len(self.limits) > 1 or not self.fresh.are_apart(samples):
-            return False
-        if not self.shares or self.family is None or self.selected_shares is None:
-            return False
-        if self.rank_ranges is None:
-            return False
-        return self.fresh.clusters is not None or not self.are_wide
-
-    def run(self) -> Certified | Refused:
-        """Return the rule of least loss within the ranks, or a refusal.
-
-        The result is a refusal if no threshold keeps the limits, or if all rows get one answer. For limits
-        on joined groups of a group-aware rule, the better of two rules is returned.
-        """
-        if self.has_two_rules:
-            return self.simplest_of_two()
-
-        if self.compares:
-            thresholds = at_ranks(
-                self.shares, self.rank_ranges, self.scored_fresh, self.family.n_thresholds
-            )
-            why = (
-                f"equal scores leave no threshold at the ranks that certify {self.limits[0]!r}"
-            )
+    lowest, highest = np.full(n_places, -np.inf), np.full(n_places, np.inf)
+    level_of_each = level / max(1, len({(share.place, share.answer) for share in shares}))
+    for share in shares:
+        values = np.sort(scores[share.rows])
+        most = most_reached(len(values), share.allowed, level_of_each)
+        if most >= len(values):
+            continue  # all rows may have the answer
+        if share.answer == FIRST:
+            end = values[most] if most >= 0 else -np.inf
+            highest[share.place] = min(highest[share.place], end)
         else:
-            thresholds = self.one_sided_thresholds()
-            why = "no threshold keeps all limits on these rows"
-        if thresholds is None:
-            # In a comparison the ranks were fixed before: nothing was tested.
-            return Refused(self.fresh, THE_SELECTED_RULE, why, tested=not self.compares)
-        if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
-            return Refused(self.fresh, THE_SELECTED_RULE, ONE_ANSWER)
+            end = values[-1 - most] if most >= 0 else np.inf
+            lowest[share.place] = max(lowest[share.place], end)
+    return lowest, highest
 
-        rule = self.selection.at(self.family, thresholds, fresh=self.fresh.opened)
-        return Certified(rule, self.title, self.made)
 
-    @cached_property
-    def beside_room(self) -> BesideRoom | None:
-        """The ranks of some limits, together with further limits with room; None if no limit has room.
+def family_of(case: Case) -> Any:
+    """Return the thresholds, by group if the rule reads it; None without any, or with deferral."""
+    if case.defers or case.odds is None or case.losses is None or case.tests is None:
+        return None
+    selection = case.selection
+    return selection.family(by_group=True) or selection.family(by_group=False)
 
-        For thresholds by group, further limits along a line need no room.
-        """
-        if self.compares or self.same_for_all:
-            return None
-        family = self.selection.family(by_group=True) or self.selection.family(by_group=False)
-        if family is None:
-            return None
-        planned = PlannedRoom(self.selection, family, self.limits, self.fresh, self.level)
-        if self.same_for_all is False:
-            planned = replace(planned, part=PART_OF_LINE, needs_room=False)
-        return planned.beside_room
 
-    def one_sided_thresholds(self) -> Floats | None:
-        """Return the thresholds of least loss within limits on one side; None if there are none."""
-        if self.beside_room is not None:
-            return self.beside_room.thresholds()
-        return one_sided(
-            self.shares,
-            self.ranks,
-            self.scored_fresh,
-            self.family.n_thresholds,
-            self.scored_selection,
-        )
+def _is_ranked(test: Tests, place: Ints) -> bool:
+    """Return whether each subgroup of a limit is a share of one answer among rows of one threshold."""
+    return bool((test.answers >= 0).all() and (test.places(place).sum(axis=1) == 1).all())
 
-    @property
-    def made(self) -> str:
-        """How the rule was made, for the certificate."""
-        if self.beside_room is None:
-            return AT_RANKS
-        further = [*self.beside_room.roomy, *self.beside_room.joint]
-        limits = " and ".join(dict.fromkeys(str(share.limit) for share in further))
-        how = BESIDE_ROOM if self.same_for_all is None else ALONG_A_LINE
-        return f"{AT_RANKS} {how.format(limits=limits)}"
 
-    def simplest_of_two(self) -> Certified | Refused:
-        """Return the rule with one threshold, or with thresholds by group if that rule is clearly better.
+# -- limits on one side ------------------------------------------------------------------------------------
 
-        The two rules divide the level, so both hold together.
-        """
-        results = [kind.run() for kind in self.kinds]
-        result = results[simplest_certified(results, self.fresh)]
-        if isinstance(result, Certified) and len(results) > 1:
-            return replace(result, made=f"{result.made} {OF_TWO_RULES}")
-        return result
 
-    @cached_property
-    def kinds(self) -> list[Ranks]:
-        """One threshold for all groups, and thresholds by group along a line, with their parts of the level.
+def thresholds_of(selection: Any) -> Any:
+    """Return the thresholds if each limit is on one answer to rows of one of them; otherwise None.
 
-        Thresholds by group are left out if they keep no limit by group at ranks. On three tables (120 calls
-        with misses of a second column) the error was .012 ± .006 lower than with selected thresholds by
-        group, moved together. With the larger part for the rule preferred by the selection data, 373 instead
-        of 392 of 396 calls were certified (11 tables, misses by two columns or of all rows). In calls
-        certified in both ways, the error was .0024 ± .0014 lower.
-        """
-        one = replace(self, same_for_all=True)
-        by_group = replace(self, same_for_all=False)
-        if by_group.beside_room is None:
-            return [one]
-        level_of_one, level_of_groups = divided(self.level)
-        return [replace(one, level=level_of_one), replace(by_group, level=level_of_groups)]
+    Only the selection data are read. If they are the fresh rows too, theorem 1 holds all the same: the score
+    of a model is in one order, and thresholds on it are all that is chosen.
+    """
+    odds = selection.log_odds
+    if odds is None or odds.data.strata.defers:
+        return None
+    strata = odds.data.strata
+    family = selection.family(by_group=True) or selection.family(by_group=False)
+    tests = [Tests.of(limit, strata) for limit in selection.problem.limits]
+    if family is None or losses_of(selection.problem.objective, strata) is None:
+        return None
+    if not all(test is not None and _is_ranked(test, family.place) for test in tests):
+        return None
+    return family
 
-    @property
-    def may_keep_by_construction(self) -> bool:
-        """Whether one of several groups may have one answer."""
-        return self.family is not None and self.family.n_thresholds > 1
 
-    @property
-    def level_of_test(self) -> float:
-        """Level of the rank of one share; of one threshold, if thresholds by group are another rule."""
-        if self.beside_room is not None:
-            return self.beside_room.level_of_rank
-        if self.has_two_rules:
-            return max(kind.level_of_test for kind in self.kinds)
-        return level_of_each(self.shares, self.family.n_thresholds, self.level)
+def applies(case: Case) -> Any:
+    """Return the thresholds if each limit is on one answer to rows of one of them; otherwise None."""
+    return None if case.defers else thresholds_of(case.selection)
 
-    @property
-    def has_two_rules(self) -> bool:
-        """Whether the better of two rules is taken: with one threshold, or with thresholds by group.
 
-        There are two if the rule reads the group, and a limit joins several of its groups.
-        """
-        if self.same_for_all is not None:
-            return False
-        reads_groups = self.selection.family(by_group=True) is not None
-        return reads_groups and not self.family.by_group
+def run(case: Case, family: Any) -> Certified | Refused:
+    """Return the rule of least loss within all ranks."""
+    fresh = case.scored_fresh(family)
+    shares = shares_of(case, case.fresh_tests, fresh)
+    lowest, highest = windows(shares, fresh.scores, family.n_thresholds, case.level)
+    others = case.scored_selection(family, expected=False)
+    thresholds = np.empty(family.n_thresholds)
+    for place in range(family.n_thresholds):
+        possible, losses = fresh.loss_curve(place)
+        inside = (possible > lowest[place]) & (possible < highest[place])
+        # At both ends all rows have one answer: a limit on the other one is kept by construction.
+        inside[0], inside[-1] = lowest[place] == -np.inf, highest[place] == np.inf
+        if not inside.any():
+            return Refused(case.fresh, "no threshold keeps all limits on these rows")
+        loss = losses[inside] + others.loss(place, possible[inside])
+        thresholds[place] = possible[inside][loss.argmin()]
+    return _at(case, family, thresholds)
 
-    @property
-    def compares(self) -> bool:
-        """Whether a limit compares groups."""
-        return any(limit.compares for limit in self.limits)
 
-    @cached_property
-    def shares(self) -> list[Share]:
-        """The limited shares on the fresh rows."""
-        return fresh_shares(self.limits, self.fresh)
+def _at(case: Case, family: Any, thresholds: Floats) -> Certified | Refused:
+    """Return the certified rule at thresholds; a refusal if it gives all rows one answer."""
+    if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
+        return Refused(case.fresh, ONE_ANSWER)
+    rule = case.selection.at(family, thresholds, fresh=case.fresh.opened)
+    return Certified(rule, "ranks", AT_RANKS)
 
-    @cached_property
-    def ranks(self) -> list[int]:
-        """How many fresh rows of each share may have the limited answer, see `fresh_ranks`."""
-        return fresh_ranks(self.shares, self.family.n_thresholds, self.level)
 
-    @cached_property
-    def family(self) -> Any:
-        """The `ThresholdFamily`: of each group if each share is of one group, otherwise one for all rows.
+# -- ranks of one label, and a test of the other -----------------------------------------------------------
 
-        None if the rule has no such thresholds. Compared shares need a threshold each.
-        """
-        if self.beside_room is not None:
-            return self.beside_room.family
-        by_group = self.selection.family(by_group=True)
-        if by_group is not None and not any(
-            joins_thresholds(limit, self.selection, by_group) for limit in self.limits
+
+def applies_beside_test(case: Case) -> Any:
+    """Return the thresholds by group if limits on one answer have ranks, and others are on other labels."""
+    if len(case.limits) < 2 or case.fresh.clusters is not None:
+        return None
+    family = family_of(case)
+    if family is None or not family.by_group:
+        return None
+    ranked, joint = _divided(case, family, case.tests)
+    one_answer = all((test.answers >= 0).all() for test in joint)
+    answers = {answer for test in ranked for answer in test.answers.tolist()}
+    if not (ranked and joint and one_answer and len(answers) == 1):
+        return None
+    of_ranks, others = (
+        np.any([t.strata.any(axis=0) for t in part], axis=0) for part in (ranked, joint)
+    )
+    return None if (of_ranks & others).any() else family
+
+
+def _divided(
+    case: Case, family: Any, tests: Sequence[Tests] | None
+) -> tuple[list[Tests], list[Tests]]:
+    """Return the tests of limits with ranks and of others, as the selection data tell them apart."""
+    assert tests is not None
+    assert case.tests is not None
+    is_ranked = [_is_ranked(test, family.place) for test in case.tests]
+    pairs = list(zip(tests, is_ranked, strict=True))
+    return [test for test, ranks in pairs if ranks], [
+        test for test, ranks in pairs if not ranks
+    ]
+
+
+def run_beside_test(case: Case, family: Any) -> Certified | Refused:
+    """Return the rule of least loss within the ranks if it passes its tests, otherwise the safest rule."""
+    m = family.n_thresholds
+    scored = case.scored_fresh(family)
+    selected = case.scored_selection(family, expected=True)
+    ranked, joint = _divided(case, family, case.fresh_tests)
+    shares = shares_of(case, ranked, scored)
+    lowest, highest = windows(shares, scored.scores, m, (1.0 - PART) * case.level)
+    rows_of_ranks = np.concatenate([share.rows for share in shares])
+    first = shares[0].answer == FIRST
+    ends = highest - COST_RESOLUTION / 2 if first else lowest + COST_RESOLUTION / 2
+    safest, best = np.empty(m), np.empty(m)
+    for place in range(m):
+        scores = selected.scores[selected.part(place)]
+        possible, _ = possible_thresholds(scores)
+        possible = possible.clip(scores.min(initial=0.0) - 1.0, scores.max(initial=0.0) + 1.0)
+        if np.isinf(ends[place]) and (ends[place] > 0) == first:  # no limited share there
+            safest[place] = best[place] = possible[selected.loss(place, possible).argmin()]
+            continue
+        safest[place] = best[place] = ends[place].clip(-BEYOND, BEYOND)
+        if abs(safest[place]) < BEYOND:
+            inside = possible < ends[place] if first else possible > ends[place]
+            possible = np.append(possible[inside], ends[place])
+            best[place] = possible[selected.loss(place, possible).argmin()]
+    certified = None
+    opened = _parts(case, rows_of_ranks)  # these rows alone write the decimals
+    for thresholds in (safest, best):
+        rule = case.selection.at(family, thresholds, fresh=opened)
+        answered = case.fresh.by(rule)
+        counts = [case.counted(answered, test) for test in joint]
+        if not all(
+            test.passes(*each, np.zeros(each[0].shape, dtype=bool), PART * case.level).all()
+            for test, each in zip(joint, counts, strict=True)
         ):
-            if not self.compares:
-                return by_group
-            rows = scored_fresh(self.selection, by_group, self.fresh)
-            places_by_share = [share.places(rows).tolist() for share in self.shares]
-            have_one_each = all(len(places) == 1 for places in places_by_share)
-            distinct = set(chain.from_iterable(places_by_share))
-            if have_one_each and len(distinct) == len(places_by_share):
-                return by_group
-        if self.compares:
-            return None
-        if self.same_for_all:
-            return self.selection.one_threshold
-        return self.selection.family(by_group=False)
-
-    @cached_property
-    def scored_fresh(self) -> ScoredRows:
-        """The fresh rows with their scores."""
-        return scored_fresh(self.selection, self.family, self.fresh)
-
-    @cached_property
-    def scored_selection(self) -> ScoredRows:
-        """The selection data with their scores; in a comparison with expected losses, of less noise."""
-        rows, _ = scored_selection(
-            self.selection, self.family, self.fresh, expected=self.compares
-        )
-        return rows
-
-    @cached_property
-    def selected_shares(self) -> Any:
-        """The compared shares on the selection data, a list of `Share`.
-
-        None if a share has no rows or no separate threshold.
-        """
-        data = self.selection.thresholds(self.family).data
-        by_name = {
-            share.name: share for share in shares_on(self.limits[0], data) if len(share.rows)
+            break
+        certified = rule
+    if certified is None:
+        levels = {
+            (test.limit, name): PART * case.level for test in joint for name in test.names
         }
-        names = [share.name for share in self.shares]
-        if not by_name.keys() >= set(names) or self.family.n_thresholds != len(names):
+        why = "no thresholds within the ranks keep the limits that join groups"
+        return Refused(case.fresh.by(case.selection.at(family, safest)), why, levels)
+    if len(np.unique(case.fresh.by(certified).answered.actions)) == 1:
+        return Refused(case.fresh, ONE_ANSWER)
+    made = f"{AT_RANKS} Limits that join groups were tested on the other label, one rule after the other."
+    return Certified(certified, "ranks and a test", made)
+
+
+def _parts(case: Case, rows: Ints) -> list[Any]:
+    """Return some of the opened fresh rows, table by table."""
+    opened, start = [], 0
+    for table in case.fresh.opened:
+        here = rows[(rows >= start) & (rows < start + table.n_rows)] - start
+        if len(here):
+            opened.append(table.part(np.sort(here)))
+        start += table.n_rows
+    return opened
+
+
+# -- a lone gap or ratio -----------------------------------------------------------------------------------
+
+
+def run_comparison(case: Case, plan: tuple[Any, Ints]) -> Certified | Refused:
+    """Return the rule with thresholds at the ranks that the selection data chose."""
+    family, ranks = plan
+    scored = case.scored_fresh(family)
+    thresholds = np.empty(family.n_thresholds)
+    for rows, (least, most) in zip(_compared_rows(case), ranks.tolist(), strict=True):
+        possible, n_above = possible_thresholds(scored.scores[rows])
+        n_counted = n_above if _counts_second(case) else len(rows) - n_above
+        inside = (least <= n_counted) & (n_counted <= most)
+        if not inside.any():
+            return Refused(case.fresh, "equal scores leave no threshold at the certified ranks")
+        nearest = np.where(inside, np.abs(n_counted - (least + most) / 2), np.inf).argmin()
+        thresholds[scored.place[rows[0]]] = possible[nearest]
+    return _at(case, family, thresholds)
+
+
+def _counts_second(case: Case) -> bool:
+    """Return whether the compared rate counts the second answer."""
+    return bool(case.fresh_tests[0].wrong[..., 1].any())
+
+
+def _compared_rows(case: Case) -> list[Ints]:
+    """Return the fresh rows of each compared group."""
+    return [case.voters_of(strata) for strata in case.fresh_tests[0].strata]
+
+
+def applies_to_comparison(case: Case) -> tuple[Any, Ints] | None:
+    """Return thresholds and certified ranks, least and most by group (m, 2); None without any."""
+    family = family_of(case)
+    if family is None or not family.by_group or len(case.limits) > 1:
+        return None
+    (test,) = case.tests  # type: ignore[misc]
+    if not test.limit.compares or not (
+        _shares_of_one(test) and _shares_of_one(case.fresh_tests[0])
+    ):
+        return None
+    places = test.places(family.place)
+    names = case.fresh_tests[0].names
+    rows = _compared_rows(case)
+    alone = (places.sum(axis=1) == 1).all() and (places.sum(axis=0) == 1).all()
+    if not alone or set(names) != set(test.names) or not all(map(len, rows)):
+        return None
+    joined = np.concatenate(rows)
+    if len(np.unique(joined)) < len(joined) or case.fresh.clusters is not None:
+        return None
+    of_name = [test.names.index(name) for name in names]
+    ranks = _ranks(case, family, test, of_name, np.array([len(each) for each in rows]))
+    return None if ranks is None else (family, ranks)
+
+
+def _shares_of_one(test: Tests) -> bool:
+    """Return whether the compared rates count one answer to a fixed number of rows."""
+    counted = test.wrong.max(axis=(0, 1)) > 0
+    fixed = (test.among[..., :2] == test.among[..., :1]).all()
+    return bool(fixed and counted.sum() == 1)
+
+
+def _ranks(
+    case: Case, family: Any, test: Tests, of_name: list[int], sizes: Ints
+) -> Ints | None:
+    """Return the ranks of least expected loss whose shares are close; None without any."""
+    selected = case.scored_selection(family, expected=True)
+    data = case.selection.thresholds(family).data
+    curves, runs = [], []
+    for j in of_name:
+        rows = np.flatnonzero(test.strata[j][data.stratum])
+        if not len(rows):
             return None
-        return [by_name[name] for name in names]
-
-    @cached_property
-    def rank_ranges(self) -> Any:
-        """The least and largest number of rows with the counted answer, by share, shape (m, 2).
-
-        None if no numbers certify the limit, see `ranks_of_comparison`.
-        """
-        return ranks_of_comparison(
-            self.limits[0],
-            [len(share.rows) for share in self.shares],
-            self.scored_selection,
-            self.selected_shares,
-            self.level,
+        possible, _ = possible_thresholds(
+            selected.scores[selected.part(selected.place[rows[0]])]
         )
+        scores = np.sort(selected.scores[rows])
+        rates = np.searchsorted(scores, possible, side="right") / len(scores)
+        if _counts_second(case):
+            rates = 1.0 - rates
+        losses = selected.loss(int(selected.place[rows[0]]), possible)
+        order = np.argsort(rates, kind="stable")
+        curves.append((rates[order], losses[order]))
+        runs.append((np.unique(rates), len(scores)))
+    factor, gap = test.limit.pair
+    options = set()
+    for rate in RATES:
+        for room in ROOM:
+            highest = min(1.0, rate + room * ((1.0 - factor) * rate + gap) / max(factor, 1e-9))
+            loss, of_groups = 0.0, []
+            for (rates, losses), n in zip(curves, sizes.tolist(), strict=True):
+                tried = np.r_[rate, rates[(rates > rate) & (rates < highest)], highest]
+                of_tried = np.interp(tried, rates, losses)
+                loss += of_tried.min()
+                of_groups.append(min(round(tried[of_tried.argmin()] * (n + 1)), n))
+            options.add((loss, tuple(of_groups)))
+    # One answer to all rows keeps a comparison by construction, so only better rules are tried.
+    constant = min(sum(losses[end] for _, losses in curves) for end in (0, -1))
+    z = -ndtri(case.level / (len(sizes) * (len(sizes) - 1)))
+    for loss, ranks in sorted(options):
+        if loss >= constant:
+            break
+        r = np.array(ranks) / sizes
+        widths = np.array(
+            [
+                _width(*run, rate, n)
+                for run, rate, n in zip(runs, r.tolist(), sizes.tolist(), strict=True)
+            ]
+        )
+        if (widths > z * np.sqrt(sizes * r * (1.0 - r))).any():
+            continue  # a test needs less room
+        least, most = np.maximum(ranks - widths, 0), np.minimum(ranks + widths, sizes)
+        low, high = (least + 0.5) / (sizes + 1.0), (most + 0.5) / (sizes + 1.0)
+        deviations = test.limit.deviations(high * (1.0 - high) / (sizes + 2.0))
+        is_pair = test.limit.comparison.pairs(len(sizes))
+        if (test.limit.rooms(high, low) < 1.2 * deviations)[is_pair].any():
+            continue  # hopeless
+        numbers = least.tolist(), most.tolist(), sizes.tolist()
+        if probability_within(*numbers, factor=factor, gap=gap) >= 1.0 - case.level:
+            return np.stack([least, most], axis=1)
+    return None
 
-    @property
-    def are_wide(self) -> bool:
-        """Whether equal scores take more room around the best ranks than the tests of a threshold would need.
 
-        Tests of all pairs of groups need a margin of several standard deviations of a count. The ranks of
-        least loss are judged, whether or not they certify the limit: others may lie apart from equal scores.
-        """
-        sizes = np.array([len(share.rows) for share in self.shares])
-        least, most = ranges_by_loss(
-            self.limits[0],
-            sizes.tolist(),
-            self.scored_selection,
-            self.selected_shares,
-        )[0].T
-        rates = (least + most) / 2 / sizes
-        n_pairs = len(sizes) * (len(sizes) - 1)
-        n_deviations = -ndtri(self.level / n_pairs)
-        margins = n_deviations * np.sqrt(sizes * rates * (1.0 - rates))
-        return bool(((most - least) / 2 > margins).any())
+def _width(edges: Floats, n_selected: int, rate: float, n: int) -> int:
+    """Return how far from a rank of n fresh rows the next threshold may be: half a run of equal scores.
+
+    ``edges`` has the rates of the selecting rows of a group at all thresholds. The longest run counts of
+    those that sampling may move to the rank.
+    """
+    near = 3.0 * np.sqrt(0.25 / n_selected + 0.25 / n)
+    is_near = (edges[1:] >= rate - near) & (edges[:-1] <= rate + near)
+    longest = float(np.diff(edges)[is_near].max(initial=0.0)) * n_selected
+    return 0 if longest < 1.5 else int(np.ceil(longest / n_selected * n / 2.0))

@@ -1,0 +1,508 @@
+"""Confidence bounds on rates on new rows, exact tests of limits, and limits kept by construction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost.core.array_types import Floats
+from tailboost.core.checks import check_number, for_each
+from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine
+from tailboost.core.rate_words import bound_words, estimate_words, limit_words
+from tailboost.core.spelling import how_many
+from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.tests import all_pairs_pass
+from tailboost.rates import (
+    ABOVE,
+    BELOW,
+    Expression,
+    Limit,
+    Rate,
+    Sample,
+    deferred,
+    error,
+    parse,
+)
+from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
+from tailboost.rates.strata import GROUP
+from tailboost.rows.judged import judged
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name, whole_percents
+from tailboost.selection.rate_table import number_or_none
+
+ERROR = error()
+EXACT = "Clopper–Pearson"
+BETTING = "betting"
+PAIRS = "exact test of pairs"
+CONSTANT = "one answer"  # method of a limit without a test
+CERTIFIED_WORDS = {True: CERTIFIED, False: NOT_CERTIFIED, None: ""}
+# Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/RATIO_LEVELS.
+RATIO_LEVELS = 1000
+VISIBLE = (
+    1e-4  # least distance of the printed bound from the limit after a failed test of pairs
+)
+# Room by margin of a test at 5 % with which it passes with a probability of .8: 1 + Φ⁻¹(.8) / Φ⁻¹(.95).
+OF_POWER = 1.512
+MOST_TIMES = 50  # a larger multiple of the fresh rows is no plan
+
+
+def percent(confidence: float) -> str:
+    """Return a confidence in percent, as it was given: after rounding it may promise more."""
+    return f"{(100 * Decimal(repr(float(confidence)))).normalize():f} %"
+
+
+@dataclass(frozen=True)
+class CertifiedBound:
+    """Confidence bound on a rate on new rows.
+
+    Attributes
+    ----------
+    rate : Rate
+        The bounded rate.
+    subgroup : object
+        The label, the group, or the pair of both; None for all rows. Of compared subgroups "gap" or "ratio".
+    sense : {"≤", "≥", ""}
+        Bounded side; "" for both sides.
+    target : float or None
+        The limit, if there is one.
+    estimate : float or None
+        The rate on the given rows; None without rows to count among.
+    lower, upper : float
+        The bounds; the smallest and the largest possible value on a side without one.
+    n : int
+        Number of rows, or of clusters; for a gap or ratio rows of the smallest subgroup.
+    method : str
+        Name of the method.
+    subgroups : tuple
+        The subgroups in a gap or ratio.
+    in_percent : bool
+        Whether the limit was stated in percent, and the numbers are printed so.
+    deferred : float or None
+        The share of deferred rows in the subgroup, if the rule defers rows and the rate is not about them.
+    """
+
+    rate: Rate = ERROR
+    subgroup: Any = None
+    sense: str = "≤"
+    target: float | None = None
+    estimate: float | None = None
+    lower: float = 0.0
+    upper: float = 1.0
+    n: int = 0
+    method: str = ""
+    subgroups: tuple[Any, ...] = ()
+    in_percent: bool = False
+    deferred: float | None = None
+
+    @property
+    def certified(self) -> bool | None:
+        """Whether the target is certified; None without a target."""
+        if self.target is None:
+            return None
+        if self.sense == "≥":
+            return bool(self.lower >= self.target)
+        return bool(self.upper <= self.target)
+
+    @property
+    def compares(self) -> bool:
+        """Whether the bound is on the gap or the ratio of the rates of subgroups."""
+        return bool(self.subgroups)
+
+    @property
+    def name(self) -> str:
+        """Name of the subgroup, as printed."""
+        return "all rows" if self.subgroup is None else unit_name(self.subgroup)
+
+    @property
+    def title(self) -> str:
+        """Name of the rate with its subgroup."""
+        return f"{self.rate}: {self.name}"
+
+    @property
+    def sides(self) -> tuple[float | None, float | None]:
+        """The lower and the upper bound, None for a side without a bound."""
+        return (
+            None if self.sense == "≤" else self.lower,
+            None if self.sense == "≥" else self.upper,
+        )
+
+    @property
+    def limit(self) -> str:
+        """The limit as stated; empty without one."""
+        if self.target is None:
+            return ""
+        return limit_words(self.sense, self.target, in_percent=self.in_percent)
+
+    @property
+    def room(self) -> float | None:
+        """The distance of the estimate from the limit, negative beyond it; None if one is not there."""
+        if self.estimate is None or self.target is None:
+            return None
+        return self.estimate - self.target if self.sense == "≥" else self.target - self.estimate
+
+    @property
+    def rows_needed(self) -> int | None:
+        """Rows that certify the limit with a probability of about .8, if the estimate is the true value.
+
+        None if the limit is certified, or no number of rows would do. Distances of bounds from estimates are
+        taken as proportional to 1/√n.
+        """
+        if self.certified is not False or not self.room or self.room < 0 or not self.n:
+            return None
+        assert self.estimate is not None
+        margin = self.estimate - self.lower if self.sense == "≥" else self.upper - self.estimate
+        return math.ceil(self.n * (OF_POWER * margin / self.room) ** 2)
+
+    @property
+    def reason(self) -> str:
+        """Why a limit is not certified, or kept by construction; empty if its rows certify it."""
+        if self.certified and self.method == CONSTANT:
+            return "no answer of the rule there can break it"
+        if self.certified is not False:
+            return ""
+        if not self.n:
+            return "no rows"
+        needed = self.rows_needed
+        if needed is None:
+            side = "below" if self.sense == "≥" else "above"
+            return (
+                "the estimate is at the limit"
+                if self.room == 0
+                else f"the estimate is {side} it"
+            )
+        if needed > MOST_TIMES * self.n:
+            return f"more than {MOST_TIMES} times as many rows needed"
+        return f"about {needed:,} rows needed"
+
+    @property
+    def estimate_text(self) -> str:
+        """The estimate, with the digits supported by its rows."""
+        return estimate_words(
+            self.estimate, self.n, beside=self.target, in_percent=self.in_percent
+        )
+
+    @property
+    def bound_text(self) -> str:
+        """The certified sides, as printed."""
+        words = partial(
+            bound_words, n_rows=self.n, beside=self.target, in_percent=self.in_percent
+        )
+        lower, upper = words(self.lower, above=False), words(self.upper, above=True)
+        if self.sense == "≥":
+            return f"≥ {lower}"
+        if self.sense == "≤" or self.lower == 0.0:  # 0 bounds every rate from below
+            return f"≤ {upper}"
+        return f"{lower.removesuffix(' %')} to {upper}"
+
+    @property
+    def limit_line(self) -> LimitLine:
+        """The bound for drawings: the interval ends at the certified bounds."""
+        verdict = ": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason)))
+        words = f"{self.estimate_text}, bound {self.bound_text}"
+        if self.target in (self.lower, self.upper) and not self.compares:
+            words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
+        lower, upper = self.sides
+        return LimitLine(
+            verdict=verdict,
+            good=self.certified,
+            name=self.title,
+            limit=self.limit,
+            numbers=words,
+            value=self.estimate,
+            low=lower,
+            high=upper,
+            bound=self.target,
+            deferred="" if self.deferred is None else whole_percents(self.deferred),
+        )
+
+    def at_target(self, method: str) -> CertifiedBound:
+        """Return the bound at its target: a passed test certifies the target, and nothing tighter."""
+        assert self.target is not None
+        if self.sense == "≥":
+            return replace(self, lower=self.target, method=method)
+        return replace(self, upper=self.target, method=method)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON; `from_dict` is the inverse."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        return values | {"rate": repr(self.rate), "certified": self.certified}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return a bound written by `to_dict`; raise KeyError, TypeError or ValueError for no bound."""
+        values = {part.name: document[part.name] for part in fields(cls)}
+        values |= {name: _tuples(values[name]) for name in ("subgroup", "subgroups")}
+        rate = parse(values["rate"])
+        if rate.rate is not rate:
+            raise ValueError(f"{document['rate']!r} is no rate")
+        for name in ("lower", "upper"):
+            check_number(values[name], name, -np.inf, np.inf, closed=True)
+        return cls(**values | {"rate": rate})
+
+
+def _tuples(name: Any) -> Any:
+    """Return a name read from JSON, with tuples instead of lists."""
+    return tuple(map(_tuples, name)) if isinstance(name, (list, tuple)) else name
+
+
+# -- bounds on means ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MeanBound:
+    """A confidence bound on the mean of independent numbers in [0, 1].
+
+    ``upper(values, level)`` is below the true mean with a probability of at most the level, whatever the
+    distribution of the numbers. The order of the numbers has no effect.
+    """
+
+    name: str
+    upper: Callable[[Floats, float], float]
+    of_counts: bool = False  # whether the bound is for numbers that can only be 0 or 1
+
+
+def _exact_upper(values: Floats, level: float) -> float:
+    return clopper_pearson_upper(round(float(values.sum())), len(values), level)
+
+
+#: The bounds on means by their names. The kind of the numbers decides which one is taken, never their values.
+MEAN_BOUNDS = {
+    EXACT: MeanBound(EXACT, _exact_upper, of_counts=True), BETTING: MeanBound(BETTING, betting_upper)
+}  # fmt: skip
+
+
+def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
+    """Return an upper bound on E top / E bottom, with 0 ≤ top ≤ bottom ≤ 1 in each row.
+
+    If the ratio is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at least t.
+    The bound is the smallest t of a grid with a rejection at t and at all larger t. It fails only if the
+    test rejects at the largest t of the grid up to the true ratio.
+    """
+    smallest_rejected = 1.0
+    for t in (np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS).tolist():
+        numbers = np.clip(top - t * bottom + t, 0.0, 1.0)
+        if betting_p_value(numbers, t, level) > level:
+            break
+        smallest_rejected = t
+    return smallest_rejected
+
+
+@dataclass(frozen=True)
+class RateFamily:
+    """A rate with its rows by subgroup, and its limit."""
+
+    rate: Rate
+    limit: Limit | None  # None: the rate is bounded without a target
+    sides: tuple[str, ...]  # bounded sides of the mean of each subgroup
+    samples: list[Sample]  # the rows of each subgroup
+    exact: bool  # whether each row counts fully or not at all, a binomial count
+    apart: bool = False  # whether the rows of different subgroups are independent
+
+    @classmethod
+    def from_expression(cls, expression: Expression, fresh: FreshRows) -> RateFamily:
+        """Return the family of a rate, limit or objective, with the sides of its bound."""
+        rate = expression.rate
+        strata = fresh.answered.strata
+        exact = False
+        if not (rate.needs_costs or rate.is_weighted or fresh.answered.draws):
+            counted, _ = rate.tables(strata)
+            # Each row has the smallest or the largest value of the rate.
+            exact = set(np.unique(counted)) <= set(rate.range(strata))
+        samples = fresh.samples(rate)
+        apart = fresh.are_apart(samples)
+        return cls(rate, expression.limit, expression.sides, samples, exact, apart)
+
+    def bounds(self, level: float) -> list[CertifiedBound]:
+        """Return the bounds of the subgroups, each at the given level, then the bound of a gap or ratio."""
+        limit = self.limit
+        targets = np.full(len(self.samples), np.nan)
+        if limit is not None and not limit.compares:
+            targets = limit.bounds([sample.name for sample in self.samples])
+        sense = "≤" if ABOVE in self.sides else "≥"
+        template = CertifiedBound(
+            self.rate,
+            sense="" if len(self.sides) > 1 else sense,
+            in_percent=limit is not None and limit.in_percent,
+        )
+        bounds = []
+        for sample, target in zip(self.samples, targets.tolist(), strict=True):
+            lower, upper = self.bounds_of(sample, level)
+            method = BETTING if sample.among is not None or not self.exact else EXACT
+            bounds.append(
+                replace(
+                    template,
+                    subgroup=sample.name,
+                    target=number_or_none(target),
+                    estimate=number_or_none(sample.mean),
+                    lower=lower,
+                    upper=upper,
+                    n=len(sample.rows),
+                    method=method if len(sample.rows) else "no rows",
+                )
+            )
+        if limit is not None and limit.compares:
+            bounds.append(self._compared(limit, template, bounds))
+        return bounds
+
+    def _compared(
+        self, limit: Limit, template: CertifiedBound, bounds: Sequence[CertifiedBound]
+    ) -> CertifiedBound:
+        """Return the bound on a gap or ratio from the ``bounds`` on the rate of each subgroup."""
+        lowest_rate = min(sample.low for sample in self.samples)
+        limit.comparison.refuse_negative(lowest_rate, f"{limit!r}: ")
+        lower, upper = limit.comparison.bounds(
+            np.array([bound.lower for bound in bounds]),
+            np.array([bound.upper for bound in bounds]),
+        )
+        return replace(
+            template,
+            subgroup=limit.form,
+            sense=limit.sense,
+            target=limit.bound,
+            estimate=number_or_none(limit.value(np.array([s.mean for s in self.samples]))),
+            lower=lower,
+            upper=upper,
+            n=min((bound.n for bound in bounds), default=0),
+            method=f"bounds of {len(bounds)} subgroups",
+            subgroups=tuple(bound.subgroup for bound in bounds),
+        )
+
+    def tested(self, level: float) -> list[CertifiedBound]:
+        """Return bounds for a test of the limit at the whole level; they do not hold together.
+
+        If all limits must hold, each is tested at the level: all pass although one is broken with a
+        probability of at most the level. The same holds for the pairs of subgroups of a gap or ratio. A pair
+        of counts of independent rows has an exact test; otherwise bounds on both sides share the level.
+        """
+        bounds = self.bounds(level / len(self.sides))
+        limit = self.limit
+        apart = self.exact and self.apart and len(self.samples) > 1
+        if limit is None or not limit.compares or not apart:
+            return bounds
+        *of_subgroups, comparison = bounds
+        low, width = self.samples[0].low, self.samples[0].high - self.samples[0].low
+        counts = [
+            (round(float((sample.values - low).sum() / width)), len(sample.rows))
+            for sample in self.samples
+        ]
+        factor, gap = limit.pair  # of rates; of shares p with the rate low + width p
+        if all_pairs_pass(counts, (factor, (gap + (1.0 - factor) * low) / width), level):
+            return [*of_subgroups, comparison.at_target(PAIRS)]
+        upper, lower = comparison.upper, comparison.lower
+        if limit.from_above:
+            upper = max(upper, limit.bound + VISIBLE)
+        else:
+            lower = min(lower, limit.bound - VISIBLE)
+        return [*of_subgroups, replace(comparison, method=PAIRS, lower=lower, upper=upper)]
+
+    def bounds_of(self, sample: Sample, level: float) -> tuple[float, float]:
+        """Return the lower and the upper bound on the mean of a subgroup, each at the level.
+
+        A side that is not bounded has the smallest or largest value of a row.
+        """
+        lower, upper = sample.low, sample.high
+        if not len(sample.rows) or lower == upper:
+            return lower, upper
+        if BELOW in self.sides:  # an upper bound on the complement
+            lower = sample.high - self._upper(sample.mirrored, level) + sample.low
+        if ABOVE in self.sides:
+            upper = self._upper(sample, level)
+        return lower, upper
+
+    def _upper(self, sample: Sample, level: float) -> float:
+        """Return an upper bound on the mean of a subgroup, or of a precision on its ratio of sums."""
+        width = sample.high - sample.low
+        # The bounds are for numbers in [0, 1]; rounding may exceed them.
+        scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
+        if sample.among is not None:
+            return sample.low + width * _ratio_upper(scaled, sample.among, level)
+        bound = MEAN_BOUNDS[EXACT if self.exact else BETTING]
+        return sample.low + width * bound.upper(scaled, level)
+
+
+def tested_bounds(
+    limits: Sequence[Limit], fresh: FreshRows, level: float
+) -> list[CertifiedBound]:
+    """Return the bounds of tests of each limit at the level, or as kept by construction."""
+    bounds = []
+    for limit in limits:
+        bounds += RateFamily.from_expression(limit, fresh).tested(level)
+    return with_kept(bounds, fresh)
+
+
+def joint_bounds(
+    expressions: Sequence[Expression], fresh: FreshRows, level: float
+) -> list[CertifiedBound]:
+    """Return bounds on rates on new rows that hold together with a probability of at least 1 − level.
+
+    The rate of a subgroup is a mean of bounded numbers over its rows, or, for a precision, a ratio of sums. A
+    rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
+    each subgroup. The level is divided evenly among the bounds on means of subgroups with rows (union bound).
+    """
+    families = for_each(lambda each: RateFamily.from_expression(each, fresh), expressions)
+    bounds_on_means = {
+        (family.rate, number, side)
+        for family in families
+        for number, sample in enumerate(family.samples)
+        if len(sample.rows)
+        for side in family.sides
+    }
+    level_of_each = level / max(1, len(bounds_on_means))
+    return with_kept([b for family in families for b in family.bounds(level_of_each)], fresh)
+
+
+# -- limits kept by construction, and deferral -------------------------------------------------------------
+
+
+def with_kept(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[CertifiedBound]:
+    """Return bounds with the limits that the rule of fresh rows keeps by construction as kept."""
+    return [
+        bound.at_target(CONSTANT) if kept_by_construction(bound, fresh) else bound
+        for bound in bounds
+    ]
+
+
+def kept_by_construction(bound: CertifiedBound, fresh: FreshRows) -> bool:
+    """Return whether the rule's possible answers in a subgroup cannot break its limit.
+
+    A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
+    precision of this label, because no row counts.
+    """
+    rate, rule = bound.rate, judged(fresh.final).rule
+    if rule is None or bound.target is None or bound.compares:
+        return False
+    if rate.is_across or rate.kind == "cost":
+        return False
+    column, group = rate.by, bound.subgroup
+    # Of any column: pairs of column and group, or groups of a column without a name.
+    if column == GROUP:
+        column, group = group if isinstance(group, tuple) else (None, group)
+    given = rule.actions_in(column, group)
+    strata = fresh.answered.strata
+    counted, among = rate.tables(strata)
+    answers = [*strata.classes, HUMAN_REVIEW][: counted.shape[1]]
+    possible = [number for number, answer in enumerate(answers) if answer in given]
+    counts = among[:, possible] > 0
+    parts = counted[:, possible][counts] / among[:, possible][counts]
+    if bound.sense == "≥":
+        return bool((parts >= bound.target).all())
+    return bool((parts <= bound.target).all())
+
+
+def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[CertifiedBound]:
+    """Return bounds with the share of deferred rows of each subgroup; unchanged if no row is deferred."""
+    if not fresh.n_deferred:
+        return list(bounds)
+    found = []
+    for bound in bounds:
+        samples = {s.name: s for s in fresh.samples(deferred(by=bound.rate.by)) if len(s.rows)}
+        share = None
+        if not bound.rate.counts_deferral and bound.subgroup in samples:
+            share = float(samples[bound.subgroup].mean)
+        found.append(replace(bound, deferred=share))
+    return found

@@ -1,0 +1,198 @@
+"""Each procedure of `calibrate`: false certificates at the boundary, and tests and ranks by brute force."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, binomtest
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.guarantees import calibration
+from tailboost.guarantees.calibration import Attempted
+from tailboost.guarantees.tests import Tests
+from tailboost.rates import Answered, parse
+from tailboost.rates.pair_test import pair_passes
+
+FOUR = [0.4, 0.3, 0.2, 0.1]
+MISS = "miss(1, by=g) <= .3"
+# Rows, shares of groups, prevalences, separations, values of the score (0: continuous), limits, whether the
+# rule reads the group, objective, and whether each rule that answers 1 somewhere is at the limit.
+SETTINGS = {
+    "ranks, one threshold": (
+        500, [1.0], [0.4], [1.0], 0, ["miss(1) <= .3"], False, "false_alarm(1)", False),
+    "ranks, four thresholds": (1000, FOUR, [0.3] * 4, [1.0] * 4, 0, [MISS], True, "false_alarm(1)", False),
+    "ranks, four thresholds, ties": (
+        1000, FOUR, [0.3] * 4, [1.0] * 4, 16, [MISS], True, "false_alarm(1)", False),
+    "ranks of a ratio": (
+        900, [0.5, 0.5], [0.2, 0.5], [1.0] * 2, 0, ["ratio(selected(1, by=g)) >= .8"], True,
+        "error()", False),
+    "ranks of a gap, ties": (
+        900, [0.5, 0.5], [0.2, 0.5], [1.0] * 2, 40, ["gap(selected(1, by=g)) <= .1"], True, "error()", False),
+    "ranks and a test": (
+        1000, [0.6, 0.4], [0.5] * 2, [0.0] * 2, 0, ["miss(1, by=g) <= .4", "false_alarm(1) <= .68"], True,
+        "miss(1)", False),
+    "deferral": (
+        2000, FOUR, [0.5] * 4, [0.0] * 4, 0, [MISS, "deferred() <= .5"], True, "error()", False),
+    "deferral, one pair, ties": (
+        2000, FOUR, [0.5] * 4, [0.0] * 4, 16, [MISS, "deferred() <= .5"], False, "error()", False),
+    "sequence, precision": (1000, [1.0], [0.4], [0.0], 0, ["precision(1) >= .4"], False, "miss(1)", True),
+    "sequence, precision, ties": (
+        1000, [1.0], [0.4], [0.0], 16, ["precision(1) >= .4"], False, "miss(1)", True),
+    "sequence of each group": (
+        2000, FOUR, [0.4] * 4, [0.0] * 4, 0, ["precision(1, by=g) >= .4"], True, "miss(1)", True),
+    "sequence, two limits": (
+        1000, [0.6, 0.4], [0.5] * 2, [1.0] * 2, 0, [MISS, "precision(1) >= .6"], False,
+        "false_alarm(1)", False),
+    "sequence, answered error, ties": (
+        1000, [1.0], [0.3], [0.0], 16, ["answered_error() <= .3"], False, "deferred()", True),
+    "tightened limits": (600, [1.0], [0.4], [0.0], 0, ["f_score(1) >= .5714"], False, "miss(1)", False),
+}  # fmt: skip
+
+
+def draw(rng, n, shares, prevalence, separation, values):
+    g = rng.choice(len(shares), n, p=shares)
+    y = (rng.random(n) < np.asarray(prevalence)[g]).astype(int)
+    s = 1 / (1 + np.exp(-1.5 * (rng.normal(size=n) + np.asarray(separation)[g] * y)))
+    return (np.floor(s * values) / values + 0.5 / values if values else s), y, np.array(list("abcd"))[g]
+
+
+def false_certificates(setting, draws):
+    """Return how many certified rules break a limit in a very large sample, or are at it by construction."""
+    n, shares, prevalence, separation, values, limits, by_group, objective, at_limit = setting
+    big = draw(np.random.default_rng(10**6), 200_000, shares, prevalence, separation, values)
+    X, groups = big[0][:, None], pd.DataFrame({"g": big[2]})
+    false = 0
+    for k in range(draws):
+        s, y, g = draw(np.random.default_rng([k, n]), n, shares, prevalence, separation, values)
+        try:
+            rule = tb.calibrate(
+                tb.Scores(0, 1), s[:, None], y, groups=pd.DataFrame({"g": g}), limits=limits,
+                by_group="g" if by_group else False, objective=objective,
+            )  # fmt: skip
+        except (tb.NotCertifiedError, tb.InfeasibleLimitsError):
+            continue
+        given = {"groups": groups} if by_group else {}
+        answers = rule.predict(X, **given)
+        deferred = rule.defers(X, **given) if "defer" in f"{limits}{objective}" else None
+        if at_limit:
+            answered = answers == 1 if deferred is None else ~deferred
+            false += bool(answered.any())
+            continue
+        broken = False
+        for limit in map(parse, limits):
+            found = rates.measure(limit.rate, big[1], answers, groups=groups, deferred=deferred)
+            names, values_of = list(found), np.array(list(found.values()))
+            broken |= bool(limit.excess(names, values_of) > 0)
+        false += broken
+    return false
+
+
+@pytest.fixture(autouse=True)
+def unpriced(monkeypatch):
+    monkeypatch.setattr(Attempted, "_prices", lambda *_: iter(()))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name", ["ranks, four thresholds, ties", "sequence, precision, ties", "ranks and a test"]
+)
+def test_few_draws_have_few_false_certificates(name):
+    false = false_certificates(SETTINGS[name], 30)
+    assert binomtest(false, 30, 0.05, alternative="greater").pvalue > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_certified_limits_are_broken_at_most_as_often_as_it_says(name):
+    false = false_certificates(SETTINGS[name], 1000)
+    assert binomtest(false, 1000, 0.05, alternative="greater").pvalue > 1e-3
+
+
+# -- tests by brute force ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "limit", ["miss(1, by=g) <= .3", "precision(1) >= .6", "gap(selected(1, by=g)) <= .2"]
+)
+def test_tests_are_those_of_scipy(limit):
+    rng = np.random.default_rng(0)
+    limit = parse(limit)
+    for _ in range(20):
+        y, a = rng.integers(0, 2, 60), rng.integers(0, 2, 60)
+        g = rng.choice(["f", "m"], 60)
+        strata = Answered.from_arrays(y, a, groups={"g": g}).strata
+        answered = Answered.from_arrays(y, a, groups={"g": g})
+        counts = np.zeros((1, len(strata.y), 3))
+        np.add.at(counts[0], (answered.stratum, answered.actions), 1.0)
+        test = Tests.of(limit, strata)
+        wrong, rows = test.counts(counts)
+        kept = np.zeros(wrong.shape, dtype=bool)
+        if limit.compares:
+            pairs = [(int((a[g == k] == 1).sum()), int((g == k).sum())) for k in ("f", "m")]
+            expected = all(
+                pair_passes((x[0], z[0]), (x[1], z[1]), 0.05, factor=1.0, gap=0.2)
+                for x, z in (pairs, pairs[::-1])
+            )
+        elif limit.rate.is_ratio:
+            n = (a == 1).sum()
+            expected = binom.cdf(((a == 1) & (y == 0)).sum(), n, 0.4) <= 0.05
+        else:
+            of_groups = [(y == 1) & (g == k) for k in ("f", "m")]
+            expected = all(binom.cdf((a[i] == 0).sum(), i.sum(), 0.3) <= 0.05 for i in of_groups)
+        assert test.passes(wrong, rows, kept, 0.05)[0] == expected
+
+
+def test_a_threshold_at_a_rank_has_the_most_misses_that_pass():
+    """All rows certify: the objective drives the threshold to the last rank of the binomial test."""
+    rng = np.random.default_rng(0)
+    s = rng.random(1500)
+    y = (rng.random(1500) < s).astype(int)
+    rule = tb.calibrate(tb.Scores(0, 1), s[:, None], y, limits=["miss(1) <= .2"], objective="selected(1)")
+    missed = rule.predict(s[:, None])[y == 1] == 0
+    assert rule.certificate_.n_rows == 1500
+    k, n = missed.sum(), len(missed)
+    assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 < binom.cdf(k + 1, n, 0.2)
+
+
+def test_a_limit_on_one_of_several_groups_has_the_whole_level():
+    rng = np.random.default_rng(1)
+    s, g = rng.random(3000), rng.choice(list("abcde"), 3000)
+    y = (rng.random(3000) < s).astype(int)
+    groups = pd.DataFrame({"g": g})
+    rule = tb.calibrate(
+        tb.Scores(0, 1), s[:, None], y, groups=groups, by_group="g", objective="selected(1)",
+        limits=[rates.miss(1, by="g") <= {"a": 0.2}],
+    )  # fmt: skip
+    of_a = (g == "a") & (y == 1)
+    k, n = (rule.predict(s[:, None], groups=groups)[of_a] == 0).sum(), of_a.sum()
+    assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 < binom.cdf(k + 1, n, 0.2)
+
+
+def test_each_procedure_serves_its_limits():
+    names = ["ranks", "ranks_comparison", "ranks_beside", "deferral", "sequence", "tightened"]
+    assert len(calibration.PROCEDURES) == len(names)
+    found = {}
+    for name in ("ranks, four thresholds", "ranks and a test", "sequence, precision"):
+        n, *population, limits, by_group, objective, _ = SETTINGS[name]
+        s, y, g = draw(np.random.default_rng(5), 4 * n, *population)
+        s = s * 0.5 + 0.5 * y  # informative
+        rule = tb.calibrate(
+            tb.Scores(0, 1), s[:, None], y, groups=pd.DataFrame({"g": g}), limits=limits,
+            by_group="g" if by_group else False, objective=objective,
+        )  # fmt: skip
+        found[name] = rule.certificate_.bounds[0].method
+    assert list(found.values()) == ["ranks", "ranks and a test", "fixed sequence"]
+
+
+def test_a_refusal_has_the_failing_limits_with_their_bounds():
+    rng = np.random.default_rng(2)
+    s, y = rng.random(400), rng.integers(0, 2, 400)
+    with pytest.raises(tb.NotCertifiedError, match="not certified") as refused:
+        tb.calibrate(tb.Scores(0, 1), s[:, None], y, limits=["miss(1) <= .1", "false_alarm(1) <= .1"])
+    certificate = refused.value.certificate
+    assert certificate.certified is False
+    assert len(refused.value.attempts) == 1
+    with pytest.raises(tb.NotCertifiedError, match="at least 36") as too_few:
+        tb.calibrate(tb.Scores(0, 1), s[:40, None], y[:40], limits=["miss(1) <= .08"])
+    assert (too_few.value.certificate, too_few.value.attempts) == (None, ())
