@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, selecting_numbers
@@ -128,21 +127,3 @@ def test_scores_that_selected_or_certified_are_refused_and_others_are_not():
         tb.certify(point, second[0][:80], second[1][:80])
     assert tb.certify(rule, *second).certified is not None  # not used for this rule
     assert tb.certify(point, *rows(2, 2000)).n_rows == 2000
-
-
-def test_rows_that_are_equal_by_nature_need_a_statement():
-    rng = np.random.default_rng(0)
-
-    def rows(n):
-        X = pd.DataFrame({"a": rng.integers(0, 6, n), "b": rng.integers(0, 5, n)})
-        return X, (rng.random(n) < (X["a"] + X["b"]) / 10).astype(int)
-
-    model = LogisticRegression().fit(*rows(1000))
-    tuned = tb.tune(model, *rows(1500), limits=["miss(1) <= .4"])
-    fresh, later = rows(1500), rows(800)
-    rule = tb.calibrate(tuned, *fresh, equal_rows="natural")
-    with pytest.raises(tb.LeakageError, match="equal_rows='natural'"):
-        tb.certify(rule, *later, equal_rows="copies")
-    tb.certify(rule, *later)  # as stated to calibrate
-    with pytest.raises(tb.LeakageError, match="Give rows"):
-        tb.certify(rule, *fresh, equal_rows="copies")

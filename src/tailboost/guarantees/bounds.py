@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_number, for_each
+from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words
 from tailboost.core.spelling import how_many
@@ -444,7 +444,7 @@ def joint_bounds(
     rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
     each subgroup. The level is divided evenly among the bounds on means of subgroups with rows (union bound).
     """
-    families = for_each(lambda each: RateFamily.from_expression(each, fresh), expressions)
+    families = [RateFamily.from_expression(each, fresh) for each in expressions]
     bounds_on_means = {
         (family.rate, number, side)
         for family in families
