@@ -73,10 +73,10 @@ CALLS = {
              "sample_weight groups costs"),
     "from_probabilities": (given, "sample_weight groups costs"),
     "reweight": (lambda X, y, **p: CLF.reweight(X, y, **p), "sample_weight groups costs"),
-    "certify": (lambda X, y, **p: tb.certify(CLF, X, y, **p), "sample_weight groups clusters"),
+    "certify": (lambda X, y, **p: tb.certify(CLF, X, y, **p), "groups clusters"),
     "certify answers": (
         lambda X, y, **p: tb.certify(pd.Series(CLF.predict(X), index=X.index), None, y, rates=(), **p),
-        "sample_weight groups clusters",
+        "groups clusters",
     ),
     "calibrate": (lambda X, y, **p: tb.calibrate(CLF, X, y, limits=["miss(yes) <= .95"], **p),
                   "groups clusters"),
