@@ -124,12 +124,12 @@ def test_other_rows_at_prediction(wrap, monkeypatch):
     monkeypatch.undo()
     clf = wrap(TorchClassifier(small_cnn, steps=1)).fit(PICTURES, Y)
     for other in (PICTURES[:, :7], PICTURES[..., :1], PICTURES[..., 0], X):
-        with pytest.raises(ValueError, match=r"fitted|features"):
+        with pytest.raises(ValueError, match=r"fitted|features|shape"):
             clf.predict(other)
     with pytest.raises(ValueError, match="contains"):
         clf.predict(put((0, 0, 0, 0), np.nan))
     flat = wrap(TorchClassifier(mlp_100_100, steps=1)).fit(X, Y)
-    with pytest.raises(ValueError, match=r"fitted|features|dim"):
+    with pytest.raises(ValueError, match=r"fitted|features|shape|dim"):
         flat.predict(PICTURES)
 
 

@@ -19,7 +19,6 @@ from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Mode
 from tailboost.core.checks import (
     as_pandas,
     check_labels,
-    check_row_shape,
     check_table,
     distinct_and_places,
     label_vector,
@@ -96,7 +95,7 @@ def checked_table(classifier: Model, learner: Model, X: Table, argument: str = "
     argument : str
         Their name in messages about absent and further columns.
     """
-    X = _opened_table(classifier, X, in_fit=False)
+    X = _opened_table(X)
     names = getattr(classifier, "feature_names_in_", None)
     if hasattr(X, "iloc"):
         return _frame_as_in_fit(classifier, X, names, argument)
@@ -131,7 +130,7 @@ def learned_table(
         The rows of the fit as given.
     """
     y = unboxed(y)
-    X = _opened_table(classifier, X, in_fit=True)
+    X = _opened_table(X)
     if not hasattr(X, "iloc"):
         X, labels = _validated_array(classifier, learner, X, y=y)
         return X, labels, None
@@ -141,11 +140,10 @@ def learned_table(
     return X, labels, columns
 
 
-def _opened_table(classifier: Model, X: Table, *, in_fit: bool) -> Any:
+def _opened_table(X: Table) -> Any:
     """Return a table of rows that scikit-learn or pandas can read."""
     X, _ = unpack(X)
     X = as_pandas(X)  # learners read pandas' data frames
-    check_row_shape(classifier, X, in_fit)
     return X
 
 

@@ -240,22 +240,6 @@ def check_table(frame: Table) -> None:
             raise ValueError(f"X has no {noun}, shape {frame.shape}; at least one is needed")
 
 
-def check_row_shape(estimator: Model, X: Table, reset: bool) -> None:
-    """Store the shape of an image array's rows in ``fit``; raise later if the shape differs.
-
-    The stored shape is None for a table, and ``reset`` is True in ``fit``.
-    """
-    shape = tuple(getattr(X, "shape", ()))[1:]
-    image_shape = shape if len(shape) > 1 else None
-    if reset:
-        estimator._row_shape = image_shape
-    elif image_shape != estimator._row_shape:
-        raise ValueError(
-            f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on "
-            f"{estimator._row_shape or 'a table'}"
-        )
-
-
 # -- numbers and weights ---------------------------------------------------------------------------
 
 
@@ -657,17 +641,12 @@ def numbered_clusters(clusters: Column, n: int) -> Any:
     """Return the number of the cluster of each of n rows, from 0, shape (n,); None without clusters."""
     if clusters is None:
         return None
-    refuse_missing(clusters, "clusters")
     check_length(clusters, "clusters", n)
-    if np.ndim(clusters) == 2 and np.shape(clusters)[1] != 1:
-        raise ValueError(f"clusters must be one column, got the shape {np.shape(clusters)}")
-    column = np.ravel(np.asarray(clusters))
-    try:
-        return distinct_and_places(column)[1].astype(np.intp)
-    except TypeError as error:
-        raise ValueError(
-            f"clusters: values of types that cannot be ordered ({error}); convert them to text"
-        ) from None
+    refuse_missing(clusters, "clusters")
+    column = as_array(clusters, "clusters")
+    if column.shape not in ((n,), (n, 1)):
+        raise ValueError(f"clusters must be one column, got the shape {column.shape}")
+    return distinct_and_places(label_column(column.ravel(), "clusters"))[1]
 
 
 def positions(
@@ -729,11 +708,9 @@ def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) 
     """Raise if text would be compared with numbers, for which all answers would be wrong."""
     kinds = ["text" if labels.dtype.kind == "U" else "numbers" for labels in (values, others)]
     if kinds[0] != kinds[1]:
-        labels = distinct(values)[:NAMES_SHOWN].tolist()
-        other_labels = distinct(others)[:NAMES_SHOWN].tolist()
         raise ValueError(
-            f"{name} holds {kinds[0]}, {other_name} {kinds[1]}: {labels} and {other_labels}; map one "
-            f"to the other, as in pd.Series({name}).map({{{labels[0]!r}: …}})"
+            f"{name} holds {kinds[0]}, {other_name} {kinds[1]}; map one to the other, as in "
+            f"pd.Series({name}).map({{{values[:1].tolist()[0]!r}: …}})"
         )
 
 
@@ -920,8 +897,7 @@ def check_probabilities(
     array = np.asarray(y_proba)
     if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
         raise ValueError(
-            f"{name} must be numbers of shape (n, K) or (n,), got dtype {array.dtype}, shape "
-            f"{array.shape}"
+            f"{name} must be numbers of shape (n, K) or (n,), got dtype {array.dtype}, {array.shape}"
         )
     check_length(array, name, n, of)
     if tolerance is None:
@@ -931,8 +907,9 @@ def check_probabilities(
     probabilities = array.astype(np.float64)
     if probabilities.ndim == 1:  # of the second of two classes
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
-    in_range = (probabilities >= -tolerance) & (probabilities <= 1.0 + tolerance)
-    is_valid = in_range.all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1.0) <= tolerance)
+    outside = np.abs(probabilities - 0.5).max(axis=1, initial=0.0) - 0.5
+    errors = np.maximum(outside, np.abs(probabilities.sum(axis=1) - 1.0))
+    is_valid = errors <= tolerance  # False for NaN
     if not is_valid.all():
         row = int(np.argmin(is_valid))
         raise ValueError(

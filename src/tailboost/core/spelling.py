@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -106,55 +104,3 @@ def limits_as_typed(limits: Sequence[str]) -> str:
 def with_known_arguments(*_: Any, **__: Any) -> Callable[[Any], Any]:
     """Return a decorator without effect."""
     return lambda function: function
-
-
-def shell_word(name: object) -> str:
-    """Return a name for a shell, in quotes if needed."""
-    return shlex.quote(str(name))
-
-
-def other_separator(names: Sequence[Any]) -> str:
-    """Return advice for a table with a separator in a name of a column; for others an empty text.
-
-    A comma may be part of a name, but not of the only one.
-    """
-    separators = r"[;\t|]"
-    columns = f"its columns are {listed(names)}"
-    if len(names) == 1:
-        separators = r"[;\t|,]"
-        columns = f"its only column is {str(names[0])[:60]!r}"
-    match = re.search(separators, "".join(map(str, names)))
-    if match is None:
-        return ""
-    return f"{columns}; if {sign_words(match[0])} separates values, state {sep_of(match[0])}"
-
-
-def if_no_header(names: Iterable[Any], table: Any = None) -> str:
-    """Return advice for a table with names of columns like values; for others an empty text.
-
-    Such a name is a number, or a value of its own column of ``table``.
-    """
-    for name in names:
-        fault = ""
-        if re.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?", str(name)):
-            fault = "is a number"
-        elif table is not None and (table[name] == name).any():
-            fault = "is also a value of its column"
-        if fault:
-            return (
-                f"; the name {str(name)!r} {fault}: if the first line of a file holds data, "
-                "write a line of column names above it"
-            )
-    return ""
-
-
-def sign_words(sign: str) -> str:
-    """Return the words for a separator in a sentence."""
-    if sign == "\t":
-        return "a tab"
-    return repr(sign)
-
-
-def sep_of(sign: str) -> str:
-    """Return the argument for a separator."""
-    return f"sep={sign!r}"

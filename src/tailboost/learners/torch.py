@@ -29,7 +29,7 @@ from tailboost.core.array_types import (
     Seed,
     Table,
 )
-from tailboost.core.checks import check_labelled_rows, check_row_shape, read_dataset, unpack
+from tailboost.core.checks import check_labelled_rows, read_dataset, unpack
 from tailboost.core.constraints import Constraints, OneOf
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import fitting_apart
@@ -545,7 +545,6 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         labels = {}
         if y is not None:
             labels["y"] = y
-        check_row_shape(self, X, reset=y is not None)
         return validate_data(self, X, reset=y is not None, allow_nd=True, **labels)
 
     @_fit_context(prefer_skip_nested_validation=True)

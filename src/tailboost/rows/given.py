@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -68,13 +67,8 @@ class Given:
         refuse(*facts, details=details, **arguments)
 
     def refuse_in_reweight(self) -> None:
-        """Raise ValueError if arguments of ``reweight`` exclude each other, or X is no table of rows."""
-        facts = ["reweight"]
-        if isinstance(self.X, Real):
-            facts.append("X is a number")
-        if isinstance(self.X, str):
-            facts.append("X is a text")
-        self.refuse(*facts, details={"X": self.X})
+        """Raise ValueError if arguments of ``reweight`` exclude each other."""
+        self.refuse("reweight")
 
     @property
     def any_given(self) -> bool:
@@ -187,12 +181,6 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
 # braces are details of the call.
 TABLE = """
 # X and y of reweight
-X is a number, no y
-    reweight({X!r}): the first argument is X; give a budget as error_budget={X!r}
-
-X is a text, no y
-    reweight({X!r}): the first argument is X; give a limit as limits=[{X!r}]
-
 reweight, X, no y
 reweight, no X, y
     reweight needs both X and y, or neither
