@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections import defaultdict
-from hashlib import md5
 from inspect import signature
 
 # The suite runs in parallel on few cores: more threads than cores only wait for each other.
@@ -37,19 +35,6 @@ def pytest_collection():
         gc.freeze()
         gc.set_threshold(20_000)
         gc.enable()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Leave as many cases of a test in the fast suite as its mark ``thinned`` says; the others are slow."""
-    cases = defaultdict(list)
-    for item in items:
-        if (mark := item.get_closest_marker("thinned")) is not None:
-            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
-    for (_, kept), of_test in cases.items():
-        # A fixed order, independent of the parameters.
-        for item in sorted(of_test, key=lambda item: md5(item.nodeid.encode()).digest())[kept:]:
-            item.add_marker(pytest.mark.slow)
 
 
 #: The boosting classifiers under test, by their class names in lower case.

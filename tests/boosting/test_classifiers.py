@@ -56,7 +56,6 @@ def test_weight_2_is_the_row_twice_and_weight_0_none(name):
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e6])
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.thinned(8)
 def test_the_scale_of_weights_means_nothing(name, scale):
     X, y = data(name)
     weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
@@ -67,7 +66,6 @@ def test_the_scale_of_weights_means_nothing(name, scale):
 
 @pytest.mark.parametrize("labels", [["no", "yes", "maybe"], [2.0, -1.0, 7.0], [True, False, True]])
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.thinned(8)
 def test_labels_of_any_type(name, labels):
     X, y = data(name)
     named = np.array(labels)[y]
@@ -89,7 +87,6 @@ def test_frames_with_text_and_missing_values(name):
 
 
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.thinned(5)
 def test_sparse_tables(name):
     X, y = data(name)
     dense = np.where(np.abs(X) > 0.5, X, 0.0)
@@ -117,7 +114,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.thinned(12)
 def test_bad_input_is_refused_before_any_fit(name, case):
     params, changed, words = REFUSED[case]
     X, y = data(name)
@@ -298,7 +294,6 @@ def test_stages_are_rules_of_the_first_rounds(name):
 
 
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.thinned(4)
 def test_certificates_of_boosting(name):
     X, y = noisy(3, n=3000, K=2)
     clf = few(name).fit(X[:500], y[:500])

@@ -168,7 +168,6 @@ ADDITIVE = {"vadaboost", "dro_boost"}
 @pytest.mark.parametrize("depth", [2, 4])
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("game", GAMES)
-@pytest.mark.thinned(4)
 def test_trees_equal_a_transcription_in_every_round(game, name, depth):
     make, transcription = GAMES[game]
     X, y = table(name, two_classes=game in ADDITIVE)

@@ -102,13 +102,12 @@ MOVED = {
 }
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @parametrize_with_checks([RobustMixtureClassifier()], expected_failed_checks=lambda estimator: MOVED)
 def test_the_default_flagship(estimator, check):
     check(estimator)
 
 
-@pytest.mark.thinned(26)
 @parametrize_with_checks([Tuned()], expected_failed_checks=lambda estimator: MOVED)
 def test_a_tuned_model(estimator, check):
     check(estimator)

@@ -74,7 +74,6 @@ def fits():
     return fit
 
 
-@pytest.mark.thinned(13)
 @pytest.mark.parametrize("of", ["binary", "three classes"])
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,7 +94,6 @@ def test_the_same_attributes_are_there_and_none_raises(kind, problem, of, fits):
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.thinned(1)
 def test_one_class_of_curve_without_dominated_points(kind, problem, fits):
     found, _, _ = fits(kind, problem, "binary")
     curve = found.tradeoff()
@@ -131,7 +129,6 @@ def test_rows_seen_on_a_curve_are_refused_by_certify(kind, problem, fits):
         assert on_rows.limited[place] == pytest.approx(np.mean(answers != y))
 
 
-@pytest.mark.thinned(13)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("of", ["binary", "three classes"])
 @pytest.mark.parametrize(

@@ -215,7 +215,6 @@ def stored(clf, folder):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.thinned(22)
 def test_a_refused_refit_changes_nothing(name, way, first_fits, tmp_path):
     clf = copy.copy(first_fits[name])
     if name in WITHOUT_ESTIMATOR and way in ABOUT_ESTIMATORS:
@@ -250,7 +249,6 @@ def test_a_refit_keeps_nothing_of_the_fit_before(name, first_fits):
     assert set(vars(unfitted(clf))) == set(vars(clone(clf)))
 
 
-@pytest.mark.thinned(5)
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_refused_refit_of_a_learner_or_baseline_changes_nothing(name):
     clf = OTHERS[name]().fit(X, Y)

@@ -525,7 +525,6 @@ MOVED = {
 }
 
 
-@pytest.mark.thinned(14)
 @parametrize_with_checks([RobustMixtureClassifier(models())], expected_failed_checks=lambda estimator: MOVED)
 def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
@@ -773,7 +772,6 @@ def test_a_label_of_weight_zero_among_probabilities():
 @pytest.mark.parametrize(
     "spell", [str, float, lambda label: str(float(label)), lambda label: str(int(label))]
 )
-@pytest.mark.thinned(5)
 def test_columns_are_the_labels_however_numbers_are_spelled(labels, spell):
     """Labels from a nullable column are 0.0 if the names of the columns are "0", and so on."""
     pandas = pytest.importorskip("pandas")

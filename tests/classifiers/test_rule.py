@@ -50,7 +50,6 @@ def asked(expression, P, groups):
     return np.array([label for (label,) in base.execute(f"select {expression} from t order by rowid")])
 
 
-@pytest.mark.thinned(10)
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("models", [["forest"], ["forest", "my bayes"]])
 @pytest.mark.parametrize("case", CASES)

@@ -145,7 +145,6 @@ ENTRIES = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ENTRIES)
-@pytest.mark.thinned(9)
 def test_the_order_of_named_columns_changes_no_answer(name):
     ask, tables = ENTRIES[name]
     want = ask(**tables)

@@ -42,7 +42,7 @@ def same(a, b):
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("weight", [np.ones(len(Y)), VARYING], ids=["constant", "varying"])
 @pytest.mark.parametrize("estimators", [None, "trees"])
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 def test_a_robust_mixture_does_not_depend_on_the_scale(estimators, weight, scale):
     given = None if estimators is None else [("tree", TREE), ("line", LogisticRegression())]
     clf = RobustMixtureClassifier(given, limits=LIMITS, cv=2, random_state=0, confidence=0.9)
@@ -81,7 +81,6 @@ def test_given_probabilities_tune_reweight_and_measure(scale):
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.thinned(3)
 def test_boosting_does_not_depend_on_the_scale(name, scale):
     clf = make(name, None if name == "ebboost" else "tree", n_estimators=4, alpha=0.4, random_state=0)
     for weight in (np.ones(len(Y)), VARYING):
@@ -93,7 +92,6 @@ def test_boosting_does_not_depend_on_the_scale(name, scale):
 
 @pytest.mark.parametrize("name", [*OURS, "robustmixture"])
 @pytest.mark.parametrize("counts", [(1, 2), (1, 2, 4)])
-@pytest.mark.thinned(13)
 def test_weight_2_is_the_row_twice(name, counts):
     """To 1e-9 with the default learner: powers of two are exact in float32."""
     rng = np.random.default_rng(1)

@@ -42,7 +42,6 @@ def gini(y, weight, leaf, K):
     return total
 
 
-@pytest.mark.thinned(65)
 @pytest.mark.parametrize("K", [2, 3, 5])
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("seed", range(15))

@@ -47,7 +47,6 @@ def test_a_name_is_the_learner_it_names(cls):
     np.testing.assert_array_equal(clf.predict_proba(X), other.predict_proba(X))
 
 
-@pytest.mark.thinned(1)
 @pytest.mark.filterwarnings("error")  # for example learners without weights
 @pytest.mark.parametrize("name", ["xgboost", "forest", "extra"])
 def test_text_labels_and_a_model_file(name, tmp_path):

@@ -63,7 +63,6 @@ EXACT = {
 
 @pytest.mark.parametrize("rows", [None, np.arange(150) % 4 > 0])
 @pytest.mark.parametrize("case", EXACT)
-@pytest.mark.thinned(9)
 def test_every_stage_is_the_fit_with_as_many_steps(case, rows):
     learner, parameter = EXACT[case]
     limit = learner.get_params()[parameter]

@@ -50,7 +50,6 @@ def table(seed):
     return X, y, s, u
 
 
-@pytest.mark.thinned(3)
 @pytest.mark.parametrize("lam", LAMBDAS)
 def test_best_of_all_stumps(lam):
     for seed in range(150):

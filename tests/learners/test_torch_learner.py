@@ -98,7 +98,7 @@ CHECKED = [
         "check_methods_subset_invariance": "float32 sums of one row and of a batch differ by about 1e-7"
     },
 )
-@pytest.mark.thinned(16)
+@pytest.mark.slow
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 

@@ -36,7 +36,6 @@ def two():
     torch.set_num_threads(before)
 
 
-@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("module", "shape", "threads"), [(Seen, (3,), {1}), (wide, (3,), {2}), (Seen, (3, 4, 4), {2})]
 )
