@@ -94,6 +94,21 @@ def test_a_stored_function_is_refused_until_it_is_trusted(tmp_path):
     assert stored(model, tmp_path, trusted=[name])[0].func is tb.metrics.cvar
 
 
+def test_a_class_that_a_module_of_the_package_imports_is_refused(tmp_path):
+    """A forged file names a class of Python by a module of tailboost."""
+    path = tmp_path / "m.model"
+    tb.save_model(LogisticRegression(max_iter=5000).fit(X_FIT, Y_FIT), path)
+    with zipfile.ZipFile(path) as old:
+        content = {name: old.read(name) for name in old.namelist()}
+    forged = content["schema.json"].replace(b"sklearn.linear_model._logistic", b"tailboost.storage.models")
+    content["schema.json"] = forged.replace(b'"LogisticRegression"', b'"BytesIO"')
+    with zipfile.ZipFile(path, "w") as new:
+        for name, part in content.items():
+            new.writestr(name, part)
+    with pytest.raises(ValueError, match=r"tailboost\.storage\.models\.BytesIO"):
+        tb.load_model(path)
+
+
 def test_what_cannot_be_stored_writes_nothing(tmp_path):
     clf = LogisticRegression(max_iter=5000).fit(X_FIT, Y_FIT)
     refused = ((LogisticRegression(), NotFittedError), (5, TypeError), (certified().rule_, TypeError))

@@ -153,14 +153,18 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
 
 
 def _is_class_of_ours(name: str) -> bool:
-    """Return whether a full name is that of a class of this package, not of a function."""
+    """Return whether a full name is that of a class defined there in this package.
+
+    A function is none, and neither is a class that a module of this package imports from elsewhere.
+    """
     module, _, attribute = name.rpartition(".")
     if not module.startswith("tailboost."):
         return False
     try:
-        return isinstance(getattr(import_module(module), attribute, None), type)
+        found = getattr(import_module(module), attribute, None)
     except ImportError:
         return False
+    return isinstance(found, type) and found.__module__ == module
 
 
 def read_notes(path: FilePath) -> Document:
