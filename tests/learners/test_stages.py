@@ -29,7 +29,7 @@ NET = MLPClassifier((8,), max_iter=7, tol=0.0)
 
 
 def session_of(learner):
-    return open_session(learner, X, Y, 3, WEIGHT, {})
+    return open_session(learner, X, Y, 3, WEIGHT)
 
 
 def stages(session, *args):
@@ -61,19 +61,18 @@ EXACT = {
 }
 
 
-@pytest.mark.parametrize("rows", [None, np.arange(150) % 4 > 0])
 @pytest.mark.parametrize("case", EXACT)
-def test_every_stage_is_the_fit_with_as_many_steps(case, rows):
+def test_every_stage_is_the_fit_with_as_many_steps(case):
     learner, parameter = EXACT[case]
     limit = learner.get_params()[parameter]
     session = session_of(learner)
     n = 0
-    for n, model in enumerate(stages(session, WEIGHT, SEED, rows), 1):
+    for n, model in enumerate(stages(session, WEIGHT, SEED), 1):
         answers = session.predict(model)
         alone = session_of(clone(learner).set_params(**{parameter: n}))
-        np.testing.assert_array_equal(answers, alone.predict(alone.fit(WEIGHT, SEED, rows)), err_msg=f"{n}")
+        np.testing.assert_array_equal(answers, alone.predict(alone.fit(WEIGHT, SEED)), err_msg=f"{n}")
     assert n == limit
-    whole = session.fit(WEIGHT, SEED, rows)
+    whole = session.fit(WEIGHT, SEED)
     np.testing.assert_array_equal(answers, session.predict(whole))
 
 
@@ -141,21 +140,10 @@ def test_growth_asked_for_after_few_stages_stops_there():
     assert model_after_stages(session, 99, WEIGHT, SEED).booster_.num_boosted_rounds() == 20
 
 
-def test_growths_side_by_side_do_not_disturb_each_other():
-    session = session_of(HistBoostClassifier(n_estimators=5))
-    halves = [np.arange(150) % 2 == j for j in (0, 1)]
-    growing = [stages(session, WEIGHT * (1 + Y * j), SEED, rows) for j, rows in enumerate(halves)]
-    together = [[session.predict(model) for model in pair] for pair in zip(*growing, strict=True)]
-    for j, rows in enumerate(halves):
-        alone = [session.predict(m) for m in stages(session, WEIGHT * (1 + Y * j), SEED, rows)]
-        np.testing.assert_array_equal(alone, [pair[j] for pair in together])
-
-
 def test_a_class_absent_from_the_rows_is_never_answered_while_growing():
     rows = Y != 1
-    session = session_of(RandomForestClassifier(4))
-    for model in stages(session, WEIGHT, SEED, rows):
+    session = open_session(RandomForestClassifier(4), X[rows], Y[rows], 3, WEIGHT[rows])
+    for model in stages(session, WEIGHT[rows], SEED):
         assert 1 not in session.predict(model)
-    only = Y == 2
-    (constant,) = stages(session, WEIGHT, SEED, only)
+    (constant,) = stages(session, WEIGHT[rows] * (Y[rows] == 2), SEED)
     assert set(session.predict(constant)) == {2}

@@ -92,23 +92,6 @@ def test_weight_2_equals_the_row_twice_in_any_order():
         assert one.cost_ == pytest.approx(two.cost_, abs=1e-9)
 
 
-def test_a_fit_on_some_rows_ignores_the_others():
-    for seed in range(50):
-        X, y, s, u = table(seed)
-        rows = np.random.default_rng(seed).random(len(y)) < 0.7
-        rows[:2] = True
-        session = StumpClassifier(variance_weight=0.5).open_session(X, y, 2, s)
-        session.fit(s * u, 0)  # sorts the columns of all rows
-        held = session.fit(s * u, 0, rows)
-        alone = (
-            StumpClassifier(variance_weight=0.5)
-            .open_session(X[rows], y[rows], 2, s[rows])
-            .fit((s * u)[rows], 0)
-        )
-        for name in ("feature_", "threshold_", "above_", "cost_"):
-            assert getattr(held, name) == getattr(alone, name)
-
-
 @pytest.mark.parametrize("lam", LAMBDAS)
 def test_stumps_do_not_depend_on_blocks(lam, monkeypatch):
     # The sum of each column is its own, so one column at a time gives the same costs to the last bit.

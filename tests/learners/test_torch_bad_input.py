@@ -54,19 +54,11 @@ def loss_of(value):
 
 
 PARAMETERS = {
-    "too few outputs": ({"module": nn.Linear(4, 2)}, r"shape \(2, 2\) .* 3 classes"),
-    "too many outputs": ({"module": nn.Linear(4, 7)}, r"shape \(2, 7\)"),
-    "two outputs": ({"module": Pair()}, "returns"),
-    "wrong input": ({"module": nn.Linear(5, 3)}, r"rejects rows of shape \(4,\)"),
-    "nothing to train": ({"module": Silent()}, "has no parameter to train"),
+    "nothing to train": ({"module": Silent()}, "empty parameter list"),
     "no module": ({"module": lambda shape, K: None}, "returned NoneType; an nn.Module is needed"),
     "not a module": ({"module": 3}, "'module' parameter of TorchClassifier must be a callable"),
     "loss": ({"loss": "hinge"}, "'loss' parameter"),
     "optimizer": ({"optimizer": "newton"}, "'optimizer' parameter of TorchClassifier.*'adam'.*'newton'"),
-    "device": (
-        {"device": "abacus"},
-        "device='abacus' cannot be used here",
-    ),
     "learning_rate": ({"learning_rate": 0.0}, "'learning_rate' parameter"),
     "momentum": ({"momentum": 1.0}, "'momentum' parameter"),
     "weight_decay": ({"weight_decay": -1.0}, "'weight_decay' parameter"),

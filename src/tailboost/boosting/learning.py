@@ -221,7 +221,7 @@ def learner_on(clf: Any, rows: Rows, judged: Rows, seed: int) -> Learner:
     if is_regressor(learner) and not clf._takes_regressors:
         raise ValueError(f"estimator={learner!r} is a regressor; a classifier is needed")
     K = len(clf.classes_)
-    session = open_session(learner, rows.X, rows.y, K, rows.weight, {}, seed)
+    session = open_session(learner, rows.X, rows.y, K, rows.weight, seed)
     return Learner(session, rows, Units.rows(rows.weight), seed, judged)
 
 

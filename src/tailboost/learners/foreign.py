@@ -14,17 +14,12 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_method_params, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
-from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
+from tailboost.core.array_types import Floats, Ints, Model, Table
 from tailboost.core.exceptions import warn_user
 from tailboost.learners.protocols import Learner, Session
 
-#: Advice on models that are already fitted, for messages.
-FOR_FITTED = (
-    'RobustMixtureClassifier([("name", FrozenEstimator(model))]).fit(X, y, X_val=…, y_val=…), with X_val '
-    "rows that the model was not fitted on"
-)
 # Factor of growth per stage of learners with warm starts. The predictions of all stages together then cost a
 # few times as much as those of the last stage.
 GROWTH = 1.25
@@ -39,13 +34,6 @@ def constant(k: int, n_classes: int) -> DummyClassifier:
 def is_constant(model: Model) -> bool:
     """Return whether a base model is the result of `constant`."""
     return isinstance(model, DummyClassifier)
-
-
-def rows_of_mask(X: Table, rows: Mask | None) -> Any:
-    """Return the rows of a mask (None: all) of a table or column."""
-    if rows is None:
-        return X
-    return _safe_indexing(X, np.flatnonzero(rows))
 
 
 def set_seeds(estimator: Model, seed: int) -> None:
@@ -149,29 +137,20 @@ class _OnPresentClasses:
 
 
 class SklearnSession:
-    """Session of any classifier, which is cloned and fitted on slices of the table.
+    """Session of any classifier, which is cloned for each fit.
 
     Random states are set from the seed of the fit. Labels y are class numbers. The sum of ``sample_weight``
-    is the size of a resample. ``fit_params`` is metadata for the learner's ``fit``.
+    is the size of a resample.
     """
 
-    concurrent = True
-
     def __init__(
-        self,
-        estimator: Model,
-        X: Table,
-        y: Ints,
-        n_classes: int,
-        sample_weight: Floats,
-        fit_params: dict[str, Any],
+        self, estimator: Model, X: Table, y: Ints, n_classes: int, sample_weight: Floats
     ) -> None:
         self.estimator = estimator
         self.X = X
         self.y = y
         self.n_classes = n_classes
-        self.sample_weight = sample_weight
-        self.fit_params = fit_params
+        self.n_draws = max(1, round(float(sample_weight.sum())))
         self.weight_parameter = weight_parameter(estimator)
         if self.weight_parameter is None:
             warn_user(
@@ -179,39 +158,35 @@ class SklearnSession:
                 "resample of the rows by weight instead"
             )
 
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
+    def fit(self, weight: Floats, seed: int) -> Any:
         """Return a clone fitted by weight, or on a resample if the learner has no weights."""
-        return next(self._fitted(weight, seed, rows, fit_whole))
+        return next(self._fitted(weight, seed, fit_whole))
 
-    def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
+    def stages(self, weight: Floats, seed: int) -> Iterator[Any]:
         """Yield a clone after each stage of its growth, see `grow`."""
-        if self.fit_params:  # other methods of growth take no metadata
-            return self._fitted(weight, seed, rows, fit_whole)
-        return self._fitted(weight, seed, rows, grow)
+        return self._fitted(weight, seed, grow)
 
     def _fitted(
-        self, weight: Floats, seed: int, rows: Mask | None, fit_stages: Callable[..., Any]
+        self, weight: Floats, seed: int, fit_stages: Callable[..., Any]
     ) -> Iterator[Any]:
         """Yield a clone after each stage of `grow` or `fit_whole`; rows of one class give a constant."""
-        index = rows_of_mask(np.arange(len(self.y)), rows)  # numbers of the fitted rows
-        params: dict[str, Any] = {}
-        if self.weight_parameter is None:
-            # As many draws as the rows count, by weight.
-            n_draws = max(1, round(float(self.sample_weight[index].sum())))
-            p = weight[index] / weight[index].sum()
-            index = np.sort(np.random.default_rng(seed).choice(index, size=n_draws, p=p))
-        else:
-            params[self.weight_parameter] = weight[index]
         X = self.X
-        if rows is not None or self.weight_parameter is None:
-            X = _safe_indexing(X, index)
-        params |= _check_method_params(self.X, self.fit_params, indices=index)
-        weighted_classes = np.unique(self.y[index][weight[index] > 0])
+        y = self.y
+        params: dict[str, Any] = {}
+        weighted_classes = np.unique(y[weight > 0])
         if len(weighted_classes) == 1:
             yield constant(int(weighted_classes[0]), self.n_classes)
             return
+        if self.weight_parameter is None:
+            # As many draws as the rows count, by weight.
+            draws = np.random.default_rng(seed)
+            index = np.sort(draws.choice(len(y), self.n_draws, p=weight / weight.sum()))
+            X = _safe_indexing(X, index)
+            y = y[index]
+        else:
+            params[self.weight_parameter] = weight
         # The learner gets class numbers without gaps.
-        present_classes, y = np.unique(self.y[index], return_inverse=True)
+        present_classes, y = np.unique(y, return_inverse=True)
         model = clone(self.estimator)
         set_seeds(model, seed)
         for fitted in fit_stages(model, X, y, params):
@@ -220,10 +195,9 @@ class SklearnSession:
             else:
                 yield _OnPresentClasses(fitted, present_classes)
 
-    def predict(self, model: Model, rows: Mask | None = None) -> Ints:
+    def predict(self, model: Model) -> Ints:
         """Return class numbers of the session's rows."""
-        answers = np.asarray(model.predict(rows_of_mask(self.X, rows)))
-        return answers.astype(np.intp).ravel()  # CatBoost returns shape (n, 1)
+        return next(predict_models([model], self.X))
 
 
 class RegressorSession:
@@ -242,8 +216,6 @@ class RegressorSession:
     ValueError
         If the regressor has no sample weights although the weights differ.
     """
-
-    concurrent = True
 
     def __init__(
         self, estimator: Model, X: Table, y: Ints, n_classes: int, sample_weight: Floats
@@ -264,25 +236,21 @@ class RegressorSession:
         elif not get_tags(estimator).target_tags.multi_output:
             self.estimator = MultiOutputRegressor(estimator)
 
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
-        """Return a clone fitted to the targets ``u z/p`` on these rows, with the weights p.
-
-        ``weight`` are the weights u of the player.
-        """
-        p = rows_of_mask(self.sample_weight, rows)
-        density = rows_of_mask(weight, rows) / p
+    def fit(self, weight: Floats, seed: int) -> Any:
+        """Return a clone fitted to the targets ``u z/p`` with the weights p, for weights u of the player."""
+        p = self.sample_weight
         # Transposed: the density belongs to rows, also for targets of shape (n, K).
-        target = (rows_of_mask(self.coded, rows).T * density).T
+        target = (self.coded.T * (weight / p)).T
         model = clone(self.estimator)
         set_seeds(model, seed)
         weights = {}
         if self.weight_parameter is not None:
             weights[self.weight_parameter] = p
-        return model.fit(rows_of_mask(self.X, rows), target, **weights)
+        return model.fit(self.X, target, **weights)
 
-    def predict(self, model: Model, rows: Mask | None = None) -> Any:
-        """Return values of the session's rows, shape (m,), or (m, K) with sum 0."""
-        values = np.asarray(model.predict(rows_of_mask(self.X, rows)), dtype=np.float64)
+    def predict(self, model: Model) -> Any:
+        """Return values of the session's rows, shape (n,), or (n, K) with sum 0."""
+        values = np.asarray(model.predict(self.X), dtype=np.float64)
         if values.ndim == 1:
             return values
         return values - values.mean(axis=1, keepdims=True)
@@ -292,13 +260,7 @@ class RegressorSession:
 
 
 def open_session(
-    estimator: Model,
-    X: Table,
-    y: Ints,
-    n_classes: int,
-    sample_weight: Floats,
-    fit_params: dict[str, Any],
-    seed: int = 0,
+    estimator: Model, X: Table, y: Ints, n_classes: int, sample_weight: Floats, seed: int = 0
 ) -> Session:
     """Return the learner's session on these rows, or a session for any scikit-learn estimator.
 
@@ -314,18 +276,16 @@ def open_session(
         Number of classes, also of those without a row.
     sample_weight : ndarray of shape (n,)
         Weights of the rows before any round.
-    fit_params : dict
-        Further arguments of ``fit``.
     seed : int, default=0
         Seed of draws before the first fit.
     """
-    if isinstance(estimator, Learner) and not fit_params:
+    if isinstance(estimator, Learner):
         estimator = clone(estimator)
         set_seeds(estimator, seed)
         return estimator.open_session(X, y, n_classes, sample_weight)
     if is_regressor(estimator):
         return RegressorSession(estimator, X, y, n_classes, sample_weight)
-    return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)
+    return SklearnSession(estimator, X, y, n_classes, sample_weight)
 
 
 def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:

@@ -12,7 +12,6 @@ from sklearn.ensemble import ExtraTreesClassifier
 from tailboost.core.array_types import Floats, Ints, Mask, Table
 from tailboost.core.constraints import Constraints
 from tailboost.core.long_work import count_threads
-from tailboost.learners.foreign import rows_of_mask
 from tailboost.learners.table import OpenTable, TableClassifier, mean_of
 
 # Most rows and leaves of a tree, which bound the time and the memory of a forest.
@@ -31,7 +30,6 @@ class ForestSession:
     each fold is the final forest, so a cross-fit grows one forest.
     """
 
-    concurrent = True
     mean = staticmethod(mean_of)
 
     def __init__(
@@ -69,9 +67,9 @@ class ForestSession:
         model.classes_ = np.arange(self.n_classes)
         return model
 
-    def predict(self, model: TableForest, rows: Mask | None = None) -> Ints:
+    def predict(self, model: TableForest) -> Ints:
         """Return class numbers of the session's rows."""
-        return model.predict_table(rows_of_mask(self.table, rows))
+        return model.predict_table(self.table)
 
 
 class TableForest(TableClassifier):

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,8 +23,7 @@ from tailboost.core.array_types import Floats, Floats32, Ints, Mask, Seed, Table
 from tailboost.core.constraints import Constraints, OneOf
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
-from tailboost.learners.foreign import SklearnSession, rows_of_mask
-from tailboost.learners.protocols import Session
+from tailboost.learners.protocols import TableSession
 from tailboost.learners.table import OpenTable, TableClassifier, TableNumbers, mean_of
 
 # n_estimators="auto": trees are added until the loss of held-out rows has not fallen by LEAST_GAIN in WAIT
@@ -53,8 +53,6 @@ def _load(content: bytes) -> Any:
 
 class TreeSession:
     """All fits of one learner on one table, which is binned once for all rounds and folds."""
-
-    concurrent = False  # fits set their weights in the same binned table
 
     def __init__(
         self, template: _XGBoostTrees, opened: OpenTable, y: Ints, n_classes: int
@@ -116,19 +114,17 @@ class TreeSession:
         data, params = self._start(weight, rows)
         return self._model(xgboost().train(params, data, self.template._n_trees))
 
-    def stages(
-        self, weight: Floats, seed: int, rows: Mask | None = None
-    ) -> Iterator[_XGBoostTrees]:
+    def stages(self, weight: Floats, seed: int) -> Iterator[_XGBoostTrees]:
         """Yield the classifier after each tree."""
-        data, params = self._start(weight, rows)
+        data, params = self._start(weight, None)
         booster = xgboost().Booster(params, [data])
         for t in range(self.template._n_trees):
             booster.update(data, t)
             yield self._model(booster)
 
-    def predict(self, model: _XGBoostTrees, rows: Mask | None = None) -> Ints:
+    def predict(self, model: _XGBoostTrees) -> Ints:
         """Return class numbers of the session's rows."""
-        return model.predict_table(rows_of_mask(self.table, rows))
+        return model.predict_table(self.table)
 
 
 class BoostSession(TreeSession):
@@ -176,6 +172,25 @@ class BoostSession(TreeSession):
         )
 
 
+class PeerSession:
+    """All fits of a classifier of scikit-learn in the place of XGBoost's."""
+
+    def __init__(self, peer: Any, X: Table, y: Ints) -> None:
+        self.peer = peer
+        self.X = X
+        self.y = y
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
+        """Return a pipeline fitted on the rows of a mask (None: all)."""
+        used = np.flatnonzero(weight if rows is None else weight * rows)
+        weights = {f"{self.peer.steps[-1][0]}__sample_weight": weight[used]}
+        return clone(self.peer).fit(_safe_indexing(self.X, used), self.y[used], **weights)
+
+    def predict(self, model: Any) -> Ints:
+        """Return class numbers of the session's rows."""
+        return np.asarray(model.predict(self.X))
+
+
 class _XGBoostTrees(TableClassifier):
     """Common part of the binned learners: tables, fits and prediction."""
 
@@ -216,32 +231,25 @@ class _XGBoostTrees(TableClassifier):
     def _probabilities(self, margin: Floats32) -> Floats:
         """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
 
-    def _without_xgboost(self) -> Any:
-        """Return scikit-learn's classifier for any table, with a warning."""
-        warn_user(
-            f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's slower "
-            f"{type(self._of_sklearn()).__name__}; pip install 'tailboost[xgboost]'"
-        )
-        return make_pipeline(TableNumbers(), self._of_sklearn())
-
     def open_session(
         self, X: Table, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> Session:
+    ) -> TableSession:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
-        self._validate_params()
-        if xgboost() is None:
-            weight = np.ones(len(y)) if sample_weight is None else sample_weight
-            return SklearnSession(self._without_xgboost(), X, y, n_classes, weight, {})
         return self.open_table(OpenTable(X), y, n_classes, sample_weight)
 
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> Session:
+    ) -> TableSession:
         """Return a session on an open table, which other learners may share."""
-        if xgboost() is None:
-            return self.open_session(opened.X, y, n_classes, sample_weight)
         self._validate_params()
-        return self._session(self, opened, y, n_classes)
+        if xgboost() is not None:
+            return self._session(self, opened, y, n_classes)
+        peer = self._of_sklearn()
+        warn_user(
+            f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's slower "
+            f"{type(peer).__name__}; pip install 'tailboost[xgboost]'"
+        )
+        return PeerSession(make_pipeline(TableNumbers(), peer), opened.X, y)
 
     # The booster is stored as bytes, which can be pickled and copied.
     def __getstate__(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Any scikit-learn classifier is a base learner: boosting clones and fits the classifier in every round. The
 protocols below make boosting faster or better. Each is optional and recognised by its methods; no inheritance
-is needed. A session may have ``stages(weight, seed, rows)``, which yields models of increasing strength: a
+is needed. A session may have ``stages(weight, seed)``, which yields models of increasing strength: a
 fit then ends as soon as a model is good enough, and ``next()`` may change the model before.
 
 ====================  ===============================================  =====================================
@@ -24,21 +24,20 @@ from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
 
 
 class Session(Protocol):
-    """A learner with its rows. Labels are class numbers 0 … K − 1.
+    """A learner with its rows. Labels are class numbers 0 … K − 1."""
 
-    Attributes
-    ----------
-    concurrent : bool
-        Whether several fits may run in threads at the same time.
-    """
+    def fit(self, weight: Floats, seed: int) -> Any:
+        """Return a model fitted with weights of shape (n,)."""
 
-    concurrent: bool
+    def predict(self, model: Model) -> Ints:
+        """Return the predictions of a base model for the rows of the session, as class numbers."""
+
+
+class TableSession(Session, Protocol):
+    """A session that can leave out rows."""
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return a model fitted on these rows (None: all) with weights of shape (n,)."""
-
-    def predict(self, model: Model, rows: Mask | None = None) -> Ints:
-        """Return the predictions of a base model for rows of the session, as class numbers."""
 
 
 @runtime_checkable
@@ -63,7 +62,7 @@ class TableLearner(Protocol):
 
     def open_table(
         self, opened: object, y: Ints, n_classes: int, sample_weight: Floats
-    ) -> Session:
+    ) -> TableSession:
         """Return a session on an `OpenTable` of n rows with class numbers and sample weights."""
 
 

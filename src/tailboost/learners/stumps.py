@@ -6,16 +6,15 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Table
+from tailboost.core.array_types import Column, Floats, Ints, Labels, Table
 from tailboost.core.checks import check_labelled_rows
 from tailboost.core.constraints import Constraints
 from tailboost.core.long_work import fitting_apart
-from tailboost.learners.foreign import rows_of_mask
 
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
@@ -103,9 +102,7 @@ def threshold_value(column: Floats, threshold: int) -> float:
 
 
 class StumpSession:
-    """All stumps of one learner on one table with columns sorted once."""
-
-    concurrent = True
+    """All stumps of one learner on one table, whose values are numbered once."""
 
     def __init__(
         self, template: StumpClassifier, X: Table, y: Ints, sample_weight: Floats
@@ -115,48 +112,28 @@ class StumpSession:
         self.X = self.reader.transform(X)
         self.y = y
         self.sample_weight = sample_weight
-        self.sorted: dict[bytes, list[list[Coded]]] = {}  # of the last rows
+        self.blocks = blocks_of(self.X)
 
-    def _blocks(self, rows: Mask | None) -> list[list[Coded]]:
-        """Return the sorted columns of the rows of a mask (None: all), kept from the last fit if equal."""
-        key = b""
-        if rows is not None:
-            key = rows.tobytes()
-        # Fits of several threads may replace the dict, so it is read once.
-        blocks = self.sorted.get(key)
-        if blocks is None:
-            blocks = blocks_of(rows_of_mask(self.X, rows))
-            self.sorted = {key: blocks}
-        return blocks
-
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> StumpClassifier:
-        """Return the best stump on the rows of a mask (None: all) for weights of shape (n,).
-
-        ``seed`` has no effect.
-        """
-        stump = StumpClassifier(variance_weight=self.template.variance_weight)
+    def fit(self, weight: Floats, seed: int) -> StumpClassifier:
+        """Return the best stump for weights of shape (n,); ``seed`` has no effect."""
+        stump = clone(self.template)
         best = best_stump(
-            self._blocks(rows),
-            rows_of_mask(self.y, rows),
-            rows_of_mask(weight, rows),
-            rows_of_mask(self.sample_weight, rows),
-            stump.variance_weight,
+            self.blocks, self.y, weight, self.sample_weight, stump.variance_weight
         )
         stump.feature_ = best.feature
         stump.above_ = best.above
         stump.cost_ = best.cost
         stump.threshold_ = 0.0
         if best.feature >= 0:
-            column = rows_of_mask(self.X[:, best.feature], rows)
-            stump.threshold_ = threshold_value(column, best.threshold)
+            stump.threshold_ = threshold_value(self.X[:, best.feature], best.threshold)
         stump.classes_ = np.arange(2)
         stump.n_features_in_ = self.X.shape[1]
         stump.table_ = self.reader
         return stump
 
-    def predict(self, model: StumpClassifier, rows: Mask | None = None) -> Ints:
+    def predict(self, model: StumpClassifier) -> Ints:
         """Return class numbers of the session's rows."""
-        return model.predict_table(rows_of_mask(self.X, rows))
+        return model.predict_table(self.X)
 
 
 def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, _fit_context
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -292,31 +293,21 @@ class TableNumbers(TransformerMixin, BaseEstimator):
         """Learn the categories, the means and the standard deviations."""
         self.reader_ = TableReader().fit(X)
         table = self.reader_.transform(X)
-        self.mean_ = np.zeros(table.shape[1])
-        if sp.issparse(table):
-            filled = sp.csr_matrix(table, dtype=np.float64)
-            filled.data = np.nan_to_num(filled.data)
-            variance = np.asarray(filled.power(2).mean(axis=0) - np.square(filled.mean(axis=0)))
-            variance = variance.ravel()
-        else:
-            known = np.maximum((~np.isnan(table)).sum(axis=0), 1)
-            self.mean_ = np.nansum(table, axis=0, dtype=np.float64) / known
-            variance = np.nansum((table - self.mean_) ** 2, axis=0) / known
-        self.scale_ = np.sqrt(np.where(variance > 0, variance, 1.0))
+        self.scaler_ = StandardScaler(with_mean=not sp.issparse(table)).fit(table)
         return self
 
     def transform(self, X: Table) -> Any:
         """Return the numbers of a table, shape (n, columns and indicators)."""
         table = self.reader_.transform(X)
+        scaled = self.scaler_.transform(table) if self.linear else table
         if sp.issparse(table):
+            scaled.data = np.nan_to_num(scaled.data)
             if self.linear:
-                table = sp.csr_matrix(table.multiply(1.0 / self.scale_))
-                table.data = table.data.clip(-CLIPPED_AT, CLIPPED_AT)
-            table.data = np.nan_to_num(table.data)
-            return table
+                scaled.data = scaled.data.clip(-CLIPPED_AT, CLIPPED_AT)
+            return scaled
         if not self.linear:
             return table
-        scaled = np.nan_to_num((table - self.mean_) / self.scale_)
+        scaled = np.nan_to_num(scaled)
         kinds = self.reader_.categories_
         blocks = [scaled[:, [c is None for c in kinds]].clip(-CLIPPED_AT, CLIPPED_AT)]
         for j, categories in enumerate(kinds):

@@ -24,7 +24,6 @@ from tailboost.core.array_types import (
     Floats,
     Ints,
     Labels,
-    Mask,
     Model,
     Seed,
     Table,
@@ -70,13 +69,9 @@ class RowPreparation:
 
     def place(self) -> torch.device:
         """Return the device; "auto" is the GPU if there is one, else the CPU."""
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            return torch.empty(0, device=self.device).device
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = str(error).splitlines()[0]
-            raise ValueError(f"device={self.device!r} cannot be used here: {reason}") from None
+        if self.device != "auto":
+            return torch.device(self.device)
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -151,9 +146,6 @@ class Architecture:
                 raise TypeError(
                     f"module={self.module!r} returned {type(net).__name__}; an nn.Module is needed"
                 )
-            if any(isinstance(p, nn.UninitializedParameter) for p in net.parameters()):
-                # Lazy layers take their shape from the first rows.
-                net.eval()(torch.zeros(2, *self.input_shape))
         return net
 
 
@@ -238,24 +230,18 @@ class Training:
         Seed of the initial weights (without a ``start``), of the drawn rows, of dropout and augmentation.
     weight : ndarray of shape (n,)
         Weights of the rows.
-    rows : mask of shape (n,) or None
-        Rows that may be drawn; None for all.
     start : Training, optional
         Has the initial weights and the state of the optimiser.
     """
 
     def __init__(
-        self, session: TorchSession, seed: int, weight: Floats, rows: Mask | None,
-        start: Training | None = None,
-    ) -> None:  # fmt: skip
+        self, session: TorchSession, seed: int, weight: Floats, start: Training | None = None
+    ) -> None:
         self.session = session
         self.seed = seed
         self.steps_taken = 0
         self.draws = np.random.default_rng(seed)
-        self.index = session.order
-        if rows is not None:
-            self.index = self.index[rows[self.index]]
-        cumulative = np.cumsum(weight[self.index])
+        cumulative = np.cumsum(weight[session.order])
         self.cumulative = cumulative / cumulative[-1]
         self.net = session.architecture.build(seed).to(session.X.device)
         self.optimizer = session.learner._make_optimizer(self.net.parameters())
@@ -267,7 +253,7 @@ class Training:
     def draw(self, n_steps: int) -> Ints:
         """Draw the rows of the coming steps with replacement by weight, shape (n_steps, batch size)."""
         uniform = self.draws.random((n_steps, self.session.learner.batch_size))
-        return self.index[np.searchsorted(self.cumulative, uniform, side="right")]
+        return self.session.order[np.searchsorted(self.cumulative, uniform, side="right")]
 
     def advance(self, n_steps: int, milestones: tuple[int, ...] = ()) -> None:
         """Train for ``n_steps`` more steps; warn if the loss is no longer finite.
@@ -309,15 +295,7 @@ class TorchSession:
 
     The learner's ``random_state`` seeds the warm-up. Rows have shape (n, d), (n, H, W) or (n, H, W, C). The
     warm-up draws rows by sample weight.
-
-    Raises
-    ------
-    ValueError
-        If the module rejects the rows, or does not return one score per class.
     """
-
-    concurrent = False  # one device
-    keeps_stages = True  # each stage copies the weights
 
     def __init__(
         self, learner: TorchClassifier, X: Array, y: Ints, n_classes: int, sample_weight: Floats
@@ -333,67 +311,36 @@ class TorchSession:
         # The draws index the rows in an order by content, so positions and repetitions do not matter.
         self.order = np.lexsort((y, hash_rows(X)))
         self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
-        self.starts: dict[bytes, Training] = {}
-        self._check_module(n_classes)
+        self.start: Training | None = None
 
-    def _check_module(self, n_classes: int) -> None:
-        """Raise ValueError if the module fails on two rows, before any training."""
-        net = self.architecture.build(self.seed).to(self.X.device).eval()
-        if not any(p.requires_grad for p in net.parameters()):
-            raise ValueError(f"module={self.learner.module!r} has no parameter to train")
-        batch = self.feed.batch(self.X[:2])
-        words = f"rows of shape {tuple(batch.shape[1:])}"
-        try:
-            scores = net(batch)
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            reason = str(error).splitlines()[0]
-            raise ValueError(f"the module rejects {words}: {reason}") from error
-        shape = tuple(getattr(scores, "shape", ()))
-        if shape != (len(batch), n_classes):
-            raise ValueError(
-                f"the module returns the shape {shape} for {len(batch)} {words}; one score for "
-                f"each of the {n_classes} classes is needed"
-            )
-
-    def _begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
+    def _begin(self, weight: Floats, seed: int) -> Training:
         """Return the training of a round before its first step: a new net, or the warmed-up one."""
         n_steps = self.learner.warmup_steps
-        if not n_steps:
-            return Training(self, seed, weight, rows)
-        key = b"" if rows is None else rows.tobytes()
-        if key not in self.starts:  # each fold has its own
-            warm = Training(self, self.seed, self.sample_weight, rows)
-            warm.advance(n_steps)
-            self.starts[key] = warm
-        return Training(self, seed, weight, rows, self.starts[key])
+        if n_steps and self.start is None:
+            self.start = Training(self, self.seed, self.sample_weight)
+            self.start.advance(n_steps)
+        return Training(self, seed, weight, self.start)
 
-    def stages(
-        self, weight: Floats, seed: int, rows: Mask | None = None
-    ) -> Iterator[FittedNet]:
+    def stages(self, weight: Floats, seed: int) -> Iterator[FittedNet]:
         """Yield the net after every ``growth`` steps, up to ``steps``; the last is the result of `fit`."""
-        return self._grown(weight, seed, rows, self.learner.growth or self.learner.steps)
+        return self._grown(weight, seed, self.learner.growth or self.learner.steps)
 
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedNet:
+    def fit(self, weight: Floats, seed: int) -> FittedNet:
         """Return a net trained for all steps on rows drawn with these weights."""
-        return next(self._grown(weight, seed, rows, self.learner.steps))
+        return next(self._grown(weight, seed, self.learner.steps))
 
-    def _grown(
-        self, weight: Floats, seed: int, rows: Mask | None, growth: int
-    ) -> Iterator[FittedNet]:
+    def _grown(self, weight: Floats, seed: int, growth: int) -> Iterator[FittedNet]:
         """Yield the net after every ``growth`` steps."""
         learner = self.learner
-        training = self._begin(weight, seed, rows)
+        training = self._begin(weight, seed)
         milestones = tuple(round(share * learner.steps) for share in learner.milestones)
         while training.steps_taken < learner.steps:
             training.advance(min(growth, learner.steps - training.steps_taken), milestones)
             yield FittedNet(self.architecture, self.feed, learner.eval_batch_size, training.net)
 
-    def predict(self, model: Model, rows: Mask | None = None) -> Ints:
+    def predict(self, model: Model) -> Ints:
         """Return class numbers of the session's rows."""
-        table = self.X
-        if rows is not None:
-            table = table[torch.from_numpy(rows).to(table.device)]
-        return model.predict_table(table)
+        return model.predict_table(self.X)
 
 
 class TorchClassifier(ClassifierMixin, BaseEstimator):
