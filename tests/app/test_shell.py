@@ -165,6 +165,16 @@ def test_an_uncertified_attempt_ends_with_code_4_and_counts(folder, tables):
     shell("certify rule.json c.csv --limit 'error <= 1%' --require", 4)
 
 
+def test_a_rule_keeps_its_column_of_clusters(folder, tables):
+    for name in "bc":
+        persons = np.arange(len(tables[name])) // 2
+        tables[name].assign(person=persons).to_csv(f"{name}.csv", index=False)
+    shell(f"calibrate b.csv {OPTIONS} --cluster person --out rule.json")
+    stated = shell("certify rule.json c.csv --cluster person")
+    assert "clusters" in stated
+    assert shell("certify rule.json c.csv") == stated
+
+
 def test_an_alarm_ends_with_code_3(folder, tables):
     shell(f"calibrate b.csv {OPTIONS} --out rule.json")
     worse = tables["c"].assign(score=(tables["c"]["score"] - 0.2).clip(0))

@@ -101,12 +101,10 @@ def _settings_of(classifier: Model) -> Document:
         "objective": spelt(classifier.objective),
         "limits": [limit.text for limit in judged(classifier).stated_limits],
         "target": None,
-        "data": "",
         "kind": scores.kind,
         "missing": scores.missing,
         "confidence": classifier.confidence,
-        "unlabeled": None,
-        "csv": {},
+        "cluster": None,
     }
 
 

@@ -15,6 +15,7 @@ from tailboost.rows.ledger import Attempt, Ledger
 from tailboost.rows.readers import row_hashes
 from tailboost.rows.seen import Seen
 from tailboost.storage.models import read_notes
+from tailboost.storage.rule_documents import rule_document, text_of
 
 RULE, MODEL = ".json", ".model"
 LEDGER = "tailboost-attempts.json"
@@ -44,7 +45,10 @@ class Stored:
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")
         selection = rule_file.content["selection"]
         roles = Roles(
-            selection["target"], tuple(selection["group"]), None, tuple(selection["scores"])
+            selection["target"],
+            tuple(selection["group"]),
+            selection.get("cluster"),
+            tuple(selection["scores"]),
         )
         settings = {name: selection[name] for name in ("limits", "by_group", "objective")}
         classifier = rule_file.classifier
@@ -63,7 +67,8 @@ class Stored:
 def write(classifier: Any, path: Path, roles: Roles) -> None:
     """Write a classifier as a rule file or a model file."""
     if path.suffix == RULE:
-        tb.save_rule(classifier, path, target=roles.target)
+        columns = {"target": roles.target, "cluster": roles.cluster}
+        write_output(path, text_of(rule_document(classifier, columns)))
     else:
         tb.save_model(classifier, path, notes={"roles": roles.to_dict()})
 
