@@ -42,12 +42,12 @@ class Columns:
     ----------
     numbers : sequence of int
         The columns of numbers.
-    categories : mapping of int to frozenset of str
+    categories : mapping of int to set of str
         The categories of the columns in which values repeat, by their spelling.
     """
 
     numbers: Sequence[int]
-    categories: Mapping[int, frozenset[str]]
+    categories: Mapping[int, set[str]]
 
     @classmethod
     def of(cls, frame: Table) -> tuple[Columns, Any]:
@@ -71,7 +71,7 @@ class Columns:
                 values = _texts(column, name)
             # A column in which most values occur once has names or free text.
             if len(values) <= min(CATEGORIES_COMPARED, column.count() / 2):
-                categories[place] = frozenset(map(text, values))
+                categories[place] = set(map(text, values))
         return cls(numbers, categories), _as_floats(frame, numbers)
 
     def read(self, frame: Table) -> Any:

@@ -235,7 +235,7 @@ def calibrate(
     """
     groups = _columns(by_group, group)
     selected: Any = ()
-    options: dict[str, Any] = {"limits": limit or None, "confidence": confidence}
+    options: dict[str, Any] = {"limits": limit, "confidence": confidence}
     selecting = {"by_group": by_group, "objective": objective}
     if score:
         if data is not None:
@@ -260,7 +260,8 @@ def calibrate(
         options |= {
             name: value for name, value in (selecting | {"limits": limit}).items() if value
         }
-    rule = calibrated(classifier, rows, selected, **options)
+    stated = {name: value for name, value in options.items() if value is not None}
+    rule = calibrated(classifier, rows, selected, **stated)
     write(rule, out, roles)
     say(rule.certificate_, as_json)
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")

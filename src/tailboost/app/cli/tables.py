@@ -93,7 +93,7 @@ class Reader:
     def refuse_odd(self, features: Any) -> None:
         """Raise ValueError for a column of text that is no column of categories.
 
-        Most of its values are numbers, or hardly any value repeats. Columns of --text are categories.
+        Most of its values are numbers, or there are many. Columns of --text are categories.
         """
         for name in features.columns.difference(self.text or []):
             column = features[name].dropna()
@@ -105,7 +105,7 @@ class Reader:
             if is_number.mean() >= 0.5:
                 odd = values[~is_number]
                 cure = "name the text of missing numbers by --na, or categories by --text"
-            elif len(values) > len(column) / 2:
+            elif len(values) > max(50, len(column) / 10):
                 odd = values
             else:
                 continue
