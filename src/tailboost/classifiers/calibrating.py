@@ -94,6 +94,7 @@ FOR_RANKS = 0.1
 FOR_SEQUENCES = 0.15
 # The most rows that select where a smaller share lacks a group, or contradicts the limits.
 LARGEST_SHARE = 0.5
+EARLIER = "Earlier calls on these rows are not known without previous=."
 # Warnings about the selection data, their limits and clusters: the limits are tested on the other
 # rows.
 ABOUT_SELECTION = (
@@ -266,7 +267,7 @@ def calibrate(
         limits=to_certify,
         places_alone=certifying is given,
         reference=own_answers(classifier),
-        notes=[f"{note} Earlier calls on these rows are not known without previous=."],
+        notes=[note if previous is not None else f"{note} {EARLIER}"],
         **options,
     )
     calibrated.records_ = records.using(*calibrated.records_.used)
@@ -301,7 +302,7 @@ def selected_on_part(
     batch = Batch.of(model, given)
     needed = batch.needed_groups(limits, by_group, all_columns=by_group is True)
     of_shares = all(
-        limit.rate.is_share and not (limit.compares or limit.rate.counts_deferral)
+        not (limit.compares or limit.rate.counts_deferral) and _has_ranks(limit, batch.strata)
         for limit in limits
     )
     one_score = batch.strata.n_classes == 2 and len(named_models(model)) == 1
@@ -545,16 +546,14 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
     """
     if not limits:
         return FOR_TESTS
-    # The answer is the same in each subgroup.
-    of_all_rows = [replace(limit, rate=replace(limit.rate, by=None)) for limit in limits]
     on_deferral = [limit.rate.counts_deferral for limit in limits]
     if any(on_deferral):
         deferring = replace(strata, defers=True)
-        has_ranks = all(_has_ranks(limit, deferring) for limit in of_all_rows)
+        has_ranks = all(_has_ranks(limit, deferring) for limit in limits)
         if has_ranks and not all(on_deferral):
             return FOR_RANKS
         return FOR_TESTS
-    has_ranks = all(_has_ranks(limit, strata) for limit in of_all_rows)
+    has_ranks = all(_has_ranks(limit, strata) for limit in limits)
     compares = any(limit.compares for limit in limits)
     if has_ranks and not compares:
         return FOR_RANKS
@@ -571,9 +570,9 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool | s
 
 def _has_ranks(limit: Limit, strata: Strata) -> bool:
     """Return whether a limit is on the share of a fixed number of rows with one answer."""
-    if limit.compares:
-        limit = limit.rate <= 0.5
-    tests = Tests.of(limit, strata)
+    rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
+    of_all = rate <= 0.5 if limit.compares or limit.from_above else rate >= 0.5
+    tests = Tests.of(of_all, strata)
     return tests is not None and bool((tests.answers >= 0).all())
 
 

@@ -320,8 +320,8 @@ class Attempted:
         if not reason or certificate.certified is False:
             reason = "the likeliest rule misses a limit"
         return NotCertifiedError(
-            f"no rule is certified: {reason}. These rows are used up: bring new ones, or loosen a limit to "
-            f"its bound before new rows are seen\n{certificate}",
+            f"no rule is certified: {reason}. These rows are used up: bring new ones, with this error as "
+            f"previous=, or loosen a limit to its bound before new rows are seen\n{certificate}",
             certificate,
             self.attempts,
         )
