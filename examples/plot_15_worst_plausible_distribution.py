@@ -26,7 +26,7 @@ radii = np.linspace(0, 1, 61) ** 2
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, model in models.items():
     wrong = (model.predict(X_test) != y_test).astype(float)
-    errors = [worst_case_weights(wrong, "kl", radius=radius).value for radius in radii]
+    errors = [worst_case_weights(wrong, radius=radius).value for radius in radii]
     ax.plot(radii, errors, label=name)
 ax.set_xscale("function", functions=(np.sqrt, np.square))  # worst cases are nearly linear in the square root
 ax.set(xlabel="radius of the KL ball", ylabel="worst-case error")

@@ -195,7 +195,7 @@ def test_a_mean_bounds_tails_and_shifts():
     for _ in range(20):
         losses = rng.beta(0.3, 1, 50)
         assert cvar(losses, 0.2) <= cvar_of_mean(losses.mean(), 0.2) + 1e-12
-        shifted = worst_case_weights(losses, "kl", radius=0.2).value
+        shifted = worst_case_weights(losses, radius=0.2).value
         assert shifted <= shift_of_mean(losses.mean(), 0.2) + 1e-9
     assert shift_of_mean(0.0, 1.0) == 0.0
     assert shift_of_mean(1.0, 1.0) == 1.0

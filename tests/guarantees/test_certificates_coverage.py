@@ -47,7 +47,7 @@ def failures_of_tails(name, n, repeats):
     """Number of bands with any bound below the truth."""
     values, p = map(np.array, POPULATIONS[name])
     truth = [cvar(values, a, p) for a in (0.05, 0.3, 1.0)]
-    truth += [worst_case_weights(values, "kl", radius=r, base=p).value for r in (0.05, 0.5)]
+    truth += [worst_case_weights(values, radius=r, base=p).value for r in (0.05, 0.5)]
     failures = 0
     for x in draws(name, n, repeats):
         band = tail_band(x, DELTA)
@@ -108,7 +108,7 @@ class Population:
             found["worst", "group", rule] = groups.max()
             mass = np.einsum("k,j,kjs->s", weight, self.q, self.p)
             found["cvar", 0.2, rule] = cvar(loss.astype(float), 0.2, mass)
-            found["shift", 0.1, rule] = worst_case_weights(loss, "kl", radius=0.1, base=mass).value
+            found["shift", 0.1, rule] = worst_case_weights(loss, radius=0.1, base=mass).value
         return found
 
 

@@ -463,7 +463,7 @@ def shift_of_mean(mean: float, radius: float) -> float:
     if mean <= 0.0 or mean >= 1.0:
         return float(mean)
     # Of all losses with this mean, a zero-one loss can rise most.
-    worst = worst_case_weights([0.0, 1.0], "kl", radius=radius, base=[1.0 - mean, mean])
+    worst = worst_case_weights([0.0, 1.0], radius=radius, base=[1.0 - mean, mean])
     return min(1.0, worst.dual_value)
 
 
@@ -476,7 +476,7 @@ def band_cvar(band: tuple[Floats, Floats], alpha: float) -> float:
 def band_shift(band: tuple[Floats, Floats], radius: float) -> float:
     """Return the largest mean of the distribution of `tail_band` after a shift of this relative entropy."""
     values, mass = band
-    return min(1.0, worst_case_weights(values, "kl", radius=radius, base=mass).dual_value)
+    return min(1.0, worst_case_weights(values, radius=radius, base=mass).dual_value)
 
 
 # -- later rows --------------------------------------------------------------------------------------------

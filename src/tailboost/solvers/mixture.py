@@ -215,8 +215,6 @@ def minimize_cvar_mixture(
     losses: ArrayLike,
     alpha: float,
     base: ArrayLike | None = None,
-    *,
-    start: ArrayLike | None = None,
 ) -> MixtureSolution:
     """Return the mixture of candidates with the smallest CVaR, and unit weights that certify the optimum.
 
@@ -234,8 +232,6 @@ def minimize_cvar_mixture(
         Tail mass in (0, 1].
     base : array-like of shape (n,), optional
         Base measure p: non-negative weights or counts, normalised here; uniform by default.
-    start : array-like of shape (≤ T,), optional
-        Initial mixture, for example the solution with fewer candidates or a similar α.
 
     Returns
     -------
@@ -250,10 +246,7 @@ def minimize_cvar_mixture(
         If no method closes the gap to ``1e-8 (1 + |value|)``.
     """
     game = TailGame.build(losses, alpha, base)
-    reduced_start = None
-    if start is not None:
-        reduced_start = game.reduce_mixture(start)
-    return _certified(game, _of_least_mean(game, reduced_start))
+    return _certified(game, _of_least_mean(game, None))
 
 
 @one_blas_thread

@@ -1,16 +1,13 @@
-"""Worst-case weights for fixed losses: max ⟨w, ℓ⟩ over a ball around the base measure (Blanchet et al. 2019).
+"""The worst case of fixed losses: max ⟨w, ℓ⟩ over a KL ball around the base measure (Blanchet et al. 2019).
 
-    KL     Σ w_i log(w_i/p_i) ≤ r          w_i ∝ p_i exp(θ ℓ_i)
-    CVaR   w_i ≤ p_i/α, α = e^(−r)         the tail of mass α
-
-Radius 0 gives p for both balls. At a large radius all mass is on the units with the largest loss, in
-proportion to p.
+The maximiser over {w : Σ w_i log(w_i/p_i) ≤ r} is w_i ∝ p_i exp(θ ℓ_i). Radius 0 gives p. At a large radius
+all mass is on the units with the largest loss, in proportion to p.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +17,7 @@ from tailboost.core.checks import base_measure, check_number, loss_vector
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.mixture import DUALITY_GAP
 from tailboost.solvers.newton import divergence
-from tailboost.solvers.tail import SolverError, tail
+from tailboost.solvers.tail import SolverError
 
 # For θ below this, the tilted measure is computed as a difference from p.
 SMALL = 0.1
@@ -43,7 +40,7 @@ class WorstCaseSolution:
     gap : float
         ``dual_value - value``.
     parameter : float
-        θ of the table above: inverse temperature (KL; ∞ at the limit) or threshold (CVaR).
+        θ, an inverse temperature; ∞ at the limit.
     """
 
     unit_weights: Floats
@@ -56,7 +53,6 @@ class WorstCaseSolution:
 @one_blas_thread
 def worst_case_weights(
     losses: ArrayLike,
-    uncertainty: Literal["kl", "cvar"] = "kl",
     *,
     radius: float,
     base: ArrayLike | None = None,
@@ -67,10 +63,8 @@ def worst_case_weights(
     ----------
     losses : array-like of shape (n,)
         Finite losses.
-    uncertainty : {"kl", "cvar"}
-        The ball, as in the table above.
     radius : float
-        Non-negative: KL(w ‖ p) ≤ r, or CVaR at α = e^(−r).
+        r, non-negative: KL(w ‖ p) ≤ r.
     base : array-like of shape (n,), optional
         Base measure; uniform by default.
 
@@ -86,8 +80,6 @@ def worst_case_weights(
     SolverError
         If the gap stays above ``1e-8 (1 + |value|)``.
     """
-    if uncertainty not in ("kl", "cvar"):
-        raise ValueError(f"uncertainty must be 'kl' or 'cvar', got {uncertainty!r}")
     radius = check_number(radius, "radius", 0, closed=True)
     all_losses = loss_vector(losses)
     base = base_measure(base, all_losses.size)
@@ -96,22 +88,17 @@ def worst_case_weights(
     p = base[used]
     top = float(values.max())
     scale = top - float(values.min())
-    tilts = uncertainty == "kl"
     d = (values - top) / (scale or 1.0)  # distance below the largest loss, in [−1, 0]
     mass = float(p[d == 0].sum())  # of the largest loss
     w = p
-    gain = bound = float(p @ d)
-    parameter = 0.0
+    bound = float(p @ d)
+    theta = 0.0
     if radius >= -np.log(mass):  # the ball holds all of their weights
         w = np.where(d == 0, p / mass, 0.0)
-        gain = bound = 0.0
-        parameter = np.inf if tilts else 0.0
-    elif radius > 0 and tilts:
-        w, bound, parameter = _kl(d, p, radius)
+        bound = 0.0
+        theta = np.inf
     elif radius > 0:
-        alpha = float(np.exp(-radius))
-        w, parameter = tail(d, alpha, p)
-        bound = parameter + float(p @ np.maximum(d - parameter, 0.0)) / alpha
+        w, bound, theta = _kl(d, p, radius)
     gain = float(w @ d)
     value = top + scale * gain
     gap = scale * (bound - gain)
@@ -119,7 +106,7 @@ def worst_case_weights(
         raise SolverError(
             f"worst_case_weights: the gap {gap:.3g} is too large for the value {value:.6g}"
         )
-    parameter = parameter / (scale or np.inf) if tilts else top + scale * parameter
+    parameter = theta / scale if scale else 0.0
     unit_weights = np.zeros(used.size)
     unit_weights[used] = w
     return WorstCaseSolution(unit_weights, value, value + gap, gap, parameter)
