@@ -289,7 +289,10 @@ class Attempted:
         if 2 <= len(self.limits) <= MOST_PRICED:
             for limit in self.limits:
                 rest = [other for other in self.limits if other is not limit]
-                outcome = self.outcome(self.selection.within(rest))
+                try:
+                    outcome = self.outcome(self.selection.within(rest))
+                except InfeasibleLimitsError:  # errors without deferral, for example: no price
+                    continue
                 if isinstance(outcome, Certified):
                     others.append((str(limit), self.fresh.by(outcome.selection)))
         for name, rows in others:
