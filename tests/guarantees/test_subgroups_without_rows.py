@@ -169,7 +169,7 @@ def test_without_rows_no_level_gives_a_bound(delta):
 def rule_of_bands(bands):
     """A rule file's rule on a score p for the groups a and b, as a service loads it."""
     rule = ThresholdRule("p", ["no", "yes"], ["a", "b"], bands, "probability", group_column="site")
-    classifier = RuleClassifier(rule, tb.Scores("p", "yes"), (), "site")
+    classifier = RuleClassifier(rule, tb.Scores("p", "yes"), "site")
     classifier.groups_ = [("site", "a"), ("site", "b")]
     classifier.records_ = Records()
     return classifier

@@ -18,7 +18,6 @@ from tailboost.core.checks import check_format, reading
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule
 from tailboost.selection.threshold_rule import ThresholdRule
-from tailboost.storage.score_columns import columns_of_file
 
 if TYPE_CHECKING:
     from tailboost.selection.rule import Rule
@@ -27,8 +26,6 @@ KIND_OF_RULE_FILE = "rule of `tailboost tune`"
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
 # named no rule. Form 3 did not name the column of a rule, and form 4 no groups of the certificate.
 RULE_FILE_FORMAT = 5
-# Characters of a file: a certificate with many attempts has some hundred thousands.
-LONGEST_FILE = 100_000_000
 
 
 def load_rule(path: FilePath) -> ThresholdRule | Rule:
@@ -63,14 +60,9 @@ def load_rule(path: FilePath) -> ThresholdRule | Rule:
     >>> rule.predict([0.7], groups=["en"])  # doctest: +SKIP
     """
     file = Path(path)
-    if file.is_dir():
-        raise IsADirectoryError(f"{str(file)!r} is a directory; give a rule file in it")
-    if not file.is_file():
-        raise FileNotFoundError(f"there is no rule file {str(file)!r}")
-    if file.stat().st_size > LONGEST_FILE:
-        raise ValueError(f"{str(file)!r} is longer than any rule file")
+    text = file.read_text(encoding="utf-8", errors="replace")
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError(
             f"{str(file)!r} is no rule file: it is not JSON. A model file is read by load_model, and "
@@ -79,8 +71,8 @@ def load_rule(path: FilePath) -> ThresholdRule | Rule:
     try:
         with reading(KIND_OF_RULE_FILE):
             if "bands" in content or "action_costs" in content:  # by to_json
-                return rule_alone(content)
-            return rule_of(content)
+                return _rule_alone(content)
+            return _rule_of(content)
     except ValueError as error:
         raise ValueError(f"{str(file)!r}: {error}") from None
 
@@ -95,18 +87,21 @@ class RuleFile:
         The rule with its limits.
     content : mapping
         The content of the file.
+    scores : tuple
+        Columns, labels, kind and missing value of the scores: a part of the digest of the rule.
     """
 
     rule: ThresholdRule | Rule
     content: Mapping[str, Any]
+    scores: tuple[Any, ...]
 
     @cached_property
     def classifier(self) -> Any:
         """The rule as a fitted classifier of a table with its columns of scores."""
-        from tailboost.storage.rule_classifier import classifier_of
+        from tailboost.storage.rule_classifier import RuleClassifier
 
         with reading(KIND_OF_RULE_FILE):
-            return classifier_of(self.rule, self.content)
+            return RuleClassifier.of(self)
 
     @property
     def certificate(self) -> Any:
@@ -116,7 +111,7 @@ class RuleFile:
         return self.classifier.certificate_
 
 
-def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
+def _rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     """Return the rule of the content of a file, with its limits and the file itself.
 
     Raises
@@ -124,38 +119,37 @@ def rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
     KeyError, TypeError, ValueError
         If the content is of another version, or damaged.
     """
-    if "bands" in content or "action_costs" in content:
-        raise ValueError(
-            "it is a rule alone, by to_json, which tailboost.load_rule reads in Python; the "
-            "command line needs a rule file: of `tailboost tune`, `tailboost calibrate`, or "
-            "in Python tailboost.save_rule(classifier, 'rule.json')"
-        )
     check_format(content["format"], RULE_FILE_FORMAT, "it", "run tune again")
     selection = content["selection"]
     rule = replace(
-        rule_alone(content["rule"]), limits=tuple(checked_limits(selection["limits"]))
+        _rule_alone(content["rule"]), limits=tuple(checked_limits(selection["limits"]))
     )
-    scores = columns_of_file(selection)
+    columns = selection["scores"]
+    labels = selection["labels"]
+    if not columns or len(labels) != len(columns):
+        raise ValueError("each score needs a label")
     by_group = selection["by_group"]
     if isinstance(rule, ThresholdRule):
-        if rule.column not in scores.columns:
+        if rule.column not in columns:
             raise ValueError(f"its column {rule.column!r} is none of its scores")
         rule = replace(rule, group_column=by_group)
     if (rule.groups is not None) != (by_group is not None):
         raise ValueError("its rule and its selection differ in whether groups are read")
+    label = labels[0] if len(columns) == 1 else labels
+    scores = (columns, label, selection["kind"], selection["missing"])
     certificate = content["certificate"]
     groups_named = {}
     if certificate is not None:
-        if certificate["rule"] != digest_of_rule(rule, [tuple(scores)]):
+        if certificate["rule"] != digest_of_rule(rule, [scores]):
             raise ValueError(
                 "its certificate is about another rule: the rule was edited after the calibration. "
                 'Restore the file, or set "certificate" to null in it'
             )
         groups_named = {column: list(groups) for column, groups in content["groups_named"]}
-    return replace(rule, file=RuleFile(rule, content), groups_named=groups_named)
+    return replace(rule, file=RuleFile(rule, content, scores), groups_named=groups_named)
 
 
-def rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:
+def _rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:
     """Return a rule from its ``to_dict`` or ``to_json``; only threshold rules have bands."""
     if "bands" in document:
         return ThresholdRule.from_dict(document)

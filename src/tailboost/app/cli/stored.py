@@ -15,7 +15,7 @@ from tailboost.rows.ledger import Attempt, Ledger
 from tailboost.rows.readers import row_hashes
 from tailboost.rows.seen import Seen
 from tailboost.storage.models import read_notes
-from tailboost.storage.rule_documents import rule_document, text_of
+from tailboost.storage.rule_documents import rule_text
 
 RULE, MODEL = ".json", ".model"
 LEDGER = "tailboost-attempts.json"
@@ -47,7 +47,7 @@ class Stored:
         roles = Roles(
             selection["target"],
             tuple(selection["group"]),
-            selection.get("cluster"),
+            selection["cluster"],
             tuple(selection["scores"]),
         )
         settings = {name: selection[name] for name in ("limits", "by_group", "objective")}
@@ -67,8 +67,7 @@ class Stored:
 def write(classifier: Any, path: Path, roles: Roles) -> None:
     """Write a classifier as a rule file or a model file."""
     if path.suffix == RULE:
-        columns = {"target": roles.target, "cluster": roles.cluster}
-        write_output(path, text_of(rule_document(classifier, columns)))
+        write_output(path, rule_text(classifier, roles.target, roles.cluster))
     else:
         tb.save_model(classifier, path, notes={"roles": roles.to_dict()})
 
