@@ -7,6 +7,9 @@ wait for scikit-learn, SciPy and pandas.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tailboost.core.exceptions import *  # noqa: F403
+from tailboost.core.exceptions import __all__ as _exceptions
+
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import boosting as boosting
     from tailboost import classifiers as classifiers
@@ -24,21 +27,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.boosting import *  # noqa: F403
     from tailboost.classifiers import *  # noqa: F403
     from tailboost.classifiers.calibrating import calibrate as calibrate
-    from tailboost.core.exceptions import BoundNotMetWarning as BoundNotMetWarning
-    from tailboost.core.exceptions import (
-        ConfidenceNotReachedWarning as ConfidenceNotReachedWarning,
-    )
-    from tailboost.core.exceptions import DeferredRowsWarning as DeferredRowsWarning
-    from tailboost.core.exceptions import DependentRowsWarning as DependentRowsWarning
-    from tailboost.core.exceptions import FitInterruptedWarning as FitInterruptedWarning
-    from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
-    from tailboost.core.exceptions import LeakageError as LeakageError
-    from tailboost.core.exceptions import LimitBelowNoiseWarning as LimitBelowNoiseWarning
-    from tailboost.core.exceptions import NotCertifiedError as NotCertifiedError
-    from tailboost.core.exceptions import ResubstitutionWarning as ResubstitutionWarning
-    from tailboost.core.exceptions import SmallSubgroupsWarning as SmallSubgroupsWarning
-    from tailboost.core.exceptions import UncertifiedGroupsWarning as UncertifiedGroupsWarning
-    from tailboost.core.exceptions import UselessRuleWarning as UselessRuleWarning
     from tailboost.guarantees.bounds import CertifiedBound as CertifiedBound
     from tailboost.guarantees.certificates import Certificate as Certificate
     from tailboost.guarantees.certificates import Price as Price
@@ -65,13 +53,8 @@ _MODULES = {
         "EBBoostClassifier GroupDROBoostClassifier LPBoostClassifier OCOBoostClassifier Player "
         "SoftMarginBoostClassifier VadaBoostClassifier WorstClassBoostClassifier"
     ),
+    "classifiers": "RobustMixtureClassifier tune",
     "classifiers.calibrating": "calibrate",
-    "core.exceptions": (
-        "BoundNotMetWarning ConfidenceNotReachedWarning DeferredRowsWarning "
-        "DependentRowsWarning FitInterruptedWarning InfeasibleLimitsError LeakageError "
-        "LimitBelowNoiseWarning NotCertifiedError ResubstitutionWarning "
-        "SmallSubgroupsWarning UncertifiedGroupsWarning UselessRuleWarning"
-    ),
     "guarantees.certificates": "Certificate Price certify",
     "selection.curve": "Curve",
     "selection.summary": "Summary",
@@ -89,44 +72,25 @@ _HOME = {
     name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()
 }
 _PACKAGES = (
-    *("boosting", "learners", "rates", "solvers"),
+    *("boosting", "classifiers", "learners", "rates", "solvers"),
     *("datasets", "exceptions", "metrics", "plotting", "published"),
 )
 
 # These need an extra. `from tailboost import *` does not import them.
 _EXTRAS = ("dask", "torch")
-
-
-def _public() -> list[str]:
-    return sorted([*_HOME, *_PACKAGES, *import_module("tailboost.classifiers").__all__])
+__all__ = sorted([*_exceptions, *_HOME, *_PACKAGES])
 
 
 def __dir__() -> list[str]:
-    return [*_public(), *_EXTRAS, "__version__"]
+    return [*__all__, *_EXTRAS, "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    if name == "__all__":
-        value: object = _public()
-    elif name in _HOME:
+    if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
-    elif name in _PACKAGES or name in _EXTRAS or name == "classifiers":
+    elif name in _PACKAGES or name in _EXTRAS:
         value = import_module(f"tailboost.{name}")
-    elif not name.startswith("_") and name in import_module("tailboost.classifiers").__all__:
-        value = getattr(import_module("tailboost.classifiers"), name)
     else:
-        # Only the measures are searched for a hint: loading all packages takes seconds.
-        is_metric = not name.startswith("_") and hasattr(
-            import_module("tailboost.rates.metrics"), name
-        )
-        hint = ""
-        if is_metric:
-            hint = f"it is tailboost.metrics.{name}"
-        elif not name.startswith("_"):
-            hint = import_module("tailboost.core.spelling").did_you_mean(name, __dir__())
-            hint = hint.replace("'ModelCard'", "'ModelCard.of(...)'")
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}; {hint}".rstrip("; ")
-        )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
