@@ -8,7 +8,7 @@ from scipy.stats import beta, binomtest
 
 from tailboost import rates
 from tailboost.rates import Answered, Objective
-from tailboost.selection.intervals import REFIT, fold_spread
+from tailboost.selection.intervals import REFIT
 from tailboost.selection.program import Program
 from tailboost.selection.rate_table import RateTable
 
@@ -172,25 +172,3 @@ def test_the_interval_of_a_gap_or_ratio_holds_the_true_one_of_all_groups(sizes, 
                 missed[line.subgroup] += not line.low <= truth[line.subgroup] <= line.high
                 assert line.low <= line.value <= line.high
     assert max(missed.values(), default=0) <= 200 * 0.05 + 2 * np.sqrt(200 * 0.05 * 0.95)
-
-
-@pytest.mark.parametrize("deviation", [0.0, 0.06, 0.15])
-def test_the_spread_of_refits_is_found_from_folds(deviation):
-    """Errors under the models of five folds vary by a known deviation, one more model by √(1 + 1/5) of it."""
-    rng, found = np.random.default_rng(0), []
-    m, F, n = 3, 5, 600
-    group, fold, y = np.arange(n) % m, (np.arange(n) // m) % F, np.zeros(n, int)
-    for _ in range(60):
-        folds = []
-        for _ in range(4):  # rules
-            error = np.clip(rng.normal(0.4, deviation, size=(F, m)), 0.0, 1.0)
-            wrong = (rng.random(n) < error[fold, group]).astype(int)
-            rows = Answered.from_arrays(y, wrong, groups={"g": group}, labels=[0, 1])
-            cell = (fold * len(rows.strata.mass) + rows.stratum) * 2 + wrong
-            folds.append(np.bincount(cell, minlength=F * len(rows.strata.mass) * 2) / n)
-        counts = [each.reshape(F, len(rows.strata.mass), 2) for each in folds]
-        found.append(fold_spread(rates.error(by="g"), rows.strata, counts))
-    assert np.sqrt(np.mean(np.square(found))) == pytest.approx(
-        max(deviation * np.sqrt(1.2), 0.02), abs=0.1 * deviation + 0.006
-    )
-    assert min(found) >= 0.015

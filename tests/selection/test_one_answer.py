@@ -28,16 +28,6 @@ def counted(rule, X, groups):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_group_that_the_rule_reads_is_named_beside_limits_on_all_rows():
-    X, y, groups = comments(3_000, 0)
-    given = {"limits": ["false_alarm(toxic) <= 2%"], "by_group": "lang", "groups": groups}
-    rule = tb.tune(tb.Scores("p", "toxic"), X, y, **given)
-    (_fr,) = counted(rule, X, groups).values()
-    certificate = tb.certify(rule, *comments(2_000, 2)[:2], groups=comments(2_000, 2)[2])
-    assert certificate.one_answer
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_group_is_named_if_each_has_both_answers():
     X, y, groups = comments(3_000, 0)
     kept = groups["lang"] != "fr"

@@ -24,7 +24,7 @@ from tailboost.rows.judged import judged
 SENTENCES = {
     "rates_: 95 % interval of a rate, gap or ratio": "test_intervals",
     "rates_: price": "test_a_price_is_what_the_objective_rises_by",
-    "rates_, limits_probability_: probability that limits hold": "test_limits_hold_with_the_confidence",
+    "rates_: probability that limits hold": "test_limits_hold_with_the_confidence",
     "summary_: 95 % interval of the worst class or group": "test_intervals",
     "summary_: upper end for the objective, CVaR": "test_intervals",
     "summary_: better by a 95 % interval": "test_useless_scores_are_not_shown_to_be_better",
@@ -179,7 +179,7 @@ def test_intervals(name):
         stated = [(clf.objective_.rate, None), *((limit.rate, limit) for limit in setting.limits)]
         for rate, limit in stated:
             truth = truths(rate, limit, answered)
-            for line in clf.rates_.of_rule("predict"):
+            for line in clf.rates_:
                 if line.rate == str(rate) and bool(line.limit) == (limit is not None):
                     outside = not line.low <= truth[line.subgroup] <= line.high
                     missed[line.rate, line.subgroup] += outside and not np.isnan(line.low)
@@ -209,7 +209,7 @@ def test_limits_hold_with_the_confidence(name):
     fresh = setting.rows(np.random.default_rng(99), FRESH)
     for seed in range(DRAWS):
         clf = setting.select(seed, confidence=0.9)
-        if clf is None or (clf.limits_probability_ or 0.0) < 0.9:
+        if clf is None or (clf.selection_.rule.likely or 0.0) < 0.9:
             assert clf is None or "all limits hold together" not in f"{clf.rates_} {clf.rates_.verdict}"
             continue
         answered = setting.answered(clf, fresh)
@@ -223,7 +223,7 @@ def test_limits_hold_with_the_confidence(name):
 def test_useless_scores_are_not_shown_to_be_better(more):
     """Scores independent of the label are no better than the best answer without features, on any rows."""
     setting = Setting(400, shift=0.0, between=0.0, groups=3, more=more)
-    found = sum(setting.select(seed).summary_.beats_random_guess for seed in range(DRAWS))
+    found = sum(setting.select(seed).summary_.beats_constants for seed in range(DRAWS))
     assert false_share(found, 0.05) >= LEAST_P
 
 

@@ -55,7 +55,7 @@ from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import Problem, Trade
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
-from tailboost.selection.selected import Selected
+from tailboost.selection.selected import SelectedRule
 from tailboost.selection.selection import Selection
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -73,7 +73,7 @@ class JudgedSelection(Recorded):
     @property
     def draws(self) -> bool:
         """Whether answers of the randomised rule are drawn."""
-        return bool(self.classifier.ensemble_.draws)
+        return False
 
     @property
     def limits_met(self) -> bool | None:
@@ -173,7 +173,7 @@ class JudgedModels(JudgedSelection):
     draws = False
 
     @property
-    def selected(self) -> Selected:
+    def selected(self) -> SelectedRule:
         """The rule of `predict`, with its rates on the selection data."""
         return self.classifier.selection_.rule
 

@@ -178,7 +178,7 @@ def stated_lines(rule: Any) -> list[tuple[str, str]]:
         limits = [(limit.words, limit.found) for limit in rule.rates_.stated_limits()]
         error_lines = [("error", summary.error_words or summary.headline)]
         if limits:
-            error_lines.append(("", summary.chances))
+            error_lines.append(("", "Certify the limits on fresh rows by tailboost.calibrate."))
     width = max((len(words) for words, _ in limits), default=0)
     limit_lines = [("limit", f"{words:{width}}  {verdict}") for words, verdict in limits]
     return [*_first_lines(limit_lines, MOST_LIMITS, "rule.rates_"), *error_lines]

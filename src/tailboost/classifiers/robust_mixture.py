@@ -653,8 +653,7 @@ class RobustMixtureClassifier(
     def summary_(self) -> Summary:
         """The errors by subgroup and the objective, with comparisons."""
         check_is_fitted(self)
-        name = self.selection_.member.words(self.classes_)
-        summary = self.selection_.rule.summary(self.classes_.tolist(), name)
+        summary = self.selection_.rule.summary()
         return replace(summary, groups=group_uses(self), certificate=self.certificate_)
 
     # -- scikit-learn --------------------------------------------------------------------------------

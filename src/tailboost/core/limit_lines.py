@@ -9,8 +9,6 @@ CERTIFIED = "certified"
 NOT_CERTIFIED = "not certified"
 KEPT = "kept on these rows"
 BROKEN = "broken on these rows"
-KEPT_IN_TRAINING = "kept on training rows"
-BROKEN_IN_TRAINING = "broken on training rows"
 NO_ROWS = "no rows"
 # Head of a column with the share of deferred rows beside a rate, which may count other rows.
 DEFERRED_OF_ALL = "deferred, of all rows"

@@ -35,7 +35,6 @@ class RateComparison:
     # Returns the value for the difference of two rates, or of their logarithms.
     of_difference: Callable[[float], float]
     in_logarithms: bool = False  # whether intervals are on the scale of logarithms
-    of_complements: bool = True  # whether the complements 1 − r of rates have the same value
 
     @staticmethod
     def pairs(m: int) -> Mask:
@@ -102,6 +101,5 @@ COMPARISONS: dict[Any, RateComparison] = {
         value=_ratio,
         of_difference=lambda difference: float(np.exp(-difference)),
         in_logarithms=True,
-        of_complements=False,
     ),
 }

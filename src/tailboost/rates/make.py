@@ -127,7 +127,6 @@ class Objective(Expression):
     worst: bool
 
     sides = (ABOVE,)
-    over_rows: ClassVar[bool] = False  # confusion counts tell the objective
     alpha: ClassVar[None] = None  # the tail mass of a CVaR
 
     @classmethod

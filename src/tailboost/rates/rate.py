@@ -51,8 +51,6 @@ ROUNDING = 1e-9
 STRICT_ROOM = 1.5 * ROUNDING
 # A bound as text.
 PERCENT = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*")
-# Sides on which a rate is bounded.
-OPPOSITE = {AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
 ABOVE = "above"
 BELOW = "below"
 # Label number in the tables of kinds about all labels.

@@ -255,20 +255,6 @@ class Curve:
         stated += [rate for rate in dict.fromkeys(further_rates) if rate not in limited]
         return judged(classifier).measured(*stated)
 
-    def of_source(self) -> tuple[float, float]:
-        """Return both rates of the classifier itself on the selection data.
-
-        A rate of groups that the classifier's own selection did not count is NaN.
-        """
-
-        def value_of(objective: Any) -> float:
-            if self._recounted and objective.rate.needs_groups:
-                return float("nan")
-            values = [line.value for line in judged(self._source).measured(objective.rate)]
-            return float(objective.value(np.array(values)))
-
-        return value_of(self.limited), value_of(self.objective)
-
     def predicted(
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
     ) -> Points:

@@ -51,11 +51,6 @@ class SelectionData(Uncached):
     def __len__(self) -> int:
         return len(self.stratum)
 
-    @property
-    def has_probabilities(self) -> bool:
-        """Whether candidates can be made for these rows, from stratum probabilities."""
-        return self.probabilities is not None
-
     def examine(self, candidates: Sequence[Any]) -> Iterator[tuple[str, Floats]]:
         """Yield a key of the actions of each candidate, and its confusion counts."""
         for candidate in candidates:

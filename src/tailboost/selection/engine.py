@@ -31,7 +31,6 @@ from tailboost.selection.data import (
     SelectionData,
     Uncached,
 )
-from tailboost.selection.ensemble import MixtureEnsemble
 from tailboost.selection.intervals import probability_kept, tightened
 from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
@@ -326,17 +325,10 @@ class ProbabilityEngine(Uncached):
 
         ``selection`` picks from ``pool`` within ``program``.
         """
-        ensemble = MixtureEnsemble(
-            [self.member(pool.candidates[selection.numbers[0]])],
-            np.ones(1),
-            n_classes=self.probabilities.n_classes,
-            tie_order=np.zeros(1, dtype=np.intp),
-            gap=selection.gap,
-        )
         return SelectedRule(
             problem=problem,
             program=program,
-            ensemble=ensemble,
+            member=self.member(pool.candidates[selection.numbers[0]]),
             words=self.words,
             refit=self.refit,
             pool=pool,
@@ -418,7 +410,7 @@ class ProbabilityEngine(Uncached):
         answers as by the candidate.
         """
         models = self.outputs.models
-        (member,) = rule.ensemble.base_models
+        member = rule.member
         if models.score is None or member.weighs_groups:
             return rule
         known = self.known_scores
@@ -428,7 +420,7 @@ class ProbabilityEngine(Uncached):
                 ("beside the selection", self, *further), lambda: self._known_beside(fresh)
             )
         decided = ScoreRule.from_candidate(member, models.score, *self.answer_names, known)
-        return replace(rule, ensemble=replace(rule.ensemble, base_models=[decided]))
+        return replace(rule, member=decided)
 
     def _known_beside(self, fresh: Sequence[LogProbabilities]) -> KnownScores:
         """Return the known scores of the selection rows and the ``fresh`` rows."""

@@ -59,38 +59,6 @@ def refit_spread(rate: Rate, strata: Strata, spread: float) -> float:
     return spread * (largest - smallest)
 
 
-def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
-    """Return the standard deviation of rates under a refit, from the confusion counts of each fold.
-
-    Between models of F folds, the rates of a subgroup have a variance σ² in excess of the binomial variance.
-    σ² is estimated by moments over all subgroups and rules. The rate of one more model differs from their
-    mean with variance σ² (1 + 1/F). The result is at least `REFIT`. For each rule, ``folds`` has the
-    out-of-fold confusion counts by fold, shape (F, S, A).
-    """
-    terms = rate.terms(strata)
-    n_strata = len(strata.mass)
-    row_weight = _row_weight(strata)
-    top = terms.top[:, :n_strata]
-    bottom = terms.bottom[:, :n_strata]
-    excess = 0.0  # of Σ n (rate − mean)² over the folds, less its binomial expectation
-    factor = 0.0  # of σ² in the expectation of this excess
-    for counts in folds:
-        counted = np.einsum("msa,fsa->fms", bottom, counts)
-        mass = counted.sum(axis=2)
-        n = quotient(mass**2, counted @ row_weight)  # effective rows by fold and subgroup
-        values = quotient(np.einsum("msa,fsa->fm", top, counts), mass)
-        n_total = n.sum(axis=0)
-        mean = quotient((n * values).sum(axis=0), n_total)
-        n_folds = (n > 0).sum(axis=0)
-        binomial = np.maximum(n_folds - 1, 0) * mean * (1.0 - mean)
-        excess += float(((n * (values - mean) ** 2).sum(axis=0) - binomial).sum())
-        factor += float((n_total - quotient((n**2).sum(axis=0), n_total)).sum())
-    if factor <= 0 or excess <= 0:
-        return REFIT
-    variance = excess / factor * (1.0 + 1.0 / len(folds[0]))
-    return max(REFIT, float(np.sqrt(variance)))
-
-
 def binomial_arms(
     share: Floats, rows: Floats, spread: float, confidence: float
 ) -> tuple[Floats, Floats]:

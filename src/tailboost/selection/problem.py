@@ -164,14 +164,6 @@ class Problem:
         return next((limit for limit in self.limits if limit.rate.by is not None), None)
 
     @property
-    def steering(self) -> Rate:
-        """The rate of `limit_by_subgroup`; without one, of the objective."""
-        limit = self.limit_by_subgroup
-        if limit is None:
-            return self.objective.rate
-        return limit.rate
-
-    @property
     def needs_groups(self) -> bool:
         """Whether a rate is about groups."""
         return any(rate.needs_groups for rate in self.rates)

@@ -198,14 +198,6 @@ class Program(Uncached):
             allowed = SLIGHT  # a strict limit may be missed by less
         return bool((self.violations(counts) <= allowed).all())
 
-    @property
-    def random_guess(self) -> float | None:
-        """The objective of the even mixture of all labels; None if it breaks the limits."""
-        counts = np.mean(self.strata.constants()[: self.strata.n_classes], axis=0)
-        if self.keeps(counts):
-            return self.value(counts)
-        return None
-
     @cached_property
     def _minimised(self) -> Terms:
         """The rates of the objective over confusion counts."""

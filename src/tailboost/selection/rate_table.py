@@ -14,10 +14,8 @@ from tailboost.core.array_types import Document, Floats
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import (
     BROKEN,
-    BROKEN_IN_TRAINING,
     DEFERRED_OF_ALL,
     KEPT,
-    KEPT_IN_TRAINING,
     NO_ROWS,
     LimitLine,
 )
@@ -30,7 +28,6 @@ from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate
 
 # The most printed lines, the furthest above their limits. `to_dict` has all lines.
 MOST_LINES = 30
-RULES = {"predict": "predict", "randomised": "randomised rule"}
 # Notes of a table.
 SELECTED = (
     "the rule was selected on these rows: each estimate is its rate there, each interval is "
@@ -39,9 +36,6 @@ SELECTED = (
 SELECTED_ALONE = (
     "these rows select and certify nothing: print(rule.certificate_) shows the limits on the "
     "fresh rows"
-)
-FITTED = (
-    "no intervals: models were trained on these rows, so errors on new rows are usually larger"
 )
 REFITTED = (
     "intervals of subgroups allow for a refit: cross-fitted models (of the class or of the "
@@ -75,8 +69,6 @@ class RateLine:
         Whether the value satisfies the bound; None without a bound or a value.
     sense : {"≤", "<", "≥", ""}
         Direction of the bound; "<" if the value must be smaller than the bound.
-    rule : {"predict", "randomised"}
-        The rule: `predict`, or the randomised rule in expectation.
     in_percent : bool
         Whether the limit was stated in percent, and the numbers are printed so.
     deferred : float
@@ -95,7 +87,6 @@ class RateLine:
     bound: float
     met: bool | None
     sense: str = ""
-    rule: str = "predict"
     in_percent: bool = False
     deferred: float = float("nan")
     is_certified: bool = False
@@ -119,11 +110,6 @@ class RateLine:
     def size_text(self) -> str:
         """The effective number of rows; empty for a gap or ratio."""
         return _unless_nan(self.rows, "{:,.0f}")
-
-    @property
-    def rule_text(self) -> str:
-        """The rule in words."""
-        return RULES[self.rule]
 
     @property
     def deferred_text(self) -> str:
@@ -375,23 +361,9 @@ class RateTable:
             self, lines=tuple(lines), notes=(SELECTED_ALONE, *notes), certificate=verdict
         )
 
-    def on_fitted_rows(self) -> RateTable:
-        """Return the table without intervals, because models were fitted on its rows."""
-        lines = tuple(replace(line, low=float("nan"), high=float("nan")) for line in self.lines)
-        return replace(self, lines=lines, notes=(FITTED,))
-
-    def of_rule(self, rule: str) -> RateTable:
-        """Return the lines of a rule; a deterministic rule has `predict` alone."""
-        lines = [line for line in self.lines if line.rule == rule]
-        draws = any(line.rule == "randomised" for line in self.lines)
-        if not lines and not draws:
-            return self
-        return replace(self, lines=tuple(lines))
-
     def intervals(self) -> Floats:
         """Return the intervals of `predict`, shape (m, 2); NaN without an interval."""
-        lines = self.of_rule("predict").lines
-        return np.array([(line.low, line.high) for line in lines]).reshape(-1, 2)
+        return np.array([(line.low, line.high) for line in self.lines]).reshape(-1, 2)
 
     @property
     def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
@@ -400,13 +372,12 @@ class RateTable:
         The interval is None with more than two subgroups. The largest of many estimates tends to be too
         large, so the interval of this subgroup would lie above its true error too often.
         """
-        lines = self.of_rule("predict").lines
-        counted = [line for line in lines if not np.isnan(line.value)]
+        counted = [line for line in self.lines if not np.isnan(line.value)]
         if not counted:
             return None
         worst = max(counted, key=attrgetter("value"))
         interval = None
-        if len(lines) <= MOST_COMPARED and not np.isnan(worst.low):
+        if len(self.lines) <= MOST_COMPARED and not np.isnan(worst.low):
             interval = worst.low, worst.high
         return worst.subgroup, worst.value, interval
 
@@ -489,7 +460,7 @@ class RateTable:
         if any(line.limit for line in self.lines):
             text_of["limit"] = "limit_text"
             if not self.certificate:
-                text_of[self._kept if self.selected else "kept"] = "verdict_text"
+                text_of[KEPT if self.selected else "kept"] = "verdict_text"
         if any(not np.isnan(line.deferred) for line in self.lines):
             text_of[DEFERRED_OF_ALL] = "deferred_text"
         rows = [
@@ -505,10 +476,7 @@ class RateTable:
         rows_heading = "effective rows, (Σw)²/Σw²"
         if self._has_equal_weights:
             rows_heading = "different rows"
-        text_of = {self.kind: "subgroup_text", rows_heading: "size_text"}
-        if len({line.rule for line in self.lines}) > 1:
-            text_of["error of"] = "rule_text"
-        return text_of
+        return {self.kind: "subgroup_text", rows_heading: "size_text"}
 
     @property
     def _has_equal_weights(self) -> bool:
@@ -553,7 +521,7 @@ class RateTable:
     def stated_limits(self) -> list[StatedLimit]:
         """Return the stated limits in their order, each with its lines of `predict`."""
         by_limit: dict[str, list[RateLine]] = {}
-        for line in self.of_rule("predict"):
+        for line in self.lines:
             if not np.isnan(line.bound):
                 by_limit.setdefault(line.limit, []).append(line)
         limits = []
@@ -569,20 +537,7 @@ class RateTable:
 
     def limit_lines(self) -> list[LimitLine]:
         """Return the limits of `predict` with their verdicts, for drawings and short tables."""
-        lines = [
-            line.limit_line for line in self.of_rule("predict") if not np.isnan(line.bound)
-        ]
-        if self._kept == KEPT:
-            return lines
-        verdicts = {KEPT: KEPT_IN_TRAINING, BROKEN: BROKEN_IN_TRAINING}
-        return [
-            replace(line, verdict=verdicts.get(line.verdict, line.verdict)) for line in lines
-        ]
-
-    @property
-    def _kept(self) -> str:
-        """The verdict of a kept limit; another one for training rows, because errors are too small there."""
-        return KEPT_IN_TRAINING if FITTED in self.notes else KEPT
+        return [line.limit_line for line in self.lines if not np.isnan(line.bound)]
 
     def __str__(self) -> str:
         first = [self.certificate, ""] if self.certificate else []

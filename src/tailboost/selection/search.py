@@ -128,9 +128,11 @@ def best_by_search(pool: Pool, program: Program) -> Best:
         The objective and the limits.
     """
     objective = program.objective
-    # Without limits a search lowers the largest rate of the selection data, but not of fresh rows.
-    if objective.worst and not program.limits:
-        return best_in_pool(pool, program)
+    if objective.worst:
+        # Without limits a search lowers the largest rate of the selection data, but not of fresh rows.
+        best = best_in_pool(pool, program.within(()))
+        if (program.violations(best.counts) <= SLIGHT).all():
+            return best_in_pool(pool, program, among=best.numbers.tolist())
     # The best rule for a ratio depends on the reached level, and the stratum does not tell the cost of a row.
     if not (objective.worst or objective.rate.is_ratio or objective.rate.needs_costs):
         least_cost = Candidate.from_costs(program.plain)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -35,7 +34,6 @@ from tailboost.selection.data import (
     Pool,
     Uncached,
 )
-from tailboost.selection.ensemble import MixtureEnsemble
 from tailboost.selection.intervals import (
     REFIT,
     below_noise,
@@ -83,89 +81,55 @@ def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Selected(Uncached, ABC):
+class SelectedRule(Uncached):
     """The selected rule, with its rates on the selection data."""
 
     problem: Problem
     program: Program  # the rates of the problem and all limits, including the error budget
-    ensemble: MixtureEnsemble  # the selected candidates with their mixture weights
+    member: Any  # the selected candidate with its models
     words: str  # the selection data, for people
     refit: bool  # whether models were fitted again after their outputs were counted
-    # Standard deviation between a rate under models of folds and under their refit.
-    spread: float = field(default=REFIT, kw_only=True)
-    # Whether models were fitted on the selection data.
-    fitted: bool = field(default=False, kw_only=True)
-
-    @property
-    @abstractmethod
-    def counts(self) -> Floats:
-        """The confusion counts of the rule on the selection data."""
-
-    @property
-    @abstractmethod
-    def gap(self) -> float:
-        """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
-
-    @property
-    @abstractmethod
-    def limits_met(self) -> bool | None:
-        """Whether all limits hold on the selection data; None if no row is limited."""
+    pool: Pool  # the candidates, with their counts for estimates
+    selection: Best  # with the counts for estimates
 
     @cached_property
     def estimates(self) -> RateTable:
         """The rates of the objective and the limits by subgroup, on the selection data."""
-        return self._counted([self.program.objective.rate, *self.program.limits], self.counts)
+        return self._counted([self.program.objective.rate, *self.program.limits])
 
     @cached_property
     def errors(self) -> RateTable:
-        """The errors of the subgroups of the problem."""
-        return self.errors_of(self.counts)
-
-    def errors_of(self, counts: Floats) -> RateTable:
-        """Return the errors of the subgroups from confusion counts (W, A) of a rule with the same candidates.
-
-        The table also has the first limit on each of these errors; limits on gaps and ratios are left out.
-        """
+        """The errors of the subgroups of the problem, with the first limit on each."""
         kind = self.problem.subgroup_kind
         rate = error(by=kind)
         stated: list[Rate | Limit] = [
             limit for limit in self.program.limits if limit.rate == rate and not limit.compares
         ]
-        if not isinstance(kind, str):
-            kind = "subgroup"
-        return self._counted([*stated, rate][:1], counts, kind)
+        words = kind if isinstance(kind, str) else "subgroup"
+        return self._counted([*stated, rate][:1], words)
 
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return other rates and limits on the selection data."""
-        return self._counted(stated, self.counts)
+        return self._counted(stated)
 
     @property
     def refit_spread(self) -> float:
         """The spread of rates under a refit; 0 if the counted models answer."""
         if self.refit:
-            return self.spread
+            return REFIT
         return 0.0
 
-    def _counted(
-        self, stated: Iterable[Rate | Limit], counts: Floats, kind: str = ""
-    ) -> RateTable:
-        """Return the table of rates and limits from confusion counts (W, A); ``kind`` as in `RateTable`."""
-        table = RateTable.counted(
+    def _counted(self, stated: Iterable[Rate | Limit], kind: str = "") -> RateTable:
+        """Return the table of rates and limits; ``kind`` as in `RateTable`."""
+        return RateTable.counted(
             stated,
             self.program.strata,
-            counts,
+            self.counts,
             self.words,
             kind=kind,
             spread=self.refit_spread,
             flattered=self._flattered,
         )
-        if self.fitted:
-            return table.on_fitted_rows()
-        return table
-
-    def _flattered(self, rate: Rate) -> str:
-        """Return the reason for a rate without an interval: the selection data favour the rule; else ""."""
-        return ""
 
     @property
     def upper(self) -> float | None:
@@ -185,14 +149,6 @@ class Selected(Uncached, ABC):
     def value(self, measured: Objective | Spread) -> float:
         """Return another objective, or the gap or ratio of a family, on the selection data."""
         return measured.value(measured.rate.terms(self.program.strata).values(self.counts))
-
-
-@dataclass(frozen=True, eq=False)
-class SelectedRule(Selected):
-    """The rule selected for rates, which are functions of its confusion counts."""
-
-    pool: Pool  # the candidates, with their counts for estimates
-    selection: Best  # with the counts for estimates
 
     @property
     def counts(self) -> Floats:
@@ -225,13 +181,12 @@ class SelectedRule(Selected):
         if any(program.keeps(constant) for constant in program.strata.constants()):
             return True
 
-        spread = 0.0
-        if self.refit:
-            spread = REFIT
         tighter = []
         for limit in limits:
             if not limit.compares:
-                limit = tightened(limit, program.strata, counts, spread, n_errors=MOST_ERRORS)
+                limit = tightened(
+                    limit, program.strata, counts, self.refit_spread, n_errors=MOST_ERRORS
+                )
             tighter.append(limit)
         return solve(pool.counts, program.within(tighter)).feasible
 
@@ -249,17 +204,8 @@ class SelectedRule(Selected):
     @property
     def _has_thresholds_by_group(self) -> bool:
         """Whether the rule has a threshold for each of several groups."""
-        return any(
-            probabilities.group_aware and probabilities.n_places > 1
-            for probabilities in self._probabilities
-        )
-
-    @property
-    def _probabilities(self) -> list[Any]:
-        """The stratum probabilities of the selected candidates; [] if the rows have none."""
-        if not self.pool.data.has_probabilities:
-            return []
-        return [member.probabilities for member in self.ensemble.base_models]
+        probabilities = self.member.probabilities
+        return bool(probabilities.group_aware and probabilities.n_places > 1)
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same rule as one selected within these limits."""
@@ -272,85 +218,38 @@ class SelectedRule(Selected):
             selection=replace(self.selection, violations=violations),
         )
 
-    def summary(self, classes: Sequence[Any], name: str) -> Summary:
-        """Return the summary, with constants and the most accurate rule; ``name`` names this rule.
-
-        These keep the same limits, and defer no more rows.
-        """
+    def summary(self) -> Summary:
+        """Return the summary, with a comparison with constants that defer no more rows."""
         program = deferring_no_more(self.program, self.counts)
-        achieved = program.value(self.counts)
-        members = self.ensemble.base_models
-        reference = "the most accurate rule"
-        if self.problem.limits:
-            reference += " within the limits"
-        summary = Summary(
-            achieved=achieved,
-            gap=self.gap,
+        least_error = None
+        (rule_error,) = overall_errors(self.program, self.counts[None]).tolist()
+        if not self.program.strata.defers:
+            least = float(overall_errors(self.program, self.pool.all_counts).min())
+            least_error = min(rule_error, least)
+        return Summary(
             objective=str(self.objective),
             measured_on=self.words,
-            random_guess_value=program.random_guess,
-            reference=reference,
-            constants_value=best_guess(program),
-            single=self._single_name(classes, name),
-            ignores_features=all(member.candidate.is_constant for member in members),
+            achieved=self.program.value(self.counts),
             upper=self.upper,
-            errors=self.errors,
-            draws=len(members) > 1,
+            constants_value=best_guess(program),
             conditions=self.problem.conditions,
             kept=self.selection.keeps,
             defers=self.program.strata.defers,
+            errors=self.errors,
+            rates=self.estimates if self.problem.limits else None,
             deferred=deferred_share(self.program, self.counts),
-            overall=self._overall_errors,
+            overall=(rule_error, least_error),
             is_flattered=str(self.objective) == OVERALL and self._has_thresholds_by_group,
         )
-
-        eligible = [counts for counts in self.pool.counts if program.keeps(counts)]
-        if eligible:
-            most_accurate = overall_errors(program, np.array(eligible)).argmin()
-            reference_value = program.value(eligible[most_accurate])
-            summary = replace(summary, reference_value=reference_value)
-
-        worst = self.errors.worst
-        by_subgroup = error(by=self.problem.subgroup_kind)
-        same_rate = self.objective.worst and self.objective.rate == by_subgroup
-        # An error of a subgroup is not compared with another rate of the most accurate rule.
-        if worst is not None and not same_rate:
-            summary = replace(summary, largest_error=worst[1])
-        if self.problem.limits:
-            summary = replace(summary, rates=self.estimates)
-        return summary
-
-    def _single_name(self, classes: Sequence[Any], name: str) -> str | None:
-        """Return the name of a rule of one candidate: ``name``, or the constant; None for a mixture."""
-        members = self.ensemble.base_models
-        if len(members) > 1:
-            return None
-        candidate = members[0].candidate
-        if not candidate.is_constant:
-            return name
-        label = classes[candidate.action_costs[0, : len(classes)].argmin()]
-        return f"the constant {label!r}"
-
-    @property
-    def _overall_errors(self) -> tuple[float, float | None] | None:
-        """The overall error, and the least one of a candidate; None if there are rows without labels.
-
-        The least one is None if rows may be deferred, because to defer all rows is no error.
-        """
-        rule_error = float(overall_errors(self.program, self.counts[None])[0])
-        if self.program.strata.defers:
-            return rule_error, None
-        least_error = float(overall_errors(self.program, self.pool.all_counts).min())
-        return rule_error, min(rule_error, least_error)
 
     @cached_property
     def likely(self) -> float | None:
         """About the probability that all limits hold on new rows; None if it is unknown.
 
-        It is unknown on fitted rows, without limits and where the limits leave little room: there the
+        It is unknown without limits and where the limits leave little room: there the
         selection finds where these rows are favourable.
         """
-        if self.fitted or not self.problem.limits or not self.has_room:
+        if not self.problem.limits or not self.has_room:
             return None
         strata = self.program.strata
         return probability_kept(self.problem.limits, strata, self.counts, self.refit_spread)

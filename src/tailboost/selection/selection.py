@@ -97,8 +97,7 @@ class Selection(Uncached):
     @property
     def member(self) -> Any:
         """The selected candidate."""
-        (member,) = self.rule.ensemble.base_models
-        return member
+        return self.rule.member
 
     @property
     def n_rows(self) -> float:
@@ -107,7 +106,7 @@ class Selection(Uncached):
 
     @property
     def estimates(self) -> RateTable:
-        """The same rates without shadow prices, which take most of the time."""
+        """The rates of the objective and the limits."""
         return self.rule.estimates
 
     def warn(self, *, forewarned: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any, Self
 
 import numpy as np
@@ -328,9 +329,9 @@ class ThresholdRule(StoredRule):
     ) -> str:
         """Return the action as an SQL expression; NULL for rows refused by `predict`.
 
-        These are rows without score, with a score outside the range of `kind`, with text in its place, or of
-        an unknown group. A group of NULL is the group 'missing' if the rule has one. A score of NULL is the
-        score ``missing`` if the rule has one.
+        These are rows without score, with a score outside the range of `kind`, or of an unknown group. A
+        group of NULL is the group 'missing' if the rule has one. A score of NULL is the score ``missing`` if
+        the rule has one.
 
         Parameters
         ----------
@@ -366,9 +367,9 @@ class ThresholdRule(StoredRule):
             condition = ""
             if self.groups is not None:
                 condition = sql_of_group(self.groups, name, column_of_groups)
-            upper = self._kind.upper
+            upper = self._kind.most
             for lower, action in reversed(band):
-                least = self._kind.lower if lower is None else lower
+                least = self._kind.least if lower is None else lower
                 # A column has one type: labels are text beside deferral.
                 answer = sql_value(str(action) if self.defers else action)
                 cases.append(
@@ -383,6 +384,8 @@ class ThresholdRule(StoredRule):
         The function raises an error for what `predict` refuses: text, a score outside the range of `kind` or
         none, an unknown group. None is the group 'missing' if the rule has one.
         """
+        if not name.isidentifier() or iskeyword(name):
+            raise ValueError(f"name={name!r} is no name of a function")
         kind = self._kind
         bands = dict(zip(self.groups or [None], self.bands, strict=True))
         lines = [f"def {name}(score, group=None):", f"    {str(self)!r}"]
@@ -401,7 +404,7 @@ class ThresholdRule(StoredRule):
             "        score = float(str(score))",
             "    if isinstance(score, (bool, str)):",
             "        raise TypeError(f'the score {score!r} is no number')",
-            f"    if score is None or not {kind.lower!r} <= score <= {kind.upper!r}:",
+            f"    if score is None or not {kind.least!r} <= score <= {kind.most!r}:",
             f"        raise ValueError(f'the score {{score!r}} is none of the {kind.plural}')",
             f"    bands = {bands!r}",
             "    if group not in bands:",
