@@ -17,13 +17,13 @@ data = tb.datasets.load_credit_default()
 X, X_new, y, y_new = train_test_split(data.data, data.target, train_size=6000, random_state=0)
 clf = tb.RobustMixtureClassifier(random_state=0).fit(X, y)
 X_certify, X_test, y_certify, y_test = train_test_split(X_new, y_new, test_size=0.8, random_state=1)
-certificate = tb.certify(clf, X_certify, y_certify)
+certificate = tb.certify(clf, X_certify, y_certify, rates=["error(by=class)"])
 print(certificate)
 
 # %%
 # Bounds, and the errors on the remaining rows. A bound is no forecast: with 95 % confidence
 # the error is not larger.
-bounds = [b for b in certificate.bounds if b.kind == "class" and b.rule == "predict"]
+bounds = certificate.bounds
 errors = tb.metrics.class_errors(y_test, clf.predict(X_test))
 fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
 places = np.arange(len(bounds))
