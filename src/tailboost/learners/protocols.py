@@ -70,6 +70,7 @@ class TableLearner(Protocol):
 class PreparedProba(Protocol):
     """A base model with class probabilities. Base models with equal ``table_`` share a prepared table."""
 
+    classes_: Ints
     table_: Any  # hashable; ``table_.transform(X)`` returns the prepared table
 
     def predict_proba_table(self, table: Table) -> Floats:

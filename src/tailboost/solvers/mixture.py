@@ -143,7 +143,7 @@ class TailGame:
             if first_units.size < MERGED * used.size:
                 reduced = reduced[:, first_units]
                 unit = pattern
-                p = np.bincount(unit, p)
+                p = np.bincount(unit, p).astype(np.float64)
         numbers: dict[bytes, int] = {}
         equal_to = np.array(
             [numbers.setdefault(row.tobytes(), len(numbers)) for row in reduced]
@@ -325,7 +325,8 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
     others = np.where(optimum.combined > optimum.threshold, game.cap, 0.0)
     others[tied] = 0.0
     mass = 1.0 - float(others.sum())
-    if not 0.0 < mass < game.cap[tied].sum():
+    unique = tied.size <= np.count_nonzero(optimum.lam)  # as at a vertex of no further ties
+    if unique or not 0.0 < mass < game.cap[tied].sum():
         return w
     losses = game.losses[:, tied]
     fixed = expectations(game.losses, others)

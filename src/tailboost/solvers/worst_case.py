@@ -6,7 +6,7 @@ all mass is on the units with the largest loss, in proportion to p.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -81,11 +81,14 @@ def worst_case_weights(
         If the gap stays above ``1e-8 (1 + |value|)``.
     """
     radius = check_number(radius, "radius", 0, closed=True)
-    all_losses = loss_vector(losses)
-    base = base_measure(base, all_losses.size)
-    used = base > 0
-    values = all_losses[used]
-    p = base[used]
+    values = loss_vector(losses)
+    p = base_measure(base, values.size)
+    used = p > 0
+    if not used.all():
+        solution = worst_case_weights(values[used], radius=radius, base=p[used])
+        w = np.zeros(p.size)
+        w[used] = solution.unit_weights
+        return replace(solution, unit_weights=w)
     top = float(values.max())
     scale = top - float(values.min())
     d = (values - top) / (scale or 1.0)  # distance below the largest loss, in [−1, 0]
@@ -107,9 +110,7 @@ def worst_case_weights(
             f"worst_case_weights: the gap {gap:.3g} is too large for the value {value:.6g}"
         )
     parameter = theta / scale if scale else 0.0
-    unit_weights = np.zeros(used.size)
-    unit_weights[used] = w
-    return WorstCaseSolution(unit_weights, value, value + gap, gap, parameter)
+    return WorstCaseSolution(w, value, value + gap, gap, parameter)
 
 
 class _Tilt(NamedTuple):
