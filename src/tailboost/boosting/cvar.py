@@ -132,8 +132,11 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
     """α-AdaLPBoost, Algorithm 2: Hedge weighs the rows, and the linear program (6) selects λ.
 
     The weights do not depend on α, so one fit serves every α: `reweight` and `alpha_path`. On the rows that
-    select λ the CVaR is at most those of ERM and of the average of all rounds (section 3.3). By default the
-    program has K more columns than the paper's, the labels by their mean probability under all rounds.
+    select λ the CVaR is at most those of ERM and of the average of all rounds (section 3.3).
+
+    The defaults differ from the paper in two points; `tailboost.published.adalpboost` has neither. λ is
+    selected by games without each fold (``cv``), and the program has K more columns (``rank_labels``). With
+    these columns the test CVaR at α = .1 is .68 on letters (.84 without), and .50 on credit defaults (1.00).
 
     Parameters
     ----------
@@ -142,9 +145,9 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
     rank_labels : bool, default=True
         Whether K more candidates enter the program: the label with the largest mean probability under all
         rounds, the one with the second largest, and so on. The paper has none.
-    n_estimators : int, default=3
+    n_estimators : int, default=2
         T. The default learner errs on few training rows, so that more rounds change little.
-    cv : "train", int, splitter or iterable of splits, default=5
+    cv : "train", int, splitter or iterable of splits, default=3
         Rows that select λ: the training rows, or each row by a game that is played without its fold. It has
         no effect with validation rows in `fit`.
     estimator, eta, random_state
@@ -165,10 +168,10 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
         estimator: Model = None,
         *,
         alpha: float = 0.1,
-        n_estimators: int = 3,
+        n_estimators: int = 2,
         eta: float | str = 1.0,
         rank_labels: bool = True,
-        cv: object = 5,
+        cv: object = 3,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
@@ -226,7 +229,7 @@ class LPBoostClassifier(AdaLPBoostClassifier):
 
     Parameters
     ----------
-    n_estimators : int or "auto", default=3
+    n_estimators : int or "auto", default=2
         T; "auto" is (9), max((32/δ²) log(1/α), 8/δ), rounded up.
     beta : float, "theory" or None, default=None
         β; "theory" is max((2/δ) log(1/α), ½) of Theorem 4.
@@ -243,11 +246,11 @@ class LPBoostClassifier(AdaLPBoostClassifier):
         estimator: Model = None,
         *,
         alpha: float = 0.1,
-        n_estimators: int | str = 3,
+        n_estimators: int | str = 2,
         beta: float | str | None = None,
         delta: float = 0.1,
         rank_labels: bool = True,
-        cv: object = 5,
+        cv: object = 3,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator

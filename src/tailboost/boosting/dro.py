@@ -106,7 +106,9 @@ class DROBoostClassifier(AdditiveClassifier):
             dim = getattr(first, "get_n_leaves", lambda: 1)()
         X = learn.rows.X
         X = X.toarray() if issparse(X) else X
-        rows = np.column_stack([X, learn.rows.y]).astype(str)
+        rows = np.column_stack([X, learn.rows.y])
+        if rows.dtype == object:
+            rows = rows.astype(str)
         return dro_radius(len(np.unique(rows, axis=0)), self.confidence, dim)
 
 
