@@ -2,8 +2,8 @@
 Certificates on held-out rows
 =============================
 
-``certify`` gives simultaneous upper bounds for the overall error, each class error and the largest class
-error, from fresh rows. ``rows_needed`` gives the number of rows with which ``calibrate`` certifies a target.
+``certify`` gives simultaneous upper bounds for the overall error and the error of each class,
+from fresh rows. ``rows_needed`` gives the number of rows with which ``calibrate`` certifies a target.
 """
 
 import matplotlib.pyplot as plt

@@ -34,7 +34,7 @@ Cells = tuple[list[str], list[list[str]]]
 """The headings and the rows of a table."""
 
 MOST_PRINTED = 60  # bounds in a printed table; the largest ones of many without a limit
-NOT_CHECKED = " if none of these rows trained the model: not checked, pass training_rows="
+NOT_CHECKED = ", if none of them trained the model (not checked: pass training_rows=)"
 
 
 @dataclass(frozen=True)
@@ -183,11 +183,11 @@ class Certificate:
         confidence = f"with {percent(self.confidence)} confidence"
         n_limits = len(self._limited)
         if not n_limits:
-            return f"All these bounds hold together {confidence}{doubt}, from {rows}."
+            return f"All these bounds hold together {confidence} from {rows}{doubt}."
         if self.certified:
-            return f"Certified {confidence}{doubt}: all limits hold together, from {rows}."
+            return f"Certified {confidence} from {rows}: all limits hold together{doubt}."
         n_certified = sum(bound.certified is True for bound in self._limited)
-        return f"Not certified: {n_certified} of {n_limits} limits {confidence}{doubt}, from {rows}."
+        return f"Not certified: {n_certified} of {n_limits} limits {confidence} from {rows}{doubt}."
 
     def cells(self) -> Cells:
         """Return the table of bounds; of many bounds without a limit the largest."""
