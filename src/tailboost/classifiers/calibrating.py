@@ -223,7 +223,7 @@ def calibrate(
     options: dict[str, Any] = {"confidence": confidence, "previous": previous}
     reader = judged(model)
     # A rule of the model was selected on other rows.
-    if reader.classifier is model and reader.selects_rule(limits):
+    if reader.classifier is model and reader.selects_rule:
         stated = {
             "by_group": by_group or None,
             "objective": objective,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +26,6 @@ from tailboost.classifiers.robust_selection import (
     tables_of,
 )
 from tailboost.core.array_types import (
-    Array,
-    Floats,
     Groups,
     Hashes,
     Ints,
@@ -43,7 +40,6 @@ from tailboost.rates import Limit, Objective, Rate, deferred
 from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.given import Given
 from tailboost.rows.judged import Recorded, columns_of, judged
-from tailboost.selection.candidates import scores_in
 from tailboost.selection.curve import (
     Curve,
     CurvePoint,
@@ -51,8 +47,7 @@ from tailboost.selection.curve import (
     fractions_of,
 )
 from tailboost.selection.outputs import LogProbabilities
-from tailboost.selection.probabilities import stratum_probabilities
-from tailboost.selection.problem import Problem, Trade
+from tailboost.selection.problem import Trade
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule
 from tailboost.selection.selected import SelectedRule
@@ -60,122 +55,25 @@ from tailboost.selection.selection import Selection
 from tailboost.selection.threshold_rule import ThresholdRule
 
 
-class JudgedSelection(Recorded):
-    """A classifier with a rule selected among candidates."""
+class JudgedModels(Recorded):
+    """A `RobustMixtureClassifier`."""
 
-    knows_rows = True
+    takes_limits = True
+    selects_rule = True
 
     @property
-    @abstractmethod
-    def selected(self) -> Any:
+    def selected(self) -> SelectedRule:
         """The rule of `predict`, with its rates on the selection data."""
-
-    @property
-    def draws(self) -> bool:
-        """Whether answers of the randomised rule are drawn."""
-        return False
+        return self.classifier.selection_.rule
 
     @property
     def limits_met(self) -> bool | None:
         """Whether `predict` satisfies all limits on the selection data; None without limits."""
         return self.selected.limits_met
 
-    @property
-    def counts_on_selection(self) -> Floats:
-        """The confusion counts of the rule on the selection data."""
-        return self.selected.counts
-
     def measured(self, *stated: Rate | Limit) -> RateTable:
         """Return rates on the selection data, by subgroup and with intervals."""
         return self.selected.rates(stated)
-
-    # -- another selection -----------------------------------------------------------------------------
-
-    @abstractmethod
-    def reselect(self, arguments: Given, restated: Restated) -> None:
-        """Select anew for a call of `reweight`: the classifier is the copy that will answer."""
-
-    @abstractmethod
-    def within(self, objective: Objective, limits: tuple[Limit, ...]) -> Any:
-        """Return a copy with the rule of another objective and other limits; nothing is trained."""
-
-    @abstractmethod
-    def rate_curve(self, trade: Trade, n_points: int) -> Curve:
-        """Return the trade-off of two rates from candidates for ``n_points`` limits."""
-
-    def reweighted(self, arguments: Given, restated: Restated) -> Any:
-        """Return a classifier with the same candidates and another selected rule, see `reweight`."""
-        self.check_candidates()
-        arguments.refuse_in_reweight()
-        arguments.check_indexes()
-        reweighted = copy.copy(self.classifier)
-        judged(reweighted).reselect(arguments, restated)
-        if arguments.X is not None:  # `certify` refuses these rows from now on
-            rows = self.reading(arguments.X, arguments.y)
-            reweighted.records_ = reweighted.records_.using(rows)
-        return reweighted
-
-    def check_candidates(self) -> None:
-        """Raise NotFittedError if there are no candidates.
-
-        `InfeasibleLimitsError.unselected` has candidates and no rule.
-        """
-        if not hasattr(self.classifier, "selection_"):
-            check_is_fitted(self.classifier)
-
-    def curves(self, a: Stated, b: Stated, n_points: int, fractions: Any) -> Any:
-        """Return the trade-off curve of two rates, or one for each deferred fraction, see `tradeoff`.
-
-        Parameters
-        ----------
-        a, b : rate, text or None
-            The two rates; None for those of the classifier.
-        n_points : int
-            Number of limits for which candidates are searched.
-        fractions : sequence of float or None
-            Deferred fractions; None for one curve.
-        """
-        check_is_fitted(self.classifier)
-        if fractions is not None:
-            return self.deferral_curves(a, b, n_points, fractions)
-        return self.curve(a, b, n_points)
-
-    def curve(self, a: Stated, b: Stated, n_points: int) -> Curve:
-        """Return one trade-off curve, see `curves`."""
-        return self.rate_curve(self.classifier.selection_.problem.traded(a, b), n_points)
-
-    def deferral_curves(
-        self, a: Stated, b: Stated, n_points: int, fractions: Any
-    ) -> dict[float, Curve]:
-        """Return a trade-off curve for each limit on the deferral rate.
-
-        These limits replace limits on deferral of the classifier. ``a`` and ``b`` are the rates, as in
-        `tradeoff`. Each curve can pick points of all curves.
-        """
-        problem = self.classifier.selection_.problem
-        kept_limits = tuple(limit for limit in problem.limits if limit.rate != deferred())
-        trade = problem.within(kept_limits).traded(a, b)
-        curves = {}
-        together = list[Curve]()  # a point may be picked from any of the curves
-        for fraction in fractions_of(fractions):
-            deferral_limit = deferred() <= fraction
-            deferring = judged(self.within(trade.minimised, (*kept_limits, deferral_limit)))
-            curve = deferring.rate_curve(trade.also_within(deferral_limit), n_points)
-            curves[fraction] = replace(curve, _curves=together)
-        return curves
-
-
-class JudgedModels(JudgedSelection):
-    """A `RobustMixtureClassifier`."""
-
-    takes_limits = True
-    selects_other_kinds = True
-    draws = False
-
-    @property
-    def selected(self) -> SelectedRule:
-        """The rule of `predict`, with its rates on the selection data."""
-        return self.classifier.selection_.rule
 
     @property
     def stated_limits(self) -> tuple[Limit, ...]:
@@ -243,6 +141,69 @@ class JudgedModels(JudgedSelection):
         """The error of `predict` on each subgroup, on the selection data."""
         return self.selected.errors
 
+    # -- another selection -----------------------------------------------------------------------------
+
+    def reweighted(self, arguments: Given, restated: Restated) -> Any:
+        """Return a classifier with the same candidates and another selected rule, see `reweight`."""
+        self.check_candidates()
+        arguments.refuse_in_reweight()
+        arguments.check_indexes()
+        reweighted = copy.copy(self.classifier)
+        judged(reweighted).reselect(arguments, restated)
+        if arguments.X is not None:  # `certify` refuses these rows from now on
+            rows = self.reading(arguments.X, arguments.y)
+            reweighted.records_ = reweighted.records_.using(rows)
+        return reweighted
+
+    def check_candidates(self) -> None:
+        """Raise NotFittedError if there are no candidates.
+
+        `InfeasibleLimitsError.unselected` has candidates and no rule.
+        """
+        if not hasattr(self.classifier, "selection_"):
+            check_is_fitted(self.classifier)
+
+    def curves(self, a: Stated, b: Stated, n_points: int, fractions: Any) -> Any:
+        """Return the trade-off curve of two rates, or one for each deferred fraction, see `tradeoff`.
+
+        Parameters
+        ----------
+        a, b : rate, text or None
+            The two rates; None for those of the classifier.
+        n_points : int
+            Number of limits for which candidates are searched.
+        fractions : sequence of float or None
+            Deferred fractions; None for one curve.
+        """
+        check_is_fitted(self.classifier)
+        if fractions is not None:
+            return self.deferral_curves(a, b, n_points, fractions)
+        return self.curve(a, b, n_points)
+
+    def curve(self, a: Stated, b: Stated, n_points: int) -> Curve:
+        """Return one trade-off curve, see `curves`."""
+        return self.rate_curve(self.classifier.selection_.problem.traded(a, b), n_points)
+
+    def deferral_curves(
+        self, a: Stated, b: Stated, n_points: int, fractions: Any
+    ) -> dict[float, Curve]:
+        """Return a trade-off curve for each limit on the deferral rate.
+
+        These limits replace limits on deferral of the classifier. ``a`` and ``b`` are the rates, as in
+        `tradeoff`. Each curve can pick points of all curves.
+        """
+        problem = self.classifier.selection_.problem
+        kept_limits = tuple(limit for limit in problem.limits if limit.rate != deferred())
+        trade = problem.within(kept_limits).traded(a, b)
+        curves = {}
+        together = list[Curve]()  # a point may be picked from any of the curves
+        for fraction in fractions_of(fractions):
+            deferral_limit = deferred() <= fraction
+            deferring = judged(self.within(trade.minimised, (*kept_limits, deferral_limit)))
+            curve = deferring.rate_curve(trade.also_within(deferral_limit), n_points)
+            curves[fraction] = replace(curve, _curves=together)
+        return curves
+
     def selection_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection of the stated objective within other limits, without a confidence.
 
@@ -253,29 +214,6 @@ class JudgedModels(JudgedSelection):
         restated.max_error = None
         restated.confidence = None
         return restated.selection_.select(problem_of(restated))
-
-    def reading_groups(self, by_group: str | bool, problem: Problem) -> Any:
-        """Return a copy of the classifier with a rule for a problem that reads groups, from the same rows.
-
-        Parameters
-        ----------
-        by_group : str or bool
-            Value of the parameter ``by_group``.
-        problem : Problem
-            The objective within limits.
-
-        Raises
-        ------
-        InfeasibleLimitsError
-            If the limits contradict each other.
-        """
-        reader = copy.copy(self.classifier)
-        reader.by_group = by_group
-        engine = robust_selection.engine_of(
-            reader, problem, self.classifier.selection_.engine.outputs
-        )
-        set_rule(reader, Selection.of(engine, problem))
-        return reader
 
     def knowing(self, opened: LogProbabilities, groups: Groups) -> LogProbabilities:
         """Return opened rows with the numbers of their groups, for a rule that reads groups."""
@@ -363,23 +301,6 @@ class JudgedModels(JudgedSelection):
         if not self.by_group:
             groups = None
         return opened(self.classifier, X, groups)
-
-    def tested_values(self, opened: LogProbabilities) -> Iterator[Array]:
-        """Yield the values of opened rows behind the answers of all candidates, shape (n, ...) each.
-
-        These are the log-odds of the models and of their average, the read groups or their estimate, and a
-        single score.
-        """
-        engine = self.classifier.selection_.engine
-        models = engine.outputs.models
-        for log_probabilities in (*(opened[i] for i in models.pooled_models), opened.pooled):
-            yield log_probabilities[:, 1:] - log_probabilities[:, :1]  # against the first class
-        if opened.groups is not None:
-            yield opened.groups
-        if engine.probabilities.estimates_groups:
-            yield stratum_probabilities(engine.probabilities, opened).T
-        if models.score is not None:
-            yield scores_in(opened, models.score)
 
     def row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the rule reads, or of features."""

@@ -27,7 +27,7 @@ class Restated:
 class ReselectedClassifier:
     """The public methods of a classifier whose rule is selected among candidates.
 
-    What they do is in `JudgedSelection`, the part by which a classifier answers about its rule.
+    What they do is in `JudgedModels`, the part by which a classifier answers about its rule.
     """
 
     def reweight(

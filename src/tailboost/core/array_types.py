@@ -22,8 +22,6 @@ Bits = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 #: Fingerprints of rows.
 Hashes = NDArray[np.uint64]
-#: Answers of a candidate to rows: class numbers, real values, or a label distribution of each row.
-ModelAnswers = NDArray[Any]
 #: Losses of a candidate on units, rows or subgroups: truth values or numbers.
 UnitLosses = NDArray[Any]
 #: Labels or groups of users: numbers or text.

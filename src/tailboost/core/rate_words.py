@@ -39,74 +39,22 @@ def value_words(value: float, *, in_percent: bool, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-def lead_words(
-    lead: float, noise: float, *, in_percent: bool, level: float = 0.05
-) -> str | None:
-    """Return by how much a rate is lower than another one on new rows: an interval; None if it contains 0.
-
-    Leads within noise are not printed, so the printed ones are mostly too large, and a number alone would
-    mislead. An interval that misses the truth is printed with a probability of at most ``level``, as far as
-    the lead is normal, and unbiased before this choice.
-
-    Parameters
-    ----------
-    lead : float
-        How much lower the rate is on some rows.
-    noise : float
-        Standard error of ``lead``.
-    in_percent : bool
-        Whether rates are printed in percent.
-    level : float, default=0.05
-        Of the interval: 0.05, divided by the number of leads from which this one was taken.
-    """
-    low, _, _ = _rounded_ends(lead, noise, in_percent, level)
-    if low <= 0.0:
-        return None
-    words = interval_words(lead, noise, in_percent=in_percent, level=level)
-    return f"{words} (95 %)"
-
-
 def interval_words(lead: float, noise: float, *, in_percent: bool, level: float = 0.05) -> str:
-    """Return the interval of `lead_words`, such as "0.3 to 1.1 points"; its upper end if it contains 0."""
-    low, high, decimals = _rounded_ends(lead, noise, in_percent, level)
-    words = f"{low:.{decimals}f} to {high:.{decimals}f}"
-    if low <= 0.0 <= high:
-        words = f"at most {high:.{decimals}f}"
-    unit = " points" if in_percent else ""
-    return f"{words}{unit}".replace("-", "−")
+    """Return by how much a rate is lower than another one, such as "0.3 to 1.1 points".
 
-
-def _rounded_ends(
-    lead: float, noise: float, in_percent: bool, level: float
-) -> tuple[float, float, int]:
-    """Return the interval of `lead_words`, rounded outwards, and its decimals.
-
-    It has two digits of the larger end, and at least tenths of a point.
+    The ends are rounded outwards to two digits of the larger one, and at least tenths of a point. An interval
+    that contains 0 is printed as "at most" its upper end.
     """
     scale = 100.0 if in_percent else 1.0
     half = NormalDist().inv_cdf(1.0 - level / 2.0) * noise
-    low, high = scale * (lead - half), scale * (lead + half)
-    largest = max(abs(low), abs(high), 1e-12)
+    ends = scale * (lead - half), scale * (lead + half)
+    largest = max(abs(ends[0]), abs(ends[1]), 1e-12)
     decimals = max(1 if in_percent else 3, 1 - int(np.floor(np.log10(largest))))
-    return (
-        rounded_away(low, decimals, above=False),
-        rounded_away(high, decimals, above=True),
-        decimals,
-    )
-
-
-def gain_words(
-    gain: float, noise: float, *, in_percent: bool, level: float = 0.05
-) -> str | None:
-    """Return by how much a rate is lower on some rows; None if not beyond noise, as for `lead_words`.
-
-    No interval for new rows: the rows selected the compared rules, one of which has more freedom.
-    """
-    if lead_words(gain, noise, in_percent=in_percent, level=level) is None:
-        return None
-    if in_percent:
-        return f"{100.0 * gain:.2g} points"
-    return f"{gain:.2g}"
+    low = rounded_away(ends[0], decimals, above=False)
+    high = rounded_away(ends[1], decimals, above=True)
+    start = "at most" if low <= 0.0 <= high else f"{low:.{decimals}f} to"
+    unit = " points" if in_percent else ""
+    return f"{start} {high:.{decimals}f}{unit}".replace("-", "−")
 
 
 def limit_words(sense: str, value: float, *, in_percent: bool) -> str:

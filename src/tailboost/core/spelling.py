@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 # Most columns named by a message.
 COLUMNS_NAMED = 5
@@ -69,7 +68,7 @@ def number_form(n: int, one: str, several: str) -> str:
     return several
 
 
-def listed(names: Sequence[Any]) -> str:
+def listed(names: Sequence[object]) -> str:
     """Return the first names in quotes, and the number of the others; a single other one is named."""
     return joined([repr(cut_to(str(name), 40)) for name in names], COLUMNS_NAMED)
 
@@ -86,21 +85,3 @@ def cut_to(name: str, most: int) -> str:
     if len(name) <= most:
         return name
     return f"{name[: most - 1]}…"
-
-
-# -- of modules that go --------------------------------------------------------------------------------------
-
-
-def as_typed(python: str, shell: str) -> str:
-    """Return how an argument is written in Python."""
-    return python
-
-
-def limits_as_typed(limits: Sequence[str]) -> str:
-    """Return the texts of limits as an argument."""
-    return f"limits={list(limits)}"
-
-
-def with_known_arguments(*_: Any, **__: Any) -> Callable[[Any], Any]:
-    """Return a decorator without effect."""
-    return lambda function: function

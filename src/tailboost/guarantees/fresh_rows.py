@@ -454,8 +454,6 @@ def actions_of(
         Has the classes. If the strata defer, the answers of every rule are numbers, the last of them
         deferral: a label distribution does not show how often a row is deferred.
     """
-    if rule is None and judged(model).draws:
-        rule = "randomised"
     if rule == "randomised" and not strata.defers:
         return answers_of(model, X, rule, groups)
     classes = np.asarray(strata.classes)
@@ -473,9 +471,7 @@ def actions_of(
     return np.where(is_deferred, strata.n_classes, actions)
 
 
-def _given_labels(
-    given_answers: Any, y: Labels, listed_labels: Labels | None
-) -> tuple[Labels, Labels]:
+def _given_labels(given_answers: Any, y: Labels) -> tuple[Labels, Labels]:
     """Return the predicted labels from an array of labels or probabilities, and all labels, sorted.
 
     Raise ValueError for probabilities without a column for each label, for another shape, and for numbers
@@ -487,18 +483,15 @@ def _given_labels(
         The array, which callers give in the place of a model.
     y : ndarray of shape (n,)
         The true labels.
-    listed_labels : ndarray or None
-        All labels of the population, if they are listed.
     """
     array = np.asarray(given_answers)
     if array.ndim == 2:
-        classes = _all_labels(y, y, listed_labels)
+        classes = np.unique(y)
         array = np.asarray(in_class_order(given_answers, "model", classes))
         if array.shape[1] != len(classes):
             raise ValueError(
                 f"model has a column of probabilities for each of {array.shape[1]} labels, y "
-                f"has {len(classes)}; give the predicted labels instead, or all labels: "
-                "subgroups={'class': …}"
+                f"has {len(classes)}; give the predicted labels instead"
             )
         probabilities = check_probabilities(array, len(y), "model", "y")
         return classes[probabilities.argmax(axis=1)], classes
@@ -517,17 +510,13 @@ def _given_labels(
             )
     answers = label_column(array, "model")
     check_length(answers, "model", len(y), "y")
-    return answers, _all_labels(y, answers, listed_labels)
+    return answers, _all_labels(y, answers)
 
 
-def _all_labels(y: Labels, answers: Labels, listed_labels: Labels | None) -> Labels:
-    """Return all labels of rows and answers, and the listed ones if there is a list, sorted."""
+def _all_labels(y: Labels, answers: Labels) -> Labels:
+    """Return all labels of rows and answers, sorted."""
     check_same_kind(answers, "model", y, "y")
-    labels = np.concatenate([y, answers])
-    if listed_labels is not None:
-        check_same_kind(listed_labels, "subgroups", y, "y")
-        labels = np.concatenate([labels, listed_labels])
-    return np.unique(labels)
+    return np.unique(np.concatenate([y, answers]))
 
 
 # -- subgroups ---------------------------------------------------------------------------------------------
@@ -545,50 +534,24 @@ class ListedGroups:
     by_column: dict[Any, list[Any]]
     kinds: set[Any]  # the kinds of subgroups with a complete list, as in `FreshRows.listed`
     # The known combinations of groups of several columns; None if all combinations of the groups count.
-    # Without a list of the caller, it is empty if a column has no known group, or without columns.
+    # It is empty if a column has no known group, or without columns.
     combinations: tuple[tuple[Any, ...], ...] | None
 
 
-def listed_groups(
-    final: Model, callers_list: Sequence[Any] | None, columns: Mapping[Any, Labels]
-) -> ListedGroups:
-    """Return the groups of the population, from the caller's list or from the fit.
+def listed_groups(final: Model, columns: Mapping[Any, Labels]) -> ListedGroups:
+    """Return the groups of the population, as far as the fit knows them.
 
     Parameters
     ----------
     final : classifier
         Its fit may have groups. A column of the fit counts if one of its groups occurs among the rows.
-    callers_list : sequence or None
-        All groups of the population, if the caller lists them.
     columns : dict
         The groups of the rows by column.
     """
-    groups_by_column = by_column(groups_of_fit(final) if callers_list is None else callers_list)
-    has_unnamed = None in {*groups_by_column, *columns}
-    if has_unnamed and len(groups_by_column) == len(columns) == 1:
+    groups_by_column = by_column(groups_of_fit(final))
+    if None in {*groups_by_column, *columns} and len(groups_by_column) == len(columns) == 1:
         # A single column needs no name to be the same one.
         groups_by_column = dict(zip(columns, groups_by_column.values(), strict=True))
-    if callers_list is not None:
-        listed_by_caller = {"group", *(("group", column) for column in columns)}
-        return ListedGroups(groups_by_column, listed_by_caller, combinations=None)
-
-    return _listed_by_fit(final, groups_by_column, columns)
-
-
-def _listed_by_fit(
-    final: Model, groups_by_column: dict[Any, list[Any]], columns: Mapping[Any, Labels]
-) -> ListedGroups:
-    """Return the groups of the population as the fit knows them.
-
-    Parameters
-    ----------
-    final : classifier
-        The fitted classifier.
-    groups_by_column : dict
-        The groups of the fit by column.
-    columns : dict
-        The groups of the rows by column.
-    """
     occurring = {
         name: groups_by_column[name]
         for name in columns
@@ -665,19 +628,17 @@ def fresh_rows(
     for rate in rates:
         if rate.counts_deferral:
             given.refuse("array of answers", "rate of deferral", details={"rate": rate})
-    listed_labels = given.listed[0]
-    if given.labels is None:  # the lists of subgroups have all labels
-        answers = listed_labels[:0]
-        classes = np.unique(listed_labels)
-        _refuse_missing_labels(rates, classes)
-    else:
-        answers, classes = _given_labels(model, given.labels, listed_labels)
+    if given.labels is None:
+        raise ValueError(
+            "y is needed: model is an array of answers, and rows without labels show no rate"
+        )
+    answers, classes = _given_labels(model, given.labels)
     fresh = _counted(
         given,
         answers,
         given.deferred,
         classes=classes,
-        listed_labels=listed_labels,
+        lists_labels=False,
         final=fitted,
         rates=rates,
         errors=errors,
@@ -764,7 +725,7 @@ def _answered_by_model(
         any_answers,
         deferred,
         classes=classes,
-        listed_labels=classes if hasattr(model, "classes_") else given.listed[0],
+        lists_labels=hasattr(model, "classes_"),
         final=final,
         rates=rates,
         errors=errors,
@@ -791,7 +752,7 @@ def _counted(
     deferred: Any,
     *,
     classes: Labels,
-    listed_labels: Labels | None,
+    lists_labels: bool,
     final: Any,
     rates: Sequence[Rate],
     errors: bool,
@@ -806,8 +767,8 @@ def _counted(
         The answer to each row, and whether it is deferred; None if no row may be.
     classes : ndarray of shape (K,)
         All labels.
-    listed_labels : ndarray or None
-        All labels of the population, if they are listed.
+    lists_labels : bool
+        Whether ``classes`` are all labels of the population.
     final : classifier or None
         Its fit may list the groups of the population.
     rates, errors
@@ -815,9 +776,9 @@ def _counted(
     """
     columns = given.columns
     clusters = numbered_clusters(given.clusters, given.n_rows)
-    listed = listed_groups(final, given.listed[1], columns)
+    listed = listed_groups(final, columns)
     listed_kinds = listed.kinds
-    if listed_labels is not None:
+    if lists_labels:
         listed_kinds = {*listed_kinds, "class"}
     groups_by_column = listed.by_column
     if errors and "group" not in listed_kinds:
@@ -872,7 +833,7 @@ def with_any_answers(given: Given, fresh: FreshRows) -> FreshRows:
         np.repeat(classes[:1], n_rows),
         np.zeros(n_rows, dtype=bool) if strata.defers else None,
         classes=classes,
-        listed_labels=given.listed[0],
+        lists_labels=False,
         final=fresh.final,
         rates=(),
         errors=False,
@@ -954,7 +915,7 @@ def _classes_of(model: Model, given: Given) -> Labels:
         raise ValueError(
             "y is needed: the model has no classes_, and rows without labels do not show them"
         )
-    return _all_labels(given.labels, np.asarray(model.predict(X)), given.listed[0])
+    return _all_labels(given.labels, np.asarray(model.predict(X)))
 
 
 def _refuse_missing_labels(rates: Sequence[Rate], classes: Labels) -> None:
@@ -1004,5 +965,5 @@ def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
     if not all(map(fresh.knows, families)):
         yield (
             "The labels or groups of the population are not listed: bounds on every one, or on "
-            "the worst, are about those among these rows (subgroups= lists all)."
+            "the worst, are about those among these rows."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
@@ -12,13 +12,11 @@ from tailboost.core.array_types import Column, Groups, Labels, Table
 from tailboost.core.checks import (
     check_indexes,
     columns_by_name,
-    distinct_labels,
-    group_columns,
     groups_in,
     label_column,
     n_rows_of,
 )
-from tailboost.rows.subgroups import by_column, checked_columns, plain_list
+from tailboost.rows.subgroups import checked_columns
 
 if TYPE_CHECKING:
     from tailboost.rows.fingerprints import EqualRows
@@ -37,7 +35,6 @@ class Given:
     sample_weight: Column = None
     costs: Table = None
     clusters: Column = None
-    subgroups: Any = None
     equal_rows: EqualRows | None = None
     training_rows: Table = None
     cost_range: Any = None
@@ -107,69 +104,6 @@ class Given:
         if self.groups is None:
             return []
         return list(columns_by_name(self.groups, "groups"))
-
-    @cached_property
-    def listed(self) -> tuple[Any, list[Any] | None]:
-        """The listed classes and groups of the population, or None for each, see `listed_subgroups`."""
-        return listed_subgroups(self.subgroups, self.groups)
-
-
-def lists_of_subgroups(subgroups: Any, kinds: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the listed names of subgroups by kind: "class" or "group". A list alone names groups.
-
-    Raises
-    ------
-    ValueError
-        If ``subgroups`` is no list of names, and no dict of such lists with ``kinds`` as keys.
-    """
-    lists = dict(subgroups) if isinstance(subgroups, Mapping) else {"group": subgroups}
-    no_list = (str, bytes, Mapping)  # these have a length, too
-    are_lists = all(
-        hasattr(names, "__len__") and len(names) and not isinstance(names, no_list)
-        for names in lists.values()
-    )
-    if not lists or not set(lists) <= set(kinds) or not are_lists:
-        keys = " or ".join(map(repr, kinds))
-        raise ValueError(
-            f"subgroups must be a list of all groups, or a dict of such lists with the key {keys}, "
-            f"got {subgroups!r}. A group of a column is a pair (column, value)"
-        )
-    # A pair from JSON is a list.
-    return {
-        kind: [tuple(name) if isinstance(name, list) else name for name in plain_list(names)]
-        for kind, names in lists.items()
-    }
-
-
-def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | None]:
-    """Return the listed classes and groups of the population, each None without a list.
-
-    Raises
-    ------
-    ValueError
-        If ``subgroups`` is no list of groups and no dict of lists of classes and groups, or if groups
-        are listed and not given.
-    """
-    if subgroups is None:
-        return None, None
-    lists = lists_of_subgroups(subgroups, ("class", "group"))
-    if "group" in lists and groups is None:
-        raise ValueError(f"subgroups={subgroups!r} lists groups, but groups is not given")
-    classes = None
-    if "class" in lists:
-        classes = distinct_labels(lists["class"], "subgroups")
-    if "group" not in lists:
-        return classes, None
-    group_list = lists["group"]
-    columns = list(group_columns(groups, "groups"))
-    if not set(by_column(group_list)) <= set(columns):
-        kind = "values of groups"
-        if columns != [None]:
-            kind = "(column, value) pairs"
-        raise ValueError(
-            f"subgroups must name groups as bounds do, as {kind}, got {subgroups!r}"
-        )
-    return classes, group_list
 
 
 # -- arguments that exclude each other ------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,8 +54,6 @@ class ClassifierView:
 
     #: Whether the classifier records the rows of its fit, as classifiers of tailboost do.
     has_records: Any = False
-    #: Whether the records of the classifier have its training rows.
-    knows_rows: Any = False
     #: Whether answers need the groups of the rows.
     by_group: Any = False
     #: Names of the groups of the fit.
@@ -66,11 +64,10 @@ class ClassifierView:
     certificate: Any = None
     #: The limits on rates of the fit, with the limits of ``max_error``.
     stated_limits: Any = ()
-    #: The estimated probability that the rule keeps all limits on new rows; None if unknown.
     #: Whether the rule is selected within limits on rates, which are a parameter.
     takes_limits: Any = False
-    #: Whether ``reading_groups`` selects rules that read other groups, or may defer, from the same rows.
-    selects_other_kinds: Any = False
+    #: Whether another rule within limits can be selected among the candidates, on the known rows.
+    selects_rule: Any = False
     #: Whether the rule may defer rows; the method ``defers`` of the classifier returns a mask of them.
     can_defer: Any = False
     #: Whether the rule weighs an estimate of p(group | x, y) for each row.
@@ -79,8 +76,6 @@ class ClassifierView:
     reads_scores: Any = False
     #: The columns of scores among the models; () without any.
     columns_of_scores: Any = ()
-    #: Whether answers of the randomised rule are drawn; None without a randomised rule.
-    draws: Any = None
     #: Digest of the decision function: of the rule and its models; None without a selected rule. Copies,
     #: pickles and files keep it. `reweight`, other thresholds and other models change it.
     rule_digest: Any = None
@@ -120,12 +115,6 @@ class ClassifierView:
         if self.rule is None:
             return ""
         return self.rule._repr_html_()
-
-    def selects_rule(self, limits: Any) -> bool:
-        """Whether another rule within limits can be selected among the candidates, on the known rows."""
-        return (
-            self.knows_rows and self.draws is not None and (self.takes_limits or limits is None)
-        )
 
     def checked(self, X: Table) -> Any:
         """Return a table in the form of the fit."""
@@ -213,15 +202,6 @@ class Recorded(ClassifierView):
             ``X`` itself, unless the models of the candidates can answer once for several classifiers.
         """
         return X
-
-    def tested_values(self, opened: Any) -> Iterable[Array]:
-        """Return arrays of shape (n, ...): all that candidates of the classifier read of opened rows."""
-        return ()
-
-    @property
-    def counts_on_selection(self) -> Floats:
-        """The confusion counts of the rule on the selection data; empty if unknown."""
-        return np.zeros(0)
 
     @property
     def errors_table(self) -> Any:
