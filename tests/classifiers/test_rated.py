@@ -109,7 +109,7 @@ def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
     assert again.limits_met_
     whole = clone(mix).set_params(limits=again.limits).fit(X, Y, groups=GROUPS)
     np.testing.assert_array_equal(again.predict(X), whole.predict(X))
-    assert {"records_", "probe_rows_"} <= set(vars(again))
+    assert "records_" in vars(again)
     with pytest.raises(InfeasibleLimitsError) as caught:
         tb.tune(again, X, Y, limits=[rates.selected("yes") <= 0.1, rates.miss("yes") <= 0.1])
     assert caught.value.unselected.reweight(limits=[rates.selected("yes") <= 0.6]).limits_met_
