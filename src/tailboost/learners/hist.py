@@ -256,6 +256,10 @@ class _XGBoostTrees(TableClassifier):
         state = super().__getstate__()
         return {k: v for k, v in state.items() if k != "_booster"}
 
+    def _opened(self) -> None:
+        if self.peer_ is None:
+            self._booster = _load(self.model_)
+
     @property
     def booster_(self) -> Any:
         """XGBoost model. Do not change it: predictions in other threads may use it."""

@@ -243,7 +243,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             else:
                 fitted.peer_ = model
             fitted.classes_ = classes  # those of the session's model are numbers
+            fitted._opened()
         return self
+
+    def _opened(self) -> None:
+        """Prepare for predictions."""
 
     def __sklearn_is_fitted__(self) -> bool:
         # scikit-learn's default iterates over all attributes, while another thread may add some.
