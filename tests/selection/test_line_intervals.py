@@ -60,18 +60,6 @@ def test_arms_are_exact_and_those_of_subgroups_longer_by_a_refit(counted, refit)
     assert ("refit" in str(table)) == refit
 
 
-def test_an_estimate_above_a_certified_limit_is_no_second_verdict(counted):
-    y, answers, groups = counted
-    answered = Answered.from_arrays(y, answers, groups=groups)
-    error = float(np.mean(answers != y))
-    for bound, words in ((error - 1e-3, "This is within noise"), (error / 4, "This may be more than noise")):
-        table = RateTable.measured([rates.error() <= bound], answered, "rows")
-        tighter, looser = table.beside_certificate({("error", None): bound / 2}), table.beside_certificate({})
-        assert [line.verdict_text for line in (*tighter, *looser)] == ["above", "NO"]
-        assert words in tighter.verdict
-        assert looser.verdict == table.verdict
-
-
 def test_weights_count_by_their_effective_number(counted):
     y, answers, groups = counted
     weight = np.where(groups["group"] == "a", 1.0, 3.0) * np.random.default_rng(1).uniform(0.2, 2.0, len(y))

@@ -159,11 +159,6 @@ class Problem:
         return next((rate.by for rate in self.rates if rate.by is not None), "class")
 
     @property
-    def limit_by_subgroup(self) -> Limit | None:
-        """The first limit on a rate of subgroups; None without one."""
-        return next((limit for limit in self.limits if limit.rate.by is not None), None)
-
-    @property
     def needs_groups(self) -> bool:
         """Whether a rate is about groups."""
         return any(rate.needs_groups for rate in self.rates)

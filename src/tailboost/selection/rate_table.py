@@ -73,8 +73,6 @@ class RateLine:
         Whether the limit was stated in percent, and the numbers are printed so.
     deferred : float
         Share of deferred rows in the subgroup; NaN if no row is deferred, or the rate is about deferral.
-    is_certified : bool
-        Whether a certificate from other rows holds this limit: an estimate on these rows cannot refuse it.
     """
 
     rate: str
@@ -89,7 +87,6 @@ class RateLine:
     sense: str = ""
     in_percent: bool = False
     deferred: float = float("nan")
-    is_certified: bool = False
 
     @property
     def estimate_text(self) -> str:
@@ -140,30 +137,13 @@ class RateLine:
         return limit_words(self.sense, self.bound, in_percent=self.in_percent)
 
     @property
-    def side(self) -> str:
-        """The side of the bound for a value that breaks the limit: "below" or "above"."""
-        return "below" if self.sense == "≥" else "above"
-
-    @property
-    def is_beyond_noise(self) -> bool:
-        """Whether the whole interval breaks the limit; False without an interval."""
-        return (
-            self.met is False
-            and not (self.low <= self.bound <= self.high)
-            and self.low == self.low
-        )
-
-    @property
     def verdict_text(self) -> str:
-        """Whether the value keeps the limit: "yes", "NO", or only the side if the limit is certified.
-
-        Empty without a verdict.
-        """
+        """Whether the value keeps the limit: "yes" or "NO"; empty without a verdict."""
         if self.met is None:
             return ""
         if self.met:
             return "yes"
-        return self.side if self.is_certified else "NO"
+        return "NO"
 
     @property
     def known_rows(self) -> float:
@@ -255,8 +235,6 @@ class RateTable:
         Sentences on effects of deferral: the error of the answered rows, and a group with many deferred rows.
     certificate : str
         The verdict of the rule's certificate, from other rows; empty without a certificate.
-    lacks_limits : bool
-        Whether the rule has further limits, on rates that the table does not have.
     """
 
     lines: tuple[RateLine, ...]
@@ -266,7 +244,6 @@ class RateTable:
     selected: bool = False
     deferral: tuple[str, ...] = ()
     certificate: str = ""
-    lacks_limits: bool = False
 
     @classmethod
     def counted(
@@ -326,19 +303,6 @@ class RateTable:
     ) -> RateTable:
         """Return the table of rates and limits on answered rows, which ``words`` name."""
         return cls.counted(stated, answered.strata, answered.counts, words, selected=False)
-
-    def beside_certificate(self, targets: Mapping[tuple[str, Any], float]) -> RateTable:
-        """Return the table of further rows: a certificate from other rows has the limits ``targets``.
-
-        The targets are as in `certified`. A limit not implied by the certificate keeps its verdict on these
-        rows.
-        """
-        lines = []
-        for line in self.lines:
-            target = targets.get((line.rate, line.subgroup), np.nan)
-            implied = target >= line.bound if line.sense == "≥" else target <= line.bound
-            lines.append(replace(line, is_certified=bool(implied)))
-        return replace(self, lines=tuple(lines))
 
     def certified(self, verdict: str, targets: Mapping[tuple[str, Any], float]) -> RateTable:
         """Return the table of a certified rule, with the certified limits in place of tighter ones.
@@ -415,35 +379,10 @@ class RateTable:
         limited = [line for line in self.lines if line.met is not None]
         if not limited:
             return "There is no limit among these rates."
-        broken = _named(line for line in limited if not line.met and not line.is_certified)
-        beside_certificate = self._beside_certificate
+        broken = _named(line for line in limited if not line.met)
         if broken:
-            return f"Not kept on these rows: {broken}. {beside_certificate}".rstrip()
-        if beside_certificate:
-            return beside_certificate
-        all_kept = "On these rows all limits are kept."
-        if self.lacks_limits:
-            all_kept = "On these rows the limits of this table are kept; the rule has others."
-        return all_kept
-
-    @property
-    def _beside_certificate(self) -> str:
-        """Sentences on estimates beyond a certified limit; empty without such estimates.
-
-        They say whether the excess is within noise, and if not, how to test the certificate.
-        """
-        lines = [line for line in self.lines if line.is_certified and line.met is False]
-        if not lines:
-            return ""
-        side = lines[0].side if len({line.side for line in lines}) == 1 else "beyond"
-        fact = f"The estimate is {side} a certified limit on these rows: {_named(lines)}."
-        if not any(line.is_beyond_noise for line in lines):
-            return f"{fact} This is within noise, and agrees with the certificate."
-        return (
-            f"{fact} This may be more than noise: "
-            "certificate_.recheck(X, y) tests whether the "
-            "rows contradict the certificate."
-        )
+            return f"Not kept on these rows: {broken}."
+        return "On these rows all limits are kept."
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text; columns without content are left out."""
