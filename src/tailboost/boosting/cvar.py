@@ -2,8 +2,7 @@
 
 CVaR_α is the mean loss of the worst share α of the rows, (2). A deterministic classifier of error e has a
 CVaR of min(1, e/α) of the zero-one loss (Proposition 1); a mixture of classifiers that err on different rows
-has less. A player weighs the rows, the learner fits a hypothesis to the weights, and a linear program mixes
-the hypotheses.
+has less. A player weighs the rows, and a linear program mixes the hypotheses.
 """
 
 from __future__ import annotations
@@ -105,15 +104,12 @@ class AverageBoostClassifier(MixtureClassifier):
         return self
 
     def _play(self, learn: Learner) -> tuple[Player[Any], list[Round]]:
-        """Play T rounds, and return the player with the rounds."""
+        """Play T rounds."""
         player = self._player(learn.units)
-        rounds: list[Round] = []
-        for _, newest in play(player, learn.units, learn, self.T_):
-            rounds.append(newest)
-        return player, rounds
+        return player, [newest for _, newest in play(player, learn.units, learn, self.T_)]
 
     def _answers(self, learn: Learner, rounds: Sequence[Round]) -> tuple[Array, Array | None]:
-        """Return what the rounds answer to the rows that select λ, and no ranked labels."""
+        """Return what the rounds answer where λ is selected."""
         return np.array([each.hypothesis.answers for each in rounds]), None
 
     def _player(self, units: Units) -> Player[Any]:
@@ -144,7 +140,7 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
         α, the tail mass.
     rank_labels : bool, default=True
         Whether K more candidates enter the program: the label with the largest mean probability under all
-        rounds, the one with the second largest, and so on. The paper has none.
+        rounds, the one with the second largest, and so on.
     n_estimators : int, default=2
         T. The default learner errs on few training rows, so that more rounds change little.
     cv : "train", int, splitter or iterable of splits, default=3

@@ -1,8 +1,7 @@
 """A distributionally robust boosting algorithm: Blanchet, Zhang, Kang and Hu, 2019.
 
 The classifier f minimises the worst case F(f) = max {E_w e^(−y f(x)) : KL(w ‖ p) ≤ δ} over distributions near
-the training rows, (2). Each round fits the learner to the functional gradient, and takes the best step along
-it.
+the training rows, (2). Each round fits the learner to the functional gradient.
 """
 
 from __future__ import annotations

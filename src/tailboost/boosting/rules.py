@@ -270,7 +270,7 @@ class MixtureClassifier(Boosting):
         return self.classes_[passed.clip(max=len(self.classes_) - 1)]
 
     def predict_proba(self, X: Table) -> Floats:
-        """Return P(y | x), the λ-average of the probabilities of the hypotheses, shape (n, K).
+        """Return P(y | x), the λ-average of the hypotheses, shape (n, K).
 
         The ranked labels count as the even mixture.
         """
@@ -300,13 +300,13 @@ class MixtureClassifier(Boosting):
         return other
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
-        """Return the weights of all candidates for several α, shape (len(alphas), …); nothing is trained."""
+        """Return the weights of all candidates for several α, shape (len(alphas), …)."""
         check_is_fitted(self)
         path = mixture_path(self.candidate_losses_, alphas, self.base_)
         return np.array([solution.mixture for solution in path])
 
     def tradeoff(self, alpha: float | None = None) -> list[tuple[float, float, Self]]:
-        """Return classifiers from the least overall error to the least CVaR at α; nothing is trained.
+        """Return classifiers from the least overall error to the least CVaR at α.
 
         Parameters
         ----------

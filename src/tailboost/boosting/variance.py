@@ -1,8 +1,7 @@
 """Variance penalizing AdaBoost: Shivaswamy and Jebara, NIPS 2011.
 
 The classifier f = Σ a h lowers a cost of the margins m_i = y_i f(x_i): the squared mean of e^(−m) plus λ
-times its variance, (3). The learner is fitted with weights u, and the step minimises the cost or a bound of
-it.
+times its variance, (3). The step minimises it or a bound of it.
 """
 
 from __future__ import annotations
