@@ -334,8 +334,8 @@ def test_nested_values_are_refused_by_the_name_of_the_argument(call, argument, c
     calls = {
         "fit": tb.RobustMixtureClassifier([("bayes", GaussianNB())]).fit,
         "tune": partial(tb.tune, model),
-        "certify": partial(tb.certify, model, max_error=0.9),
-        "calibrate": partial(tb.calibrate, model, max_error=0.9),
+        "certify": partial(tb.certify, model, limits=["error <= .9"]),
+        "calibrate": partial(tb.calibrate, model, limits=["error <= .9"]),
     }
     given = {"y": y} | {argument: column}
     with pytest.raises((ValueError, TypeError), match=argument):
