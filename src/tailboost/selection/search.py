@@ -248,41 +248,51 @@ def counts_on_line(
     counts : ndarray of shape (T, W, A)
     """
     A = data.strata.n_actions
-    n = len(direction)
+    moving = np.flatnonzero(direction)
+    direction = direction[moving]
     if A == 2:  # the costs are those of the second action, less those of the first
         action = 1
-        alternative = np.zeros(n, dtype=np.intp)
+        alternative = np.zeros(len(costs[0]), dtype=np.intp)
         saving = 0.0 - costs[0]  # of the action, beside its cheapest alternative
     else:
         other_costs = costs.copy()
         other_costs[action] = np.inf
         alternative = other_costs.argmin(axis=0)
-        saving = other_costs[alternative, np.arange(n)] - costs[action]
-    moves = direction != 0
-    # δ at which a row changes its action, and whether it takes the action at smaller δ.
-    change = np.where(moves, saving / np.where(moves, direction, 1.0), np.inf)
-    takes_first = np.where(moves, direction > 0, saving > 0)
-    thresholds = _thresholds_between(np.unique(change[moves]), max_thresholds)
+        saving = other_costs[alternative, np.arange(len(alternative))] - costs[action]
+    change = saving[moving] / direction  # δ at which a row changes its action
+    thresholds = _thresholds_between(np.unique(change), max_thresholds)
     if not len(thresholds):
         return thresholds, np.zeros((0, len(data.strata.mass), A))
 
+    before = np.where(saving > 0, action, alternative)  # of rows that never change
+    takes_first = direction > 0  # whether a row takes the action at smaller δ
+    before[moving] = np.where(takes_first, action, alternative[moving])
+    after = np.where(takes_first, alternative[moving], action)
     first_after = np.searchsorted(thresholds, change, side="right")
-    first_after[~moves] = len(thresholds)  # beyond the last one: these rows never change
-    before = np.where(takes_first, action, alternative)
-    after = np.where(takes_first, alternative, action)
-    return thresholds, _counts_after_changes(data, before, after, first_after, len(thresholds))
+    return thresholds, _counts_after_changes(
+        data, before, moving, after, first_after, len(thresholds)
+    )
 
 
 def _counts_after_changes(
-    data: SelectionData, before: Ints, after: Ints, first_after: Ints, n_thresholds: int
+    data: SelectionData,
+    before: Ints,
+    moving: Ints,
+    after: Ints,
+    first_after: Ints,
+    n_thresholds: int,
 ) -> Floats:
-    """Return the confusion counts at each of T thresholds, if each row changes its action once.
+    """Return the confusion counts at each of T thresholds, if m of the rows change their action once.
 
     Parameters
     ----------
-    before, after : ndarray of int, shape (n,)
-        The action of each row below and above the threshold of its change.
-    first_after : ndarray of int, shape (n,)
+    before : ndarray of int, shape (n,)
+        The action of each row before any change.
+    moving : ndarray of int, shape (m,)
+        The rows that change their action.
+    after : ndarray of int, shape (m,)
+        Their action after the change.
+    first_after : ndarray of int, shape (m,)
         Number of the first threshold with the action ``after``; T for none.
     n_thresholds : int
         T.
@@ -296,22 +306,22 @@ def _counts_after_changes(
     size = n_strata * A
     n_cells = (n_thresholds + 1) * size
     cell_before = data.stratum * A + before
-    cell_after = data.stratum * A + after
+    cell_after = data.stratum[moving] * A + after
     at_change = first_after * size
 
     # What an entry adds with either action: its weight and, in the second half of counts, its cost.
-    weights = [(data.weights, data.weights)]
+    weights = [(data.weights, data.weights[moving])]
     if data.costs is not None:
         rows = np.arange(len(before))
         cost_before = data.weights * data.costs[rows, before]
-        cost_after = data.weights * data.costs[rows, after]
+        cost_after = data.weights[moving] * data.costs[moving, after]
         weights.append((cost_before, cost_after))
 
     counts = []
     for weight_before, weight_after in weights:
         at_first = np.bincount(cell_before, weight_before, size)
         changes = np.bincount(at_change + cell_after, weight_after, n_cells)
-        changes -= np.bincount(at_change + cell_before, weight_before, n_cells)
+        changes -= np.bincount(at_change + cell_before[moving], weight_before[moving], n_cells)
         sums = at_first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
         counts.append(sums.reshape(-1, n_strata, A))
     return np.concatenate(counts, axis=1)
