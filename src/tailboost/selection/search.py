@@ -59,6 +59,8 @@ FEW_THRESHOLDS = 80
 BROKEN = 10.0
 # The least improvement: smaller ones are rounding.
 BETTER = 1e-9
+# Relative range of the moves of rows below which they are equal.
+ALIKE = 0.01
 
 
 @one_blas_thread
@@ -385,7 +387,10 @@ class Descent:
         self.lines: list[tuple[Floats, Floats]] = []
         for number in range(-1 if n_combinations > 1 else 0, n_combinations):
             by_stratum = ((combination == number) | (number == -1)).astype(np.float64)
-            self.lines.append((by_stratum, self._by_row(by_stratum)))
+            by_row = self._by_row(by_stratum)
+            # If the rows hardly tell the combination, its line is that of all rows.
+            if number == -1 or n_combinations == 1 or np.ptp(by_row) > ALIKE * by_row.max():
+                self.lines.append((by_stratum, by_row))
 
     def walk(self, start: int) -> None:
         """Add the candidates after passes over all lines, from a candidate by its number."""
