@@ -134,21 +134,14 @@ def digest(values: Any) -> str:
 
 
 def lines(classifier: Any) -> dict[str, list[float]]:
-    """Return the rates on the selection data with their prices."""
-    return {
-        f"{line.rate} of {line.subgroup}": [
-            line.value,
-            line.rows,
-            np.nan if line.price is None else line.price,
-        ]
-        for line in classifier.rates_
-    }
+    """Return the rates on the selection data with their rows."""
+    return {f"{line.rate} of {line.subgroup}": [line.value, line.rows] for line in classifier.rates_}
 
 
 def bounds(certificate: Any) -> dict[str, list[Any]]:
     """Return all bounds of a certificate with their rows and procedures."""
     return {
-        f"{bound.kind} {bound.rate} {bound.subgroup} {bound.rule} {bound.sense}": [
+        f"{bound.rate} {bound.subgroup} {bound.sense}": [
             bound.estimate, bound.lower, bound.upper, bound.n, bound.method
         ]
         for bound in certificate.bounds
@@ -194,7 +187,7 @@ def case_calibrate(table: str, which: str, limits: str) -> dict[str, Any]:
     """Certify a rule that was selected on other rows."""
     rule = tuned(table, which, limits)
     X, y, groups = fresh(table, which)
-    certified = tb.calibrate(rule, X, y, groups=groups, equal_rows="natural")
+    certified = tb.calibrate(rule, X, y, groups=groups)
     return answers(certified, X, groups) | {"bounds": bounds(certified.certificate_)}
 
 
@@ -202,9 +195,7 @@ def case_batch(table: str, which: str, limits: str) -> dict[str, Any]:
     """Select and certify in one batch."""
     X, y, groups = fresh(table, which)
     given = tb.Scores(0, 1) if which == "score" else model(which, table)
-    certified = tb.calibrate(
-        given, X, y, groups=groups, equal_rows="natural", random_state=0, **LIMITS[limits]
-    )
+    certified = tb.calibrate(given, X, y, groups=groups, random_state=0, **LIMITS[limits])
     return answers(certified, X, groups) | {"bounds": bounds(certified.certificate_)}
 
 
@@ -231,7 +222,7 @@ def case_file(table: str, which: str, limits: str) -> dict[str, Any]:
     """Store and load a certified rule."""
     rule = tuned(table, which, limits)
     X, y, groups = fresh(table, which)
-    certified = tb.calibrate(rule, X, y, groups=groups, equal_rows="natural")
+    certified = tb.calibrate(rule, X, y, groups=groups)
     with tempfile.TemporaryDirectory() as folder:
         tb.save_model(certified, Path(folder) / "rule.model")
         loaded = tb.load_model(Path(folder) / "rule.model")
@@ -258,7 +249,6 @@ BOOSTING: dict[str, Callable[[], Any]] = {
 }
 GROUPED: dict[str, Callable[[], Any]] = {
     "group DRO": lambda: tb.GroupDROBoostClassifier(n_estimators=5, random_state=0),
-    "worst group": lambda: tb.WorstClassBoostClassifier(subgroups="group", n_estimators=5, random_state=0),
 }
 
 
