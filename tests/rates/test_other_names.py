@@ -72,31 +72,6 @@ def test_a_limit_selects_and_certifies_the_rule_of_its_other_name(limit, other):
     assert bounds[0].method == bounds[1].method
 
 
-@pytest.mark.parametrize(
-    ("limit", "rate", "same"),
-    [
-        ("miss(1) <= 30%", "recall(1)", "recall(1) >= 70%"),
-        ("miss(1) <= 30%", "specificity(0)", "specificity(0) >= 70%"),
-        ("recall(1, by=site) >= .9", "fnr(1, by=site)", "fnr(1, by='site') <= 0.1"),
-        (
-            "miss(1, by=site) <= {a: .1, b: .2}",
-            "tpr(1, by=site)",
-            "tpr(1, by='site') >= {'a': 0.9, 'b': 0.8}",
-        ),
-        ("gap(tpr(1, by=site)) <= .05", "miss(1, by=site)", "gap(miss(1, by='site')) <= 0.05"),
-        ("ratio(recall(1, by=site)) >= .8", "miss(1, by=site)", None),
-        ("miss(1) <= 30%", "miss(1, by=site)", None),
-        ("miss(1) <= 30%", "precision(1)", None),
-        ("miss(1) <= 30%", "cost([[0, 1], [1, 0]])", None),
-    ],
-)
-def test_a_limit_is_stated_on_its_complement(limit, rate, same):
-    site = np.array(["a", "b"] * 4)
-    strata = rates.Answered.from_arrays([0, 1] * 4, [0, 1] * 4, groups={"site": site}).strata
-    stated = rates.parse(limit).stated_on(rates.parse(rate), strata)
-    assert (None if stated is None else stated.text) == same
-
-
 def test_arithmetic_of_rates_is_refused():
     for text in ("1 - miss(1) >= .7", "1-fpr(1)", "2 * error() <= .1", "coverage >= 80%"):
         with pytest.raises(ValueError, match=r"is no rate|is called"):

@@ -170,8 +170,8 @@ def test_rows_between_a_tested_threshold_and_its_decimal_count_as_the_rule_answe
     assert 0.1 < end < 0.9
     for shift in (-1e-9, 0.0):
         right = int(shift == 0.0)
-        fresh = pd.DataFrame({"s": np.r_[np.full(100, end + shift), np.full(500, 0.95)]})
-        labels = np.r_[np.zeros(100), np.ones(500)].astype(int)
+        fresh = pd.DataFrame({"s": np.r_[np.full(100, end + shift), np.full(500, 0.95), np.full(50, 0.1)]})
+        labels = np.r_[np.zeros(100), np.ones(500), np.zeros(50)].astype(int)
         certified = tb.calibrate(copy.deepcopy(clf), fresh, labels)
         answered = certified.predict(fresh)
         assert answered.tolist() == certified.rule_.predict(fresh["s"]).tolist()
