@@ -722,7 +722,7 @@ def with_interval_names(column: Any) -> Any:
 
     Ordered categories keep their order.
     """
-    categories = getattr(getattr(column, "dtype", None), "categories", ())
+    categories: Any = getattr(getattr(column, "dtype", None), "categories", ())
     if len(categories) and type(categories[0]).__name__ == "Interval":
         return getattr(column, "cat", column).rename_categories(str)
     return column

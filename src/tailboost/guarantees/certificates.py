@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from tailboost.core.array_types import Axes, Column, Groups, Model, Stated, Table
+from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.checks import check_number, reading
 from tailboost.core.exceptions import LeakageError, warn_user
 from tailboost.core.html import text_table
@@ -262,22 +262,6 @@ class Certificate:
     def limit_lines(self) -> list[LimitLine]:
         """Return the bounds for drawings and short tables: the ones with a limit, or without limits all."""
         return [bound.limit_line for bound in self._limited or self.bounds[:MOST_PRINTED]]
-
-    def plot(self, ax: Axes = None) -> Any:
-        """Draw each limit with its verdict, the estimate and the bound; needs matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        LimitsDisplay
-        """
-        from tailboost.plotting import LimitsDisplay
-
-        return LimitsDisplay.from_certificate(self, ax=ax)
 
     # -- JSON ------------------------------------------------------------------------------------------
 

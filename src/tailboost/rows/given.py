@@ -19,7 +19,7 @@ from tailboost.core.checks import (
 from tailboost.rows.subgroups import checked_columns
 
 if TYPE_CHECKING:
-    from tailboost.rows.fingerprints import EqualRows
+    from tailboost.rows.seen import EqualRows
 
 NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 BY_ROW = ("X", "y", "groups", "sample_weight", "costs", "clusters")
