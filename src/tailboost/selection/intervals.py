@@ -334,13 +334,13 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
         counts = np.concatenate([counts, 0 * counts])
     sizes = effective_rows(terms, strata, counts)
     subgroups = ["the whole" if name is None else unit_name(name) for name in terms.names]
-    if limit.compares:
-        return _comparison_below_noise(limit, sizes, subgroups)
-    bounds = limit.bounds(terms.names)
+    bounds = np.zeros(len(sizes)) if limit.compares else limit.bounds(terms.names)
     empty = [subgroups[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
     if empty:
         names = ", ".join(empty[:SUBGROUPS_NAMED])
         return f"{limit}: {names} {limit.rate.without_rows}, so that nothing is known of it"
+    if limit.compares:
+        return _comparison_below_noise(limit, sizes, subgroups)
     allowed = limit.against(bounds)
     few = []
     for i in np.argsort(sizes, kind="stable"):
@@ -360,17 +360,12 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
 def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -> str | None:
     """Return why so few rows cannot show that a limit on a gap or ratio holds; None if they can.
 
-    ``sizes`` has the effective number of rows of each subgroup, shape (m,). The two smallest subgroups with
-    rows decide.
+    ``sizes`` has the effective number of rows of each subgroup, shape (m,), positive. The two smallest
+    subgroups decide.
     """
-    by_size = np.argsort(sizes, kind="stable")
-    smallest = by_size[sizes[by_size] > 0][:2]
+    smallest = np.argsort(sizes, kind="stable")[:2]
     if len(smallest) < 2:
-        absent = [subgroups[i] for i in np.flatnonzero(sizes <= 0)]
-        reason = f"{limit}: only one subgroup has rows, so there is nothing to compare"
-        if absent:
-            reason += f"; {', '.join(absent[:SUBGROUPS_NAMED])} has no rows"
-        return reason
+        return f"{limit}: only one subgroup has rows, so there is nothing to compare"
     assumed = limit.comparison.calm
     noise = NORMAL_975 * np.sqrt(limit.comparison.calm_variance * (1 / sizes[smallest]).sum())
     if noise <= abs(limit.bound - limit.comparison.of_equal):
