@@ -372,7 +372,7 @@ CURES = {
     ),
     "a rule on probabilities": (
         lambda: tb.ThresholdRule.from_dict({"format": 1, "parts": []}),
-        r"Rule\.from_dict reads it",
+        "no rule",
     ),
     "groups of another type": (
         lambda: tb.tune(FITTED, X, Y == 0, groups=GROUPS, by_group=True).predict(
@@ -425,11 +425,11 @@ CURES = {
     ),
     "a rule as a model": (
         lambda: tb.save_model(SCORES.rule_, "rule.model"),
-        "a rule is no model: give the classifier whose rule_ it is",
+        "model must be a fitted model",
     ),
     "a rule as a classifier": (
         lambda: tb.save_rule(SCORES.rule_, "rule.json"),
-        "a rule alone has no ledger to write: give the classifier of tune or calibrate",
+        "give its classifier",
     ),
     "a parameter": (
         lambda: SCORES.set_params(limit=["miss(1) <= 3%"]),

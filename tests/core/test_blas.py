@@ -61,8 +61,8 @@ def test_blocks_of_python_threads_that_overlap(two, first_out):
 
 def test_programs_are_such_calls(two, monkeypatch):
     seen = []
-    inner = mixture.make_canonical  # a step within the public function
-    monkeypatch.setattr(mixture, "make_canonical", lambda *a, **k: seen.append(threads()) or inner(*a, **k))
+    inner = mixture.solve  # a step within the public function
+    monkeypatch.setattr(mixture, "solve", lambda *a, **k: seen.append(threads()) or inner(*a, **k))
     losses = np.random.default_rng(0).integers(0, 2, (5, 200))
     solve.minimize_cvar_mixture(losses, 0.3)
     solve.mixture_path(losses, [0.3, 0.6])

@@ -397,11 +397,11 @@ def make_worst_class_scorer(*, expected: bool = False) -> ErrorScorer:
     >>> clf = WorstClassBoostClassifier(learner, gamma=0.3, random_state=0)
     >>> search = GridSearchCV(
     ...     clf,
-    ...     {"max_error": [0.05, 0.3, 0.6]},
+    ...     {"theta": [0.4, 0.7, 0.95]},
     ...     scoring=make_worst_class_scorer(),
     ...     cv=StratifiedShuffleSplit(1, test_size=0.3, random_state=0),
     ... )
-    >>> search.fit(X, y).best_params_["max_error"] in (0.05, 0.3, 0.6)
+    >>> search.fit(X, y).best_params_["theta"] in (0.4, 0.7, 0.95)
     True
     """
     return ErrorScorer(expected=expected)
