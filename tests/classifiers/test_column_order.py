@@ -44,7 +44,7 @@ def test_a_column_named_by_the_first_class_is_not_the_second():
     pandas = pytest.importorskip("pandas")
     y = RNG.integers(2, size=100)
     P = said(y, 2, 2.0)
-    with pytest.raises(ValueError, match="second"):
+    with pytest.raises(ValueError, match="class"):
         mixed(pandas.Series(P[:, 0], name=0), y)
     for name in (1, None, "score"):
         mix = mixed(pandas.Series(P[:, 1], name=name), y)

@@ -1,12 +1,11 @@
-"""A refused refit changes nothing: all classifiers and ways of refusal, by answers, attributes and files.
+"""A refused refit changes nothing: all classifiers and ways of refusal, by answers and attributes.
 
-The comparison of attributes is a hash of their whole content (joblib), that of files is by bytes.
+The comparison of attributes is a hash of their whole content (joblib).
 """
 
 import copy
 import inspect
 import threading
-import warnings
 
 import joblib
 import numpy as np
@@ -17,7 +16,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier
 
-import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.core.long_work import unfitted
 from tailboost.learners.forest import TableForest
@@ -155,14 +153,14 @@ class Refused:
         if "estimators" in clf.get_params(deep=False):
             return clf.set_params(estimators=[("a", FailsLater(max_depth=2))]).fit(OTHER_X, OTHER_Y)
         # The classifiers that play on in an interrupted fit lose all rounds by an error.
-        return clf.set_params(estimator=FailsLater(max_depth=1)).fit(OTHER_X, OTHER_Y)
+        return clf.set_params(estimator=FailsLater(max_depth=4)).fit(OTHER_X, OTHER_Y)
 
     def learner_interrupted_at_once(clf):
         FailsLater.count = 1
         FailsLater.error = KeyboardInterrupt()
         if "estimators" in clf.get_params(deep=False):
             return clf.set_params(estimators=[("a", FailsLater(max_depth=2))]).fit(OTHER_X, OTHER_Y)
-        return clf.set_params(estimator=FailsLater(max_depth=1)).fit(OTHER_X, OTHER_Y)
+        return clf.set_params(estimator=FailsLater(max_depth=4)).fit(OTHER_X, OTHER_Y)
 
     def costs_of_other_rows(clf):
         return clf.fit(OTHER_X, OTHER_Y, costs=np.ones((5, 3))) if takes(clf, "costs") else None
@@ -205,22 +203,14 @@ def state(clf):
     return joblib.hash(vars(clf))
 
 
-def stored(clf, folder):
-    path = folder / "it.model"
-    tb.save_model(clf, path)
-    content = path.read_bytes()
-    path.unlink()
-    return content
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_refused_refit_changes_nothing(name, way, first_fits, tmp_path):
+def test_a_refused_refit_changes_nothing(name, way, first_fits):
     clf = copy.copy(first_fits[name])
     if name in WITHOUT_ESTIMATOR and way in ABOUT_ESTIMATORS:
         pytest.skip("has no estimator")
     parameters, before = clf.get_params(deep=False), state(clf)
-    answers, file = clf.predict_proba(X), stored(clf, tmp_path)
+    answers = clf.predict_proba(X)
     try:
         outcome = getattr(Refused, way)(clf)
     except (ValueError, TypeError, RuntimeError, KeyboardInterrupt):
@@ -231,7 +221,6 @@ def test_a_refused_refit_changes_nothing(name, way, first_fits, tmp_path):
     clf.set_params(**parameters)  # some ways set a parameter first
     assert state(clf) == before
     np.testing.assert_array_equal(clf.predict_proba(X), answers)
-    assert stored(clf, tmp_path) == file
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -298,20 +287,11 @@ def test_another_thread_sees_one_fit_or_the_other():
 def test_the_first_refused_fit_leaves_no_attribute():
     clf = mine("worstclassboost")
     before = set(vars(clf))
-    with pytest.raises(ValueError, match="max_error"):
-        clf.set_params(max_error={"odd": 0.2}).fit(X, Y)
+    with pytest.raises(ValueError, match="n_estimators"):
+        clf.set_params(n_estimators=-1).fit(X, Y)
     assert set(vars(clf)) == before
     with pytest.raises(NotFittedError):
         clf.predict(X)
-
-
-def test_a_warning_made_an_error_comes_after_the_assignment():
-    clf = mine("worstclassboost").set_params(max_error=1e-3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", tb.exceptions.BoundNotMetWarning)
-        with pytest.raises(tb.exceptions.BoundNotMetWarning):
-            clf.fit(X, Y)
-    assert clf.predict(X).shape == (len(X),)
 
 
 def test_a_refit_starts_an_empty_ledger(first_fits):

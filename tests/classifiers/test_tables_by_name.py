@@ -96,7 +96,6 @@ ENTRIES = {
         {"P": P, "groups": GROUPS, "costs": COSTS},
     ),
     "predict from P": (lambda P: GIVEN.predict({"m": P}).tolist(), {"P": P}),
-    "predict_distribution from P": (lambda P: GIVEN.predict_distribution({"m": P}).tolist(), {"P": P}),
     "predict_proba from P": (lambda P: GIVEN.predict_proba({"m": P}).tolist(), {"P": P}),
     "defers from P": (lambda P: GIVEN.defers({"m": P}).tolist(), {"P": P}),
     "by group": (
@@ -131,15 +130,6 @@ ENTRIES = {
         lambda groups: metrics.group_errors(Y, TUNED.predict(X), groups),
         {"groups": GROUPS},
     ),
-    "WorstClass": (
-        lambda groups: (
-            tb.WorstClassBoostClassifier(n_estimators=3, subgroups="group", random_state=0)
-            .fit(X[A], Y[A], groups=groups[A])
-            .predict(X)
-            .tolist()
-        ),
-        {"groups": GROUPS},
-    ),
 }
 
 
@@ -155,7 +145,7 @@ def test_the_order_of_named_columns_changes_no_answer(name):
             continue
         with pytest.raises(ValueError, match="column"):
             ask(**{**tables, argument: one.rename(columns={"no": "none"})})
-        with pytest.raises(ValueError, match=r"no column for the class 'yes'|'yes', which is no class"):
+        with pytest.raises(ValueError, match="column for each class"):
             ask(**{**tables, argument: one[["no"]]})
         with pytest.raises(ValueError, match="column"):
             ask(**{**tables, argument: one.set_axis(["no", "no"], axis=1)})
@@ -187,7 +177,7 @@ def test_numbers_and_text_agree_where_they_can_mean_one_thing(classes, columns, 
         ([0, 1], [1, "1"], "column"),
         ([0, 1], ["0", "2"], "column"),
         ([0, 1], ["0"], "column"),
-        (["good", "bad"], ["god", "bad"], "mean"),
+        (["good", "bad"], ["god", "bad"], "column"),
     ],
 )
 def test_a_name_that_means_nothing_or_two_things_is_an_error(classes, columns, says):

@@ -537,7 +537,7 @@ def unboxed(labels: Any) -> Any:
     scikit-learn would make floating-point numbers of nullable types, and refuses text of variable width.
     Other labels are returned unchanged.
     """
-    if not hasattr(labels, "dtype"):
+    if not hasattr(labels, "__array__"):
         return labels
     array = np.asarray(labels)
     if array.dtype.kind in "OT" and len({type(label) for label in array.ravel().tolist()}) == 1:
@@ -959,9 +959,13 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     ``name``.
     """
     table = as_pandas(table)
-    if not hasattr(table, "columns"):
-        return table
     labels = list(map(_key, classes.tolist()))
+    if not hasattr(table, "columns"):
+        if _key(getattr(table, "name", None)) == labels[0]:
+            raise ValueError(
+                f"{name} is the column of the class {labels[0]}: give that of {labels[-1]}"
+            )
+        return table
     columns = list(map(_key, table.columns))
     if hasattr(table.columns, "step") and sorted(columns) != sorted(labels):
         return np.asarray(table)
