@@ -255,7 +255,7 @@ def refuse_repeated(
         return
     cure = ""
     if equal_rows == "copies" and first_repeated(rows, tables, "natural") is None:
-        cure = ". If equal rows are different cases and nobody copied a row, state equal_rows='natural'"
+        cure = ". If equal rows are different cases, `certify` takes equal_rows='natural'"
     raise LeakageError(
         f"{name}: {known.use} {rows.share_in(known):.0%} of these rows, or rows equal to them, so errors are "
         f"smaller than on new rows. Give rows that no fit, selection or calibration had{cure}"

@@ -22,10 +22,6 @@ from tailboost.core.versions import versions
 NOTES = "tailboost.json"
 # Classes of other libraries that hold plain numbers.
 TRUSTED = frozenset({
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.tree._tree.Tree",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",
     "lightgbm.basic.Booster",
@@ -94,8 +90,8 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
 def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
     """Read a model written by `save_model`.
 
-    skops makes objects of the classes that it trusts, of the classes of tailboost, of the trees of
-    scikit-learn and of XGBoost and LightGBM, and of those in ``trusted``. Everything else is refused before
+    skops makes objects of the types that it trusts, of the classes of tailboost and scikit-learn, of those of
+    XGBoost and LightGBM, and of those in ``trusted``. Everything else is refused before
     an object is made. ``SECURITY.md`` says what this does not limit.
 
     Parameters
@@ -130,7 +126,7 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
     saved = read_notes(path)["versions"]
     try:
         unknown = skops.io.get_untrusted_types(file=path)
-        allowed = [name for name in unknown if name in TRUSTED or _is_class_of_ours(name)]
+        allowed = [name for name in unknown if name in TRUSTED or _is_known_class(name)]
         model = skops.io.load(path, trusted=sorted({*allowed, *trusted}))
     except skops.io.exceptions.UntrustedTypesFoundException as error:
         raise ValueError(f"{os.fspath(path)!r} is refused: {error}") from None
@@ -152,13 +148,13 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
     return model
 
 
-def _is_class_of_ours(name: str) -> bool:
-    """Return whether a full name is that of a class defined there in this package.
+def _is_known_class(name: str) -> bool:
+    """Return whether a full name is that of a class defined there in tailboost or scikit-learn.
 
-    A function is none, and neither is a class that a module of this package imports from elsewhere.
+    A function is none, and neither is a class that such a module imports from elsewhere.
     """
     module, _, attribute = name.rpartition(".")
-    if not module.startswith("tailboost."):
+    if not module.startswith(("tailboost.", "sklearn.")):
         return False
     try:
         found = getattr(import_module(module), attribute, None)
