@@ -329,6 +329,19 @@ class RobustMixtureClassifier(
             super().set_params(**params)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes, with pairs for ``max_error``: files of skops have no key None."""
+        state = dict(super().__getstate__())
+        if isinstance(self.max_error, Mapping):
+            state["max_error"] = tuple(self.max_error.items())
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes of `__getstate__`."""
+        super().__setstate__(state)
+        if isinstance(self.max_error, tuple):
+            self.max_error = dict(self.max_error)
+
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return shortened_repr(self, N_CHAR_MAX)
 
