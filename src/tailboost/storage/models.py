@@ -154,7 +154,7 @@ def _is_known_class(name: str) -> bool:
     A function is none, and neither is a class that such a module imports from elsewhere.
     """
     module, _, attribute = name.rpartition(".")
-    if not module.startswith(("tailboost.", "sklearn.")):
+    if not module.startswith(("tailboost.", "sklearn.")) or ".tests" in module:
         return False
     try:
         found = getattr(import_module(module), attribute, None)
