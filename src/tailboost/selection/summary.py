@@ -115,9 +115,8 @@ class Summary:
             )
         if best - VALUE_TOLERANCE <= self.achieved:
             return f"{on_rows} no better than {ignoring} ({best:.3f})."
-        return (
-            f"{on_rows} below {ignoring} ({best:.3f}), but not shown to be better on new rows."
-        )
+        shown = "" if self.upper is None else ", but not shown to be better on new rows"
+        return f"{on_rows} below {ignoring} ({best:.3f}){shown}."
 
     @property
     def headline(self) -> str:
