@@ -290,9 +290,10 @@ def answers(classifier: Any, world: World, known: Any) -> Any:
     q = np.zeros((G, K))
     g, s = np.repeat(known, K), np.tile(world.scores, len(known))
     X = np.column_stack([1 - s, s])
-    told = np.asarray(classifier.predict_distribution(X, groups={"group": g})[:, 1], dtype=float)
+    given = {"groups": {"group": g}} if classifier.by_group else {}
+    told = np.asarray(classifier.predict(X, **given), dtype=float)
     if world.kind == "answered":
-        told = np.where(classifier.defers(X, groups={"group": g}), np.nan, told)
+        told = np.where(classifier.defers(X, **given), np.nan, told)
     q[known] = told.reshape(len(known), K)
     return q
 
@@ -311,8 +312,7 @@ def ours(world: World, limits: Any, rows: Any) -> tuple[Any, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = tb.calibrate(
-                given, X, y, groups={"group": g}, limits=limits(), equal_rows="natural",
-                confidence=1 - 0.05 / 0.9,
+                given, X, y, groups={"group": g}, limits=limits(),
                 objective=rates.deferred() if world.kind == "answered" else "error",
                 by_group=True, random_state=0,
             )  # fmt: skip

@@ -70,7 +70,7 @@ from tailboost.rows.subgroups import by_column, deferral_words, named_as, plain_
 from tailboost.selection.one_answer import one_answer_sentences
 
 # The rule with the bounded errors: `predict`, or the randomised rule with the label distribution
-# `predict_distribution`. Only bounds of `tailboost.certify_losses` are about "given losses".
+# `predict_distribution`.
 Rule = Literal["predict", "randomised", "given losses"]
 
 #: Errors as rates, by kind of subgroup.
