@@ -27,7 +27,6 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     as_table,
-    check_indexes,
     check_labels,
     check_length,
     check_number,
@@ -375,8 +374,6 @@ class Batch:
     def of(cls, model: Model, arguments: Given) -> Self:
         """Check the rows; raise ValueError or TypeError if an argument is not as `calibrate` describes."""
         X = arguments.X
-        arguments.refuse("one batch", details={"model": type(model).__name__})
-        check_indexes(X=X, y=arguments.y, groups=arguments.groups, clusters=arguments.clusters)
         labels = label_column(arguments.y, "y")
         check_labels(labels)
         check_length(labels, "y", n_rows_of(X), "X")
@@ -482,7 +479,7 @@ class Batch:
             name: take(getattr(arguments, name), ~selects)
             for name in ("X", "y", "groups", "clusters")
         }
-        return replace(arguments, batch=arguments, **certifying)
+        return replace(arguments, **certifying)
 
 
 def _refuse_one_sided(

@@ -36,7 +36,7 @@ from tailboost.core.exceptions import ResubstitutionWarning, warn_user
 from tailboost.core.spelling import listed
 from tailboost.rows.columns import Columns
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows
-from tailboost.rows.given import Given, refuse
+from tailboost.rows.given import Given
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import MOST_FOLDS, Rows, TrainingSet
 from tailboost.rows.seen import Seen
@@ -48,25 +48,24 @@ def refuse_validation(arguments: Given, validation: Given, cv: object) -> None:
 
     A validation set needs groups if the training rows have groups.
     """
-    facts = []
-    details = {"cv": cv}
-    validation_arguments = validation.arguments("_val")
-    if validation.any_given:
-        facts.append("validation")
-        names = ("X_val", "y_val", "groups_val", "sample_weight_val")
-        stated = [name for name in names if validation_arguments[name] is not None]
-        details["alone"] = ", ".join(stated)  # for a message about the missing partner
-        if cv != "auto":
-            facts.append("cv")
-        if validation.X is not None and n_rows_of(validation.X) == 0:
-            facts.append("X_val without rows")
-    refuse(
-        *facts,
-        details=details,
-        groups=arguments.groups,
-        clusters=arguments.clusters,
-        **validation_arguments,
-    )
+    names = ("X", "y", "groups", "sample_weight")
+    stated = [f"{name}_val" for name in names if getattr(validation, name) is not None]
+    if not stated:
+        return
+    if arguments.groups is None and validation.groups is not None:
+        raise ValueError("groups_val was given without groups")
+    if validation.X is None or validation.y is None:
+        raise ValueError(
+            f"{', '.join(stated)} given, but a validation set needs both X_val and y_val"
+        )
+    if arguments.groups is not None and validation.groups is None:
+        raise ValueError("groups and X_val were given without groups_val")
+    if cv != "auto":
+        raise ValueError(f"cv={cv!r} and X_val were both given; use cv='auto'")
+    if arguments.clusters is not None:
+        raise ValueError("clusters and X_val were both given, but X_val is not split")
+    if n_rows_of(validation.X) == 0:
+        raise ValueError("X_val is empty: it needs at least one row")
 
 
 def input_tags(learner: Model) -> InputTags:

@@ -146,8 +146,10 @@ class JudgedModels(Recorded):
     def reweighted(self, arguments: Given, restated: Restated) -> Any:
         """Return a classifier with the same candidates and another selected rule, see `reweight`."""
         self.check_candidates()
-        arguments.refuse_in_reweight()
-        arguments.check_indexes()
+        if (arguments.X is None) != (arguments.y is None):
+            raise ValueError("reweight needs both X and y, or neither")
+        if arguments.X is None and not (arguments.sample_weight is arguments.costs is None):
+            raise ValueError("sample_weight and costs belong to rows: give X and y too")
         reweighted = copy.copy(self.classifier)
         judged(reweighted).reselect(arguments, restated)
         if arguments.X is not None:  # `certify` refuses these rows from now on

@@ -176,15 +176,9 @@ def _checked_problem(mix: Model, arguments: Given, validation: Given) -> Problem
     arguments, validation : Given
         The rows of the fit, and the validation set.
     """
-    arguments.check_indexes()
-    validation.check_indexes("_val")
     problem = problem_of(mix)
     check_groups(mix, problem, arguments.groups)
     refuse_validation(arguments, validation, mix.cv)
-    facts = ["selection"]
-    if problem.needs_costs:
-        facts.append("rate of costs")
-    arguments.refuse(*facts)
     return problem
 
 
@@ -214,7 +208,7 @@ def _read_further_rows(
         training.named = Seen.of(hash_rounded_rows(rows), TRAINED_ON)
     training.costs = check_costs(arguments.costs, training.n_given, mix.classes_, training.used)
 
-    if validation.any_given:
+    if validation.X is not None:
         X_val = checked_table(mix, mix, validation.X)
         X_val, rows = selection_data(mix, X_val, validation, "_val", "the {:,} rows of X_val")
         if not frozen:

@@ -418,7 +418,8 @@ class RobustMixtureClassifier(
             clusters,
             training_rows=training_rows,
         )
-        validation = Given(*unpack(X_val, y_val), groups_val, sample_weight_val, costs_val)
+        further = {"groups": groups_val, "sample_weight": sample_weight_val, "costs": costs_val}
+        validation = Given(*unpack(X_val, y_val), **further, suffix="_val")
         progress: Any = nullcontext()
         if self.verbose:
             progress = telling(each=True)

@@ -24,6 +24,7 @@ from tailboost.core.checks import (
     as_pandas,
     batched,
     check_costs,
+    check_groups_read,
     check_indexes,
     groups_in,
     has_named_columns,
@@ -37,7 +38,7 @@ from tailboost.core.spelling import did_you_mean
 from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.rates.strata import names_in
-from tailboost.rows.given import Given, refuse
+from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.engine import ProbabilityEngine
@@ -110,17 +111,15 @@ def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
             "infer_groups=True: with by_group=True the rule reads the group, and needs no "
             "estimate of it; leave one of them out"
         )
-    facts = ["selection"]
-    details = {"objective": classifier.objective}
+    if groups is not None:
+        return
+    needing = [repr(limit.rate) for limit in problem.limits if limit.rate.needs_groups]
+    if problem.objective.rate.needs_groups:
+        needing.append(f"objective={classifier.objective!r}")
     if classifier.by_group:
-        facts.append("by_group")
-    if problem.needs_groups:
-        facts.append("rate of groups")
-        details["rate"] = next(rate for rate in problem.rates if rate.needs_groups)
-        of_limits = any(limit.rate.needs_groups for limit in problem.limits)
-        if isinstance(classifier.objective, str) and not of_limits:
-            facts.append("named objective of groups")
-    refuse(*facts, details=details, groups=groups)
+        needing.append("by_group")
+    if needing:
+        raise ValueError(f"{needing[0]} needs groups: give groups=, with an entry for each row")
 
 
 # -- the selection data ----------------------------------------------------------------------------------
@@ -251,7 +250,7 @@ def engine_on(mix: Any, arguments: Given, problem: Problem) -> ProbabilityEngine
         if rows.used is not None:
             features = take(features, rows.used)
     if problem.needs_costs and costs is None:
-        refuse("rate of costs", "kept rows")
+        raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
     return engine_of(mix, problem, outputs, features, costs)
 
 
@@ -264,7 +263,7 @@ def engine_by(mix: Any, groups: Groups, problem: Problem) -> ProbabilityEngine:
     numbers = mix._group_names.numbers_of(groups, "groups", len(used), used)
     check_groups(mix, problem, numbers)
     if problem.needs_costs:
-        refuse("rate of costs", "kept rows")
+        raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
     return engine_of(mix, problem, replace(outputs, rows=replace(rows, groups=numbers)))
 
 
@@ -328,11 +327,8 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
             f"by_group={mix.by_group!r} was set after the selection of a rule that {reads}: "
             "tune again"
         )
-    kind = "blind rule"
-    if mix.by_group:
-        kind = "group-aware rule"
-    refuse(kind, groups=groups)
-    if groups is None or column is None:
+    check_groups_read(groups, reads=column is not None)
+    if column is None:
         return None
     names = mix._group_names.only(column)
     groups = as_pandas(groups)
@@ -366,7 +362,7 @@ def predict_with_default(
     column = column_read(mix)
     names = None
     if column is None:
-        refuse("blind rule", groups=groups)
+        check_groups_read(groups, reads=False)
     else:
         groups = as_pandas(groups_in(X, groups))
         title = mix._group_names.titles[column]

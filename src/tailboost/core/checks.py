@@ -789,6 +789,16 @@ def _no_column(groups: str, name: str, columns: Sequence[Any] = ()) -> str:
     return f"{name}={groups!r}: {found}give the column itself, as in {name}=X[{groups!r}]"
 
 
+def check_groups_read(groups: Groups, *, reads: bool) -> None:
+    """Raise ValueError if the groups that a rule reads are missing, or if it reads none of the given ones."""
+    if reads and groups is None:
+        raise ValueError(
+            "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
+        )
+    if not reads and groups is not None:
+        raise ValueError("groups are not used by the rule of this classifier: leave them out")
+
+
 def no_groups(owner: str, title: Any, columns: Iterable[Any]) -> str:
     """Return the message about missing groups, for a rule on a column ``title`` of groups.
 

@@ -46,7 +46,7 @@ from tailboost.rows.fingerprints import (
     numbered_by_rows,
     random_numbers,
 )
-from tailboost.rows.given import Given, refuse
+from tailboost.rows.given import Given
 from tailboost.rows.judged import (
     final_step,
     group_arguments,
@@ -624,10 +624,20 @@ def fresh_rows(
             model, given, rates, rule, errors=errors, opens=opens, in_use=in_use
         )
 
-    given.refuse("array of answers", details={"model": type(model).__name__})
-    for rate in rates:
-        if rate.counts_deferral:
-            given.refuse("array of answers", "rate of deferral", details={"rate": rate})
+    if given.training_rows is not None:
+        raise ValueError(
+            "training_rows: model is an array of answers, so there are no rows to compare"
+        )
+    if given.X is not None:
+        raise ValueError(
+            f"X must be None if model is an array of answers, got {type(model).__name__}. Of a classifier "
+            "the order is (model, X, y)"
+        )
+    if given.deferred is None and any(rate.counts_deferral for rate in rates):
+        raise ValueError(
+            "deferred is needed: an array of answers does not show deferred rows; give deferred=, a "
+            "mask that is True for a deferred row"
+        )
     if given.labels is None:
         raise ValueError(
             "y is needed: model is an array of answers, and rows without labels show no rate"
@@ -653,13 +663,18 @@ def _checked(given: Given, model: Model, reader: Any, rates: Sequence[Rate]) -> 
     are of persons. ``reader`` is the view of the classifier, or of the classifier behind an array of answers.
     """
     named = _with_named_groups(given, reader)
-    check_indexes(X=given.X, y=given.y, model=model, **given.by_row)
+    check_indexes(X=given.X, y=given.y, model=model, deferred=given.deferred)
     given = named
     for rate in rates:
-        if rate.needs_groups:
-            given.refuse("certificate", "rate of groups", details={"rate": rate})
-        if rate.needs_costs:
-            given.refuse("certificate", "rate of costs", details={"rate": rate})
+        if rate.needs_groups and given.groups is None:
+            raise ValueError(
+                f"groups is needed: {rate!r} needs groups; give groups=, with an entry for each row"
+            )
+        if rate.needs_costs and (given.costs is None or given.cost_range is None):
+            raise ValueError(
+                f"{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) "
+                "possible cost of any answer to any row; the given rows do not show it"
+            )
     if given.clusters is None:
         refuse_persons(given.X, [*given.names_of_groups, *reader.columns_of_scores])
     return given
@@ -814,32 +829,6 @@ def _counted(
     )
 
 
-def with_any_answers(given: Given, fresh: FreshRows) -> FreshRows:
-    """Return the rows of a batch, of which other rows are a part: for rates whose rows no answer decides.
-
-    Parameters
-    ----------
-    given : Given
-        All rows of the batch.
-    fresh : FreshRows
-        The part of them.
-    """
-    given = _with_named_groups(given, judged(fresh.model))
-    strata = fresh.answered.strata
-    classes = np.asarray(strata.classes)
-    n_rows = given.n_rows
-    return _counted(
-        given,
-        np.repeat(classes[:1], n_rows),
-        np.zeros(n_rows, dtype=bool) if strata.defers else None,
-        classes=classes,
-        lists_labels=False,
-        final=fresh.final,
-        rates=(),
-        errors=False,
-    )
-
-
 def _compared_with_fit(
     model: Model,
     given: Given,
@@ -887,7 +876,7 @@ def _compared_with_fit(
         records.refuse(read, labels, "natural" if in_use else equal_rows)
         as_stated = as_stated and not records.complete
     # Equal scores are different rows also without a statement, but not if all rows are copied.
-    if equal_rows != "natural" and given.batch is None and given.clusters is None:
+    if equal_rows != "natural" and given.clusters is None:
         for column in contents:
             _, place = distinct_and_places(column)
             hashes = hashes_of_pairs(hashes, place.astype(np.uint64))
@@ -901,7 +890,12 @@ def _classes_of(model: Model, given: Given) -> Labels:
     A classifier of another library may have no ``classes_``; then they are the labels of rows and answers.
     """
     X = given.X
-    refuse("classifier", X=X, deferred=given.deferred)
+    if given.deferred is not None:
+        raise ValueError(
+            "deferred goes with an array of answers: a classifier knows its deferred rows"
+        )
+    if X is None:
+        raise ValueError("X is needed: model is a classifier")
     if given.labels is not None:
         check_length(given.labels, "y", n_rows_of(X), "X")
     if hasattr(model, "classes_"):

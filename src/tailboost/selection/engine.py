@@ -15,7 +15,6 @@ from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.learners.scores import only_scores
 from tailboost.rates import ROUNDING, InfeasibleLimitsError, Objective, Strata, error
-from tailboost.rows.given import refuse
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.candidates import (
@@ -186,7 +185,9 @@ class ProbabilityEngine(Uncached):
         if self.covers(problem):
             return self
         if problem.needs_costs:
-            refuse("rate of costs", "kept rows")
+            raise ValueError(
+                "costs of the rows are not kept with the model: give X, y and costs"
+            )
         return ProbabilityEngine.from_outputs(
             problem,
             self.outputs,

@@ -13,6 +13,7 @@ import numpy as np
 from tailboost.core.array_types import Groups, Ints, Labels, Mask
 from tailboost.core.checks import (
     MISSING_GROUP,
+    check_groups_read,
     check_length,
     columns_by_name,
     label_column,
@@ -20,7 +21,6 @@ from tailboost.core.checks import (
     with_missing_group,
 )
 from tailboost.rates import Limit
-from tailboost.rows.given import refuse
 from tailboost.rows.other_groups import GroupsByColumn
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
@@ -94,7 +94,7 @@ def group_numbers(
         The name of the column that the rule reads.
     """
     if rule_groups is None:
-        refuse("blind rule", groups=groups)
+        check_groups_read(groups, reads=False)
         return np.zeros(n, dtype=np.intp)
     named = only_column(with_missing_group(groups, rule_groups), n, column)
     return positions(named, np.asarray(rule_groups), "groups", "groups not seen in fit")
@@ -102,7 +102,7 @@ def group_numbers(
 
 def only_column(groups: Groups, n: int, column: Any = None) -> Labels:
     """Return the column of groups that a group-aware rule reads: the one of this name, or the only one."""
-    refuse("group-aware rule", groups=groups)
+    check_groups_read(groups, reads=True)
     columns = columns_by_name(groups, "groups")
     if column in columns:
         columns = {column: columns[column]}
