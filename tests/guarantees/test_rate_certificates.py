@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.bounds import BETTING, MEAN_BOUNDS, RateFamily, joint_bounds
-from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
 from tailboost.rows.judged import Recorded, judged
@@ -150,7 +150,7 @@ def test_a_rule_that_draws_is_bounded_by_its_shares():
     shares = rng.choice([0.0, 0.25, 0.5, 1.0], n)
     y = rng.integers(2, size=n)
     answered = Answered.from_arrays(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
-    error, precision = joint_bounds([rates.error(), rates.precision("yes")], FreshRows(answered), 0.05)
+    error, precision = joint_bounds([rates.error(), rates.precision("yes")], Fresh(answered), 0.05)
     assert error.estimate == pytest.approx(np.where(y == 1, 1 - shares, shares).mean())
     assert precision.estimate == pytest.approx(shares[y == 1].sum() / shares.sum())
     for bound in (error, precision):
@@ -184,9 +184,7 @@ def failures(setting, n, times, delta):
     wrong = passed = 0
     for seed in range(times):
         y, a, groups = drawn(n, seed, p, weight)
-        answered = FreshRows(
-            Answered.from_arrays(y, a, groups=groups, labels=NAMES, known={"sex": ["f", "m"]})
-        )
+        answered = Fresh(Answered.from_arrays(y, a, groups=groups, labels=NAMES, known={"sex": ["f", "m"]}))
         fails = False
         for bound in joint_bounds(stated, answered, delta):
             true = truth.get(bound.subgroup)
@@ -228,7 +226,7 @@ def test_bounds_of_drawn_precision_rarely_fail():
         shares, right = np.array([0.1, 0.5, 1.0])[kind], np.array([0.2, 0.5, 0.9])[kind]
         y = (rng.random(60) < right).astype(int)
         answered = Answered.from_arrays(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
-        (bound,) = joint_bounds([rates.precision("yes")], FreshRows(answered), 0.05)
+        (bound,) = joint_bounds([rates.precision("yes")], Fresh(answered), 0.05)
         wrong += not bound.lower <= (0.1 * 0.2 + 0.5 * 0.5 + 0.9) / 1.6 <= bound.upper
     assert wrong / times <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / times)
 
@@ -344,7 +342,7 @@ def passing_failures(n, times, delta):
     for seed in range(times):
         y, a, groups, passed = passing(n, seed)
         known = {"sex": ["f", "m"]}
-        answered = FreshRows(
+        answered = Fresh(
             Answered.from_arrays(y, a, groups=groups, deferred=passed, labels=NAMES, known=known)
         )
         wrong += not all(

@@ -13,7 +13,7 @@ from scipy.stats import beta, binomtest
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.bounds import BETTING, MEAN_BOUNDS, CertifiedBound, RateFamily
-from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.monitor import Bets
 from tailboost.rates import ABOVE, BELOW, Answered, Sample
 
@@ -191,7 +191,7 @@ def said(form, low, high, errors):
 def passes(limit, n, error, seed):
     """Return whether the exact tests of pairs certify a limit."""
     y, a, groups = answered(n, error, seed)
-    fresh = FreshRows(Answered.from_arrays(y, a, groups=groups, labels=[0, 1]))
+    fresh = Fresh(Answered.from_arrays(y, a, groups=groups, labels=[0, 1]))
     *_, bound = limit_bounds([RateFamily.from_expression(limit, fresh)], 0.05)
     return bound.certified
 

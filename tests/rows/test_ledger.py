@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.fresh_rows import fresh_rows
+from tailboost.guarantees.fresh import Fresh
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
@@ -60,7 +60,7 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
 
     def key(rows=slice(None), y=y, groups=groups, clusters=of, asked="asked", model=mix):
         given = Given(X[rows], y[rows], groups[rows], clusters=clusters[rows])
-        fresh = fresh_rows(model, given, [LIMIT[0].rate], opens=True)
+        fresh = Fresh.of(model, given, [LIMIT[0].rate], opens=True)
         records = replace(model.records_, ledger=Ledger())
         return records.spend(
             fresh.used, [fresh.digest, repr(judged(model).rule_digest).encode(), asked.encode()]

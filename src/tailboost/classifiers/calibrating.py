@@ -61,7 +61,7 @@ from tailboost.guarantees.calibration import (
     stated_limits,
 )
 from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.monitor import GROUPS_NOTED
 from tailboost.guarantees.tests import Tests
 from tailboost.learners.scores import (
@@ -329,7 +329,7 @@ def selected_on_part(
         return classifier, batch.certifying_rows(selects)
 
 
-def own_answers(classifier: Any) -> Callable[[FreshRows], FreshRows | None] | None:
+def own_answers(classifier: Any) -> Callable[[Fresh], Fresh | None] | None:
     """Return how a classifier's models answer fresh rows without limits; None for those of the given rule.
 
     A model given as fitted answers by its ``predict``. Scores, functions, group-aware models and models
@@ -352,12 +352,11 @@ def own_answers(classifier: Any) -> Callable[[FreshRows], FreshRows | None] | No
     return _most_probable
 
 
-def _most_probable(fresh: FreshRows) -> FreshRows:
+def _most_probable(fresh: Fresh) -> Fresh:
     """Return fresh rows with the most probable label by the only model or the average as the answer."""
-    log_probabilities = [
-        table.pooled if table.n_models > 1 else table[0] for table in fresh.opened
-    ]
-    return fresh.with_actions(np.concatenate(log_probabilities).argmax(axis=1))
+    table = fresh.table
+    log_probabilities = table.pooled if table.n_models > 1 else table[0]
+    return fresh.with_actions(log_probabilities.argmax(axis=1))
 
 
 @dataclass(frozen=True, eq=False)

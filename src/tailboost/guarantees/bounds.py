@@ -16,7 +16,7 @@ from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine
 from tailboost.core.rate_words import bound_words, estimate_words, limit_words
 from tailboost.core.spelling import how_many
-from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tests import all_pairs_pass
 from tailboost.rates import (
     ABOVE,
@@ -304,7 +304,7 @@ class RateFamily:
     apart: bool = False  # whether the rows of different subgroups are independent
 
     @classmethod
-    def from_expression(cls, expression: Expression, fresh: FreshRows) -> RateFamily:
+    def from_expression(cls, expression: Expression, fresh: Fresh) -> RateFamily:
         """Return the family of a rate, limit or objective, with the sides of its bound."""
         rate = expression.rate
         strata = fresh.answered.strata
@@ -425,9 +425,7 @@ class RateFamily:
         return sample.low + width * bound.upper(scaled, level)
 
 
-def tested_bounds(
-    limits: Sequence[Limit], fresh: FreshRows, level: float
-) -> list[CertifiedBound]:
+def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[CertifiedBound]:
     """Return the bounds of tests of each limit at the level, or as kept by construction."""
     bounds = []
     for limit in limits:
@@ -436,7 +434,7 @@ def tested_bounds(
 
 
 def joint_bounds(
-    expressions: Sequence[Expression], fresh: FreshRows, level: float
+    expressions: Sequence[Expression], fresh: Fresh, level: float
 ) -> list[CertifiedBound]:
     """Return bounds on rates on new rows that hold together with a probability of at least 1 − level.
 
@@ -459,7 +457,7 @@ def joint_bounds(
 # -- limits kept by construction, and deferral -------------------------------------------------------------
 
 
-def with_kept(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[CertifiedBound]:
+def with_kept(bounds: Sequence[CertifiedBound], fresh: Fresh) -> list[CertifiedBound]:
     """Return bounds with the limits that the rule of fresh rows keeps by construction as kept."""
     return [
         bound.at_target(CONSTANT) if kept_by_construction(bound, fresh) else bound
@@ -467,13 +465,13 @@ def with_kept(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[Certif
     ]
 
 
-def kept_by_construction(bound: CertifiedBound, fresh: FreshRows) -> bool:
+def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     """Return whether the rule's possible answers in a subgroup cannot break its limit.
 
     A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
     precision of this label, because no row counts.
     """
-    rate, rule = bound.rate, judged(fresh.final).rule
+    rate, rule = bound.rate, judged(fresh.model).rule
     if rule is None or bound.target is None or bound.compares:
         return False
     if rate.is_across or rate.kind == "cost":
@@ -494,7 +492,7 @@ def kept_by_construction(bound: CertifiedBound, fresh: FreshRows) -> bool:
     return bool((parts <= bound.target).all())
 
 
-def with_deferral(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> list[CertifiedBound]:
+def with_deferral(bounds: Sequence[CertifiedBound], fresh: Fresh) -> list[CertifiedBound]:
     """Return bounds with the share of deferred rows of each subgroup; unchanged if no row is deferred."""
     if not fresh.n_deferred:
         return list(bounds)

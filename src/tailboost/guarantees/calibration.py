@@ -23,7 +23,7 @@ from tailboost.guarantees import deferral, ranks, sequence, tightened
 from tailboost.guarantees.bounds import CONSTANT, CertifiedBound, tested_bounds
 from tailboost.guarantees.case import Case, Certified, Refused, Reweighted
 from tailboost.guarantees.certificates import Price, certificate_of
-from tailboost.guarantees.fresh_rows import FreshRows, answering, fresh_rows, rows_by_subgroup
+from tailboost.guarantees.fresh import Fresh, answering
 from tailboost.guarantees.stated import stated_by
 from tailboost.rates import Limit, checked_rates, error, limits_to_keep
 from tailboost.rates.bounds import rows_for_no_error
@@ -76,7 +76,7 @@ def calibrate_selected(
     limits: Any = None,
     confidence: float = 0.95,
     previous: Any = None,
-    reference: Callable[[FreshRows], FreshRows | None] | None = None,
+    reference: Callable[[Fresh], Fresh | None] | None = None,
     places_alone: bool = False,
     notes: Sequence[str] = (),
 ) -> Any:
@@ -108,9 +108,8 @@ def calibrate_selected(
     """
     stated = stated_limits(limits, stated_by(model))
     earlier = attempts_of(previous)
-    takes_limits = judged(model).takes_limits
     rates = [limit.rate for limit in stated]
-    fresh = fresh_rows(model, given, rates, None if takes_limits else "predict", opens=True)
+    fresh = Fresh.of(model, given, rates, opens=True)
     _refuse_few_rows(stated, fresh, 1.0 - confidence, earlier)
     with before_any_attempt():
         selection = selected_within(model, stated, places_alone=places_alone)
@@ -148,7 +147,7 @@ def selected_within(model: Any, limits: list[Limit], *, places_alone: bool = Fal
 
 
 def _refuse_few_rows(
-    limits: Sequence[Limit], fresh: FreshRows, level: float, earlier: tuple[Attempt, ...]
+    limits: Sequence[Limit], fresh: Fresh, level: float, earlier: tuple[Attempt, ...]
 ) -> None:
     """Raise if a limited subgroup has no rows, or too few for any test, before an attempt is spent.
 
@@ -160,10 +159,11 @@ def _refuse_few_rows(
     faults = []
     for limit in limits:
         rate = limit.rate
-        n_given = rows_by_subgroup(fresh.answered, rate.by)
+        names, of_subgroup = strata.subgroups(rate.by)
+        sizes = of_subgroup @ np.bincount(fresh.answered.stratum, minlength=len(strata.y))
+        n_given = dict(zip(names, sizes.tolist(), strict=True))
         samples = [] if rate.is_ratio else fresh.samples(rate)
         n_counted = {sample.name: len(sample.rows) for sample in samples}
-        names = list(n_given)
         bounds = [np.nan if limit.compares else b for b in _bounds(limit, names)]
         for name, bound in zip(names, bounds, strict=True):
             if np.isnan(bound) and not limit.compares:
@@ -206,7 +206,7 @@ class Attempted:
         The limits to certify.
     selection : Selection
         The selection within them.
-    fresh : FreshRows
+    fresh : Fresh
         The rows, opened by the model, with its answers.
     confidence : float
         Probability of certifying no broken limit, over the draw of the rows of all attempts.
@@ -218,7 +218,7 @@ class Attempted:
 
     limits: list[Limit]
     selection: Any
-    fresh: FreshRows
+    fresh: Fresh
     confidence: float
     level: float
     attempts: tuple[Attempt, ...]
@@ -235,7 +235,7 @@ class Attempted:
     def certified(
         self,
         result: Certified,
-        reference: Callable[[FreshRows], FreshRows | None] | None,
+        reference: Callable[[Fresh], Fresh | None] | None,
         notes: Sequence[str],
     ) -> Any:
         """Return a classifier with the certified rule and its certificate."""
@@ -279,11 +279,11 @@ class Attempted:
         return True
 
     def _prices(
-        self, answered: FreshRows, reference: Callable[[FreshRows], FreshRows | None] | None
+        self, answered: Fresh, reference: Callable[[Fresh], Fresh | None] | None
     ) -> Iterator[Price]:
         """Yield the price of all limits, and of each of two to four by one run without it."""
         (own,) = answered.samples(error())
-        others: list[tuple[str, FreshRows | None]] = [
+        others: list[tuple[str, Fresh | None]] = [
             ("", self.fresh if reference is None else reference(self.fresh))
         ]
         if 2 <= len(self.limits) <= MOST_PRICED:
@@ -337,7 +337,7 @@ def standard_error(differences: Any) -> float:
     return float(np.sqrt((squares + 2.0) / n**2))
 
 
-def _warn_of_useless_rule(answered: FreshRows) -> None:
+def _warn_of_useless_rule(answered: Fresh) -> None:
     """Warn of a rule with nearly one answer to all rows."""
     strata = answered.answered.strata
     if answered.answered.draws:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tests import Tests, losses_of
 from tailboost.rates import Limit, Strata
 from tailboost.rows.judged import judged
@@ -38,7 +38,7 @@ class Refused:
 
     Attributes
     ----------
-    answered : FreshRows
+    answered : Fresh
         For the table of the refusal.
     why : str
         The reason, if these answers miss no limit.
@@ -46,7 +46,7 @@ class Refused:
         Level of the test of a limit in a subgroup, if it is not the whole level.
     """
 
-    answered: FreshRows
+    answered: Fresh
     why: str = ""
     levels: Mapping[tuple[Limit, Any], float] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class Case:
     """
 
     selection: Any
-    fresh: FreshRows
+    fresh: Fresh
     level: float
 
     @property
@@ -116,8 +116,8 @@ class Case:
         losses = losses_of(self.selection.problem.objective, self.fresh.answered.strata)
         assert losses is not None
         return ScoredRows(
-            np.concatenate([thresholds.scores(part) for part in self.fresh.opened]),
-            np.concatenate([thresholds.places(part) for part in self.fresh.opened]),
+            thresholds.scores(self.fresh.table),
+            thresholds.places(self.fresh.table),
             losses[self.fresh.answered.stratum],
         )
 
@@ -134,7 +134,7 @@ class Case:
         weights = data.weights * len(data)  # with mean 1
         return ScoredRows(scores, family.place[data.stratum], losses * weights[:, None])
 
-    def counted(self, answered: FreshRows, tests: Tests) -> tuple[Floats, Floats]:
+    def counted(self, answered: Fresh, tests: Tests) -> tuple[Floats, Floats]:
         """Return wrong rows and all rows of each test on answered fresh rows, shape (1, m) each.
 
         A cluster has one vote in a test.

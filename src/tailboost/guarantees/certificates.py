@@ -20,7 +20,7 @@ from tailboost.guarantees.bounds import (
     percent,
     with_deferral,
 )
-from tailboost.guarantees.fresh_rows import FreshRows, fresh_rows
+from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.stated import as_model, stated_by
 from tailboost.rates import Expression, Objective, checked_limits, checked_rates, error
 from tailboost.rates.strata import groups_in
@@ -164,7 +164,7 @@ class Certificate:
             )
         return Monitor(self.model, self).add(X, y, groups=groups, clusters=clusters)
 
-    def refuse_rows_of(self, fresh: FreshRows) -> None:
+    def refuse_rows_of(self, fresh: Fresh) -> None:
         """Raise LeakageError if new rows are rows of the certificate, beyond chance."""
         if self.used is None or fresh.hashes is None:
             return
@@ -410,10 +410,10 @@ def certify(
     )
     is_model = hasattr(model, "predict")
     if expressions:
-        fresh = fresh_rows(model, given, [expression.rate for expression in expressions])
+        fresh = Fresh.of(model, given, [expression.rate for expression in expressions])
         bounds = joint_bounds(expressions, fresh, 1.0 - confidence)
     else:
-        fresh = fresh_rows(model, given, rule="predict")
+        fresh = Fresh.of(model, given)
         errors = _errors(fresh)
         bounds = []
         for rate in errors:  # the kinds divide the level evenly
@@ -422,7 +422,7 @@ def certify(
     return replace(certificate, model=model if is_model else None)
 
 
-def _errors(fresh: FreshRows) -> list[Expression]:
+def _errors(fresh: Fresh) -> list[Expression]:
     """Return the errors of all rows, by class, and with groups by group and cell, bounded from above."""
     kinds = [None, "class"]
     if fresh.answered.strata.columns:
@@ -431,10 +431,10 @@ def _errors(fresh: FreshRows) -> list[Expression]:
 
 
 def certificate_of(
-    fresh: FreshRows, bounds: Sequence[CertifiedBound], confidence: float
+    fresh: Fresh, bounds: Sequence[CertifiedBound], confidence: float
 ) -> Certificate:
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
-    if fresh.as_stated and fresh.hashes is not None and not fresh.only_scores:
+    if not fresh.compared and fresh.hashes is not None and not fresh.only_scores:
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look easier than new ones "
             "and certify nothing; pass training_rows="
@@ -444,7 +444,7 @@ def certificate_of(
         confidence=confidence,
         n_rows=len(fresh),
         notes=tuple(fresh.notes),
-        compared=not fresh.as_stated,
+        compared=fresh.compared,
         deferred=fresh.n_deferred / len(fresh) if fresh.answered.strata.defers else None,
         rule=judged(fresh.model).rule_digest,
         n_clusters=fresh.n_clusters,

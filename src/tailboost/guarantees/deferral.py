@@ -194,7 +194,7 @@ class Cells:
         """
         odds, fresh = self.case.odds, self.case.fresh
         thresholds = self.case.selection.thresholds(odds.family)
-        scores = np.concatenate([thresholds.scores_between_selected(t) for t in fresh.opened])
+        scores = thresholds.scores_between_selected(fresh.table)
         cell = np.searchsorted(
             odds.thresholds(np.arange(1, self.n_cells)), scores, side="right"
         )

@@ -43,13 +43,19 @@ from tailboost.core.rate_words import estimate_words
 from tailboost.core.spelling import how_many, joined
 from tailboost.guarantees.bounds import CertifiedBound, percent
 from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.fresh_rows import FreshRows, Rule, answers_of, fresh_rows
+from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.stated import as_model
 from tailboost.rates import AT_MOST, COMPARISONS, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
 from tailboost.rows.fingerprints import digest, hash_rows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged, last_step, refuse_other_rule, rows_with_score
+from tailboost.rows.judged import (
+    group_arguments,
+    judged,
+    predicted_labels,
+    refuse_other_rule,
+    rows_with_score,
+)
 from tailboost.rows.other_groups import (
     answered_rows,
     refuse_missing_groups,
@@ -259,7 +265,7 @@ class Monitor:
         rule = as_model(self.rule)
         object.__setattr__(self, "rule", rule)  # the class is frozen
         if self.certificate is None:
-            object.__setattr__(self, "certificate", judged(last_step(rule)).certificate)
+            object.__setattr__(self, "certificate", judged(rule).certificate)
         if not isinstance(self.certificate, Certificate):
             raise ValueError(
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or give that of "
@@ -343,7 +349,7 @@ class Monitor:
                 Given(tables[0], tested_labels, tables[1], clusters=tables[2])
             )
         else:  # unreadable rows are refused now, not with their late labels
-            answers_of(self.rule, X, "predict", groups)
+            predicted_labels(self.rule, X, **group_arguments(self.rule, groups))
         sums = [after.sums - before.sums for before, after in zip(self.bets, bets, strict=True)]
         look = MonitoredBatch(
             name,
@@ -418,10 +424,7 @@ class Monitor:
         """Return the bets after rows with new labels."""
         given = replace(given, equal_rows=self.certificate.equal_rows)
         rates = [bound.rate for bound in self.tested]
-        answering: Rule | None = "predict"
-        if judged(last_step(self.rule)).takes_limits:
-            answering = None  # the rule within the limits, with its deferral
-        fresh = fresh_rows(self.rule, given, rates, answering, in_use=True)
+        fresh = Fresh.of(self.rule, given, rates, in_use=True)
         self.certificate.refuse_rows_of(fresh)
         bets = []
         for bound, before in zip(self.tested, self.bets, strict=True):
@@ -568,7 +571,7 @@ class Monitor:
             )
 
 
-def _samples_of(bound: CertifiedBound, fresh: FreshRows) -> list[Sample] | None:
+def _samples_of(bound: CertifiedBound, fresh: Fresh) -> list[Sample] | None:
     """Return the rows of each subgroup of a bound, in random order; None if there is none of them."""
     samples = fresh.samples(bound.rate)
     by_name = {sample.name: sample for sample in samples}

@@ -154,7 +154,7 @@ def _at(case: Case, family: Any, thresholds: Floats) -> Certified | Refused:
     """Return the certified rule at thresholds; a refusal if it gives all rows one answer."""
     if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
         return Refused(case.fresh, ONE_ANSWER)
-    rule = case.selection.at(family, thresholds, fresh=case.fresh.opened)
+    rule = case.selection.at(family, thresholds, fresh=[case.fresh.table])
     return Certified(rule, "ranks", AT_RANKS)
 
 
@@ -217,7 +217,9 @@ def run_beside_test(case: Case, family: Any) -> Certified | Refused:
             possible = np.append(possible[inside], ends[place])
             best[place] = possible[selected.loss(place, possible).argmin()]
     certified = None
-    opened = _parts(case, rows_of_ranks)  # these rows alone write the decimals
+    opened = [
+        case.fresh.table.part(np.unique(rows_of_ranks))
+    ]  # these rows alone write decimals
     for thresholds in (safest, best):
         rule = case.selection.at(family, thresholds, fresh=opened)
         answered = case.fresh.by(rule)
@@ -238,17 +240,6 @@ def run_beside_test(case: Case, family: Any) -> Certified | Refused:
         return Refused(case.fresh, ONE_ANSWER)
     made = f"{AT_RANKS} Limits that join groups were tested on the other label, one rule after the other."
     return Certified(certified, "ranks and a test", made)
-
-
-def _parts(case: Case, rows: Ints) -> list[Any]:
-    """Return some of the opened fresh rows, table by table."""
-    opened, start = [], 0
-    for table in case.fresh.opened:
-        here = rows[(rows >= start) & (rows < start + table.n_rows)] - start
-        if len(here):
-            opened.append(table.part(np.sort(here)))
-        start += table.n_rows
-    return opened
 
 
 # -- a lone gap or ratio -----------------------------------------------------------------------------------
