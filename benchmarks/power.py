@@ -23,20 +23,23 @@ import argparse
 import json
 import time
 import warnings
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 from scipy.stats import t as student
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates.bounds import most_reached
-from tailboost.rates.power import binomial_power, pair_power
+from tailboost.rates.pair_test import pair_passes
 
 RECORD = Path(__file__).with_suffix(".json")
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "power.png"
@@ -263,7 +266,7 @@ class World:
         for g, (rate, rows) in enumerate(parts):
             if constant is None or not constant[g]:
                 most = most_reached(rows, self.level, 0.05) if rows else -1
-                power *= float(binomial_power(rows, rate, most))
+                power *= float(binom.cdf(most, rows, rate))
         return power
 
     def oracle(self, n: int) -> tuple[float, float]:
@@ -275,6 +278,28 @@ class World:
                 power = self.passing(q, n)
                 best = max(best, (power * useful, power * captured), key=lambda pair: pair[1])
         return best
+
+
+def pair_power(
+    rates: tuple[float, float], rows: tuple[int, int], level: float, *, factor: float, gap: float
+) -> float:
+    """Return the probability that `pair_passes` for both orders of two groups with these true rates.
+
+    The passing first counts are exact for some second counts and interpolated between them.
+    """
+    if min(rows) < 1:
+        return 0.0
+    (r1, r2), (n1, n2) = rates, rows
+    passes = partial(pair_passes, level=level, factor=factor, gap=gap)
+    smallest, largest = map(int, binom.ppf([5e-7, 1 - 5e-7], n2, r2))
+    nodes = np.unique(np.linspace(smallest, largest, 7).round().astype(int)).tolist()
+    counts = range(n1 + 1)
+    highs = [bisect_left(counts, True, key=lambda x: not passes((x, s), (n1, n2))) - 1 for s in nodes]
+    lows = [bisect_left(counts, True, key=lambda x: passes((s, x), (n2, n1))) for s in nodes]
+    second = np.arange(smallest, largest + 1)
+    high, low = np.floor(np.interp(second, nodes, highs)), np.ceil(np.interp(second, nodes, lows))
+    first_passes = np.maximum(binom.cdf(high, n1, r1) - binom.cdf(low - 1, n1, r1), 0.0)
+    return float(binom.pmf(second, n2, r2) @ first_passes)
 
 
 def _part(count: Any, of: Any) -> tuple[float, float]:

@@ -7,7 +7,6 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 from tailboost.rows.fingerprints import random_numbers
 
 RNG = np.random.default_rng(0)
@@ -166,65 +165,6 @@ def test_calibrated_limits_count_persons():
     person = np.repeat(np.arange(12), 100)
     with pytest.raises(tb.NotCertifiedError, match="clusters"):
         tb.calibrate(mix.reweight(), few[person], y[person], clusters=person)
-
-
-# -- intervals ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("copies", [True, False])
-def test_rows_of_persons_are_worth_what_their_mean_varies(copies):
-    """The effective number gives independent rows the variance of the mean over many draws."""
-    rng, persons, m, p = np.random.default_rng(1), 60, 5, 0.3
-    means, sizes = [], []
-    for _ in range(2000):
-        wrong = rng.random((persons, 1 if copies else m)) < p
-        wrong = np.broadcast_to(wrong, (persons, m)).ravel()
-        means.append(wrong.mean())
-        sizes.append(clustered_size(wrong, np.repeat(np.arange(persons), m)))
-    assert np.median(sizes) == pytest.approx(p * (1 - p) / np.var(means), rel=0.15)
-    low, high = clopper_pearson_interval(means, sizes)
-    assert np.mean((low <= p) & (p <= high)) >= 0.94
-
-
-def test_what_eight_rows_of_four_persons_are_worth_by_hand():
-    """Persons err in 2, 1, 0 and 0 of 2 rows: 3/8 · 5/8 over 4/3 · 11/4 / 64 is 45/11, less by quantiles."""
-    wrong, person = [1, 1, 1, 0, 0, 0, 0, 0], [0, 0, 1, 1, 2, 2, 3, 3]
-    by_hand = 45 / 11 * (2.364624 / 3.182446) ** 2
-    assert clustered_size(wrong, person) == pytest.approx(by_hand, rel=1e-5)
-    order = np.random.default_rng(0).permutation(8)
-    assert clustered_size(np.array(wrong)[order], np.array(person)[order]) == pytest.approx(by_hand, rel=1e-5)
-
-
-@pytest.mark.parametrize(("persons", "copies"), [(4, 2), (10, 3), (50, 20)])
-def test_copies_of_a_row_are_worth_one_row_less_a_degree_of_freedom(persons, copies):
-    """The variance of the mean of k persons with p (1 − p) is estimated with k − 1 instead of k."""
-    wrong = np.arange(persons) % 2
-    k, n = persons, persons * copies
-    few = (stats.t.ppf(0.975, n - 1) / stats.t.ppf(0.975, k - 1)) ** 2
-    size = clustered_size(np.repeat(wrong, copies), np.repeat(np.arange(k), copies))
-    assert size == pytest.approx((k - 1) * few)
-
-
-def test_rows_of_unequal_persons_are_worth_what_their_sums_vary():
-    """Person by person, as a sum: sizes 1, 2, 3, 4 with 1, 0, 2 and 1 errors."""
-    sizes, errors = [1, 2, 3, 4], [1, 0, 2, 1]
-    wrong = np.concatenate([np.arange(m) < e for m, e in zip(sizes, errors, strict=True)])
-    sums = [e - m * 0.4 for m, e in zip(sizes, errors, strict=True)]  # .6, −.8, .8, −.6
-    assert sum(of_person**2 for of_person in sums) == pytest.approx(2.0)
-    variance = 4 / 3 * 2.0 / 100
-    few = (stats.t.ppf(0.975, 9) / stats.t.ppf(0.975, 3)) ** 2
-    size = clustered_size(wrong, np.repeat(range(4), sizes))
-    assert size == pytest.approx(0.4 * 0.6 / variance * few)
-
-
-def test_edges_of_what_rows_are_worth():
-    person = np.repeat(np.arange(20), 3)
-    assert clustered_size(np.zeros(60), person) == 20  # no information on agreement within persons
-    assert clustered_size(np.arange(60) % 2, np.arange(60)) == 60
-    assert clustered_size([1.0, 0.0], [0, 0]) == 1
-    assert clustered_size([], []) == 0
-    mixed = np.arange(60) % 3 == 0  # each person has one error throughout
-    assert clustered_size(mixed, person) == 20
 
 
 # -- the interval of a share of rows -----------------------------------------------------------------------

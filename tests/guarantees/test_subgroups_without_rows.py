@@ -15,7 +15,6 @@ from tailboost.rates.bounds import (
     clopper_pearson_interval,
     clopper_pearson_upper,
     most_reached,
-    tail_band,
 )
 from tailboost.rates.pair_test import pair_p_value, pair_passes
 from tailboost.rows.ledger import Records
@@ -138,7 +137,6 @@ def test_a_group_without_positives_in_the_selection_gets_a_rank_of_the_fresh_row
 def test_bounds_without_rows_are_those_that_hold_for_every_rate():
     assert clopper_pearson_upper(0, 0) == betting_upper([]) == 1.0
     assert [float(end) for end in clopper_pearson_interval(0.0, 0.0)] == [0.0, 1.0]
-    assert [float(mass @ values) for values, mass in [tail_band([])]] == [1.0]
     for bound in (0.01, 0.5, 0.99):
         assert most_reached(0, bound, 0.05) == -1
         assert not pair_passes((0, 0), (0, 50), 0.05, gap=bound)

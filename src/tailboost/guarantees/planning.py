@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import binom
 
 from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.checks import check_number
 from tailboost.rates import Limit, checked_limits, checked_rates
-from tailboost.rates.bounds import each_most_reached
-from tailboost.rates.power import binomial_power, fewest_rows
+from tailboost.rates.bounds import each_most_reached, fewest_rows
 from tailboost.rows.ledger import SPENT_EACH
 from tailboost.rows.subgroups import unit_name
 
@@ -198,7 +198,7 @@ class _Plan:
             return int(np.ceil(max(needed) ** 2))
         is_by_rank = by_group and not self.limit.rate.is_ratio
         level_of_each = level / len(self.names) if is_by_rank else level
-        total = fewest_rows(self._power_at(level_of_each), power, start=1, precision=0.0)
+        total = fewest_rows(self._power_at(level_of_each), power)
         if total is None:
             raise ValueError(f"{self.limit!r}: no practical number of rows certifies it")
         return total
@@ -214,7 +214,7 @@ class _Plan:
             powers = np.ones(len(numbers))
             for _, j, _ in self.rooms():
                 n = np.floor(self.shares[j] * numbers + 1e-9).astype(np.intp)
-                powers *= binomial_power(n, errors[j], each_most_reached(n, allowed[j], level))
+                powers *= binom.cdf(each_most_reached(n, allowed[j], level), n, errors[j])
             return powers
 
         return power_at
