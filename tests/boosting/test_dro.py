@@ -12,7 +12,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import published
-from tailboost.boosting.players import Additive, Exponential, WorstCaseKL
+from tailboost.boosting.additive import Additive
+from tailboost.boosting.dro import WorstCaseKL
+from tailboost.boosting.variance import Exponential
 
 STUMP = DecisionTreeClassifier(max_depth=1)
 

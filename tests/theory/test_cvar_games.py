@@ -9,9 +9,8 @@ from games import play
 from scipy.optimize import linprog, minimize
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.cvar import theorem_4
+from tailboost.boosting.cvar import LP, theorem_4
 from tailboost.boosting.game import Units
-from tailboost.boosting.players import LP
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates.metrics import cvar_zero_one_loss
 from tailboost.solvers import cvar, cvar_weights, entropic_weights, minimize_cvar_mixture

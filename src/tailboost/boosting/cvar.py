@@ -10,27 +10,25 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tailboost.boosting.game import (
-    Bound,
-    Player,
-    Round,
-    Units,
+from tailboost.boosting.game import Bound, Player, Round, play
+from tailboost.boosting.learning import ROUNDS_OR_AUTO, Learner
+from tailboost.boosting.mixtures import (
+    Hedge,
+    MixtureClassifier,
     hedge_bounds,
-    play,
+    ranked_labels,
     regret_bound,
     step_size,
 )
-from tailboost.boosting.learning import Learner, open_learner, without_folds
-from tailboost.boosting.players import LP, Hedge
-from tailboost.boosting.rules import ROUNDS_OR_AUTO, MixtureClassifier, ranked_labels
-from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table
+from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table, UnitLosses
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners import HistBoostClassifier
-from tailboost.solvers import cvar, minimize_cvar_mixture
+from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture
 
 
 class AverageBoostClassifier(MixtureClassifier):
@@ -97,26 +95,23 @@ class AverageBoostClassifier(MixtureClassifier):
         self
         """
         with fitting_apart(self) as clf:
-            validation = X_val, y_val, sample_weight_val
-            learn = open_learner(clf, X, y, sample_weight, validation)
-            player, rounds = clf._play(learn)
-            clf._set_rule(player, learn, rounds, *clf._answers(learn, rounds))
+            learn = clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val))
+            rounds = clf._play(learn)
+            clf._set_rule(learn, rounds, *clf._judged(learn, rounds))
         return self
 
-    def _play(self, learn: Learner) -> tuple[Player[Any], list[Round]]:
+    def _play(self, learn: Learner) -> list[Round]:
         """Play T rounds."""
-        player = self._player(learn.units)
-        return player, [newest for _, newest in play(player, learn.units, learn, self.T_)]
-
-    def _answers(self, learn: Learner, rounds: Sequence[Round]) -> tuple[Array, Array | None]:
-        """Return what the rounds answer where λ is selected."""
-        return np.array([each.hypothesis.answers for each in rounds]), None
-
-    def _player(self, units: Units) -> Player[Any]:
-        """Return the weight player, and set the number of rounds."""
         self.T_ = self.n_estimators
-        self.eta_ = step_size(self.eta, units.count, self.T_)
-        return Hedge(self.eta_)
+        self.eta_ = step_size(self.eta, learn.units.count, self.T_)
+        self.player_ = Hedge(self.eta_)
+        return [newest for _, newest in play(self.player_, learn.units, learn, self.T_)]
+
+    def _judged(
+        self, learn: Learner, rounds: Sequence[Round]
+    ) -> tuple[Array | None, Array | None]:
+        """Return answers and ranked labels where λ is selected; None for the answers of the game."""
+        return None, None
 
     @property
     def bounds_(self) -> list[Bound]:
@@ -178,26 +173,25 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
         self.cv = cv
         self.random_state = random_state
 
-    def _answers(self, learn: Learner, rounds: Sequence[Round]) -> tuple[Array, Array | None]:
-        """Return what the rounds answer to the rows that select λ, and the ranked labels of these rows.
+    def _judged(self, learn: Learner, rounds: Sequence[Round]) -> tuple[Array, Array]:
+        """Return the answers of the rounds to the rows that select λ, and the ranked labels of these rows.
 
         Rows of a fold are answered by the game without it.
         """
-        answers, _ = super()._answers(learn, rounds)
-        ranked = self._ranked(rounds, learn.judged.X)
+        n = len(learn.judged.y)
+        K = len(self.classes_)
+        games = [(np.arange(n), learn, rounds)]
         if learn.judged is learn.rows and self.cv != "train":
-            for held, part in without_folds(self, learn, self.cv):
-                _, others = copy.copy(self)._play(part)
-                answers[:, held] = [each.hypothesis.answers for each in others]
-                ranked[held] = self._ranked(others, part.judged.X)
+            folds = self._without_folds(learn, self.cv)
+            games = [(held, part, copy.copy(self)._play(part)) for held, part in folds]
+        answers = np.empty((len(rounds), n), dtype=np.intp)
+        ranked = np.empty((n, K if self.rank_labels else 0), dtype=np.intp)
+        for held, part, played in games:
+            answers[:, held] = [each.hypothesis.answers for each in played]
+            if self.rank_labels:
+                models = [each.hypothesis.model for each in played]
+                ranked[held] = ranked_labels(models, part.judged.X, K)
         return answers, ranked
-
-    def _ranked(self, rounds: Sequence[Round], X: Any) -> Array:
-        """Return the `ranked_labels`, shape (n, K); (n, 0) without them."""
-        if not self.rank_labels:
-            return np.empty((X.shape[0], 0))
-        models = [each.hypothesis.model for each in rounds]
-        return ranked_labels(models, X, len(self.classes_))
 
     def _mix(self, losses: Array) -> Floats:
         return minimize_cvar_mixture(losses, self.alpha, self.base_).mixture
@@ -215,6 +209,47 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
             own = cvar(weights @ self.candidate_losses_, self.alpha, p)
             bounds.append(Bound("CVaR_α of λ", formula, bound, own))
         return bounds
+
+
+class Solved(NamedTuple):
+    """The base measure, all losses so far, shape (t, m), and the solution of the program over them."""
+
+    p: Floats
+    losses: Any
+    w: Floats
+    mixture: Floats
+
+
+@dataclass(frozen=True)
+class LP(Player[Solved]):
+    """The w of max_w min_s ⟨w, ℓ^s⟩, w_i ≤ p_i/α: Zhai et al. 2021, program (5).
+
+    With β it is the w of the regularised program (8), with the penalty KL(w ‖ p)/β and the sign of Warmuth et
+    al. 2008.
+    """
+
+    alpha: float
+    beta: float | None = None
+
+    def start(self, p: Floats) -> Solved:
+        """Return the state without losses, in which w is p."""
+        return Solved(p, np.empty((0, len(p)), dtype=bool), p, np.empty(0))
+
+    def weights(self, state: Solved) -> Floats:
+        """Return the w of the newest solution."""
+        return state.w
+
+    def update(self, state: Solved, losses: UnitLosses) -> Solved:
+        """Return the state with the newest losses and a new solution."""
+        past = np.vstack([state.losses, losses])
+        p = state.p
+        solution: Any
+        if self.beta is None:
+            solution = minimize_cvar_mixture(past, self.alpha, p)
+        else:
+            start = np.append(state.mixture, 0.0) if len(past) > 1 else None
+            solution = entropic_weights(past, self.alpha, self.beta, p, start=start)
+        return Solved(p, past, solution.unit_weights, solution.mixture)
 
 
 class LPBoostClassifier(AdaLPBoostClassifier):
@@ -258,13 +293,15 @@ class LPBoostClassifier(AdaLPBoostClassifier):
         self.cv = cv
         self.random_state = random_state
 
-    def _player(self, units: Units) -> Player[Any]:
+    def _play(self, learn: Learner) -> list[Round]:
+        """Play T rounds."""
         beta, T = theorem_4(self.alpha, self.delta)
         self.beta_: Any = self.beta
         if self.beta == "theory":
             self.beta_ = beta
         self.T_ = T if self.n_estimators == "auto" else self.n_estimators
-        return LP(self.alpha, self.beta_)
+        self.player_ = LP(self.alpha, self.beta_)
+        return [newest for _, newest in play(self.player_, learn.units, learn, self.T_)]
 
     @property
     def bounds_(self) -> list[Bound]:

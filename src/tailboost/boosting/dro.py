@@ -6,22 +6,61 @@ the training rows, (2). Each round fits the learner to the functional gradient.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog, minimize
+from scipy.optimize import brentq, linprog, minimize
 from scipy.sparse import issparse
 from scipy.special import logsumexp, softmax
 from scipy.stats import chi2
 from sklearn.utils.validation import _check_sample_weight
 
-from tailboost.boosting.game import Round, play
-from tailboost.boosting.learning import Learner, open_learner
-from tailboost.boosting.players import Additive, WorstCaseKL
-from tailboost.boosting.rules import AdditiveClassifier
-from tailboost.core.array_types import Column, Model, Seed, Table
+from tailboost.boosting.additive import Additive, AdditiveClassifier, Cost, Steps
+from tailboost.boosting.game import Round, play, tilted
+from tailboost.boosting.learning import Learner
+from tailboost.core.array_types import Column, Floats, Model, Seed, Table
 from tailboost.core.long_work import fitting_apart
+from tailboost.solvers import worst_case_weights
+
+# Shorter steps count as none: root finding returns a tiny step at a kink.
+LEAST_STEP = 1e-10
+
+
+@dataclass(frozen=True)
+class WorstCaseKL(Cost):
+    """F = max {Σ w_i e^(−m_i) : KL(w ‖ p) ≤ δ}: Blanchet et al. 2019, (2) to (4), Lemma 2 and Algorithm 1.
+
+    The functional gradient is u_i = w_i e^(−m_i). The step minimises F(f + a h), which is convex in a.
+    """
+
+    radius: float
+
+    def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
+        """Return u, and log F."""
+        top = -margins.min()  # the largest loss is e^top
+        worst = worst_case_weights(np.exp(-margins - top), radius=self.radius, base=p)
+        with np.errstate(divide="ignore"):  # w may be 0
+            u, _ = tilted(np.ones(len(p)), np.log(worst.unit_weights) - margins)
+        return u, float(top + np.log(worst.value))
+
+    def step(self, z: Floats, state: Steps, K: int) -> float:
+        """Return the root of F′ along the hypothesis, by doubling and Brent's method."""
+
+        def descent(a: float) -> float:
+            u, _ = self.weigh(state.margins + a * z, state.p)
+            return float((u * z).sum())  # −F′(a) up to a positive factor
+
+        if not (state.u * z).sum() > 0:
+            return 0.0
+        low = 0.0
+        high = 1.0
+        while descent(high) > 0:
+            low = high
+            high *= 2
+        a = float(brentq(descent, low, high, xtol=1e-14, maxiter=500))
+        return a if a > LEAST_STEP else 0.0
 
 
 class DROBoostClassifier(AdditiveClassifier):
@@ -82,11 +121,11 @@ class DROBoostClassifier(AdditiveClassifier):
             Training rows, labels of any type, and non-negative weights.
         """
         with fitting_apart(self) as clf:
-            learn = open_learner(clf, X, y, sample_weight)
+            learn = clf._open(X, y, sample_weight)
             clf.radius_ = clf.radius
             if clf.radius == "auto":
                 clf.radius_ = clf._radius(learn)
-            player = Additive(WorstCaseKL(clf.radius_), len(clf.classes_))
+            player = clf.player_ = Additive(WorstCaseKL(clf.radius_), len(clf.classes_))
             rounds: list[Round] = []
             for state, newest in play(player, learn.units, learn, clf.n_estimators):
                 if state.steps[-1] == 0:
@@ -94,7 +133,7 @@ class DROBoostClassifier(AdditiveClassifier):
                 rounds.append(newest)
                 if state.over:
                     break
-            clf._set_rule(player, learn, rounds, state, state.steps[: len(rounds)])
+            clf._set_rule(learn, rounds, state, state.steps[: len(rounds)])
         return self
 
     def _radius(self, learn: Learner) -> float:

@@ -7,7 +7,6 @@ rounds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -118,40 +117,10 @@ class Bound(NamedTuple):
     achieved: float
 
 
-# -- theorems on Hedge -----------------------------------------------------------------------------------
-
-
-def step_size(eta: float | str, n: float, T: int) -> float:
-    """Return η; "theory" is √(8 log n / T), that of Theorem 5 of Zhai et al. 2021."""
-    return math.sqrt(8 * math.log(n) / T) if isinstance(eta, str) else float(eta)
-
-
-def regret_bound(clf: Any, mass: float) -> float:
-    """Return V + log(1/mass)/(ηT) + η/8 of a game played by Hedge, for the mean weighted loss V.
-
-    It bounds the mean loss of the even mixture under each v ≤ p/mass: the regret is at most KL(v ‖ p)/η +
-    ηT/8.
-    """
-    regret = -math.log(mass) / (clf.eta_ * clf.n_iter_) + clf.eta_ / 8
-    return float(clf.weighted_losses_.mean()) + regret
-
-
-def hedge_bounds(clf: Any, quantity: str, gamma: float | None = None) -> list[Bound]:
-    """Return the bounds on the largest mean loss of a unit under the even mixture of a game of Hedge.
-
-    From the losses of all rounds; and for η of "theory", if all planned rounds were played, Theorem 5 of Zhai
-    et al. 2021 and, with an edge γ in each round, Theorem 1 of Saito et al. 2024 without its last step to the
-    vote.
-    """
-    T = clf.n_iter_
-    n = clf.units_.count
-    largest = float(clf.game_losses_.mean(axis=0).max())
-    bounds = [Bound(quantity, "V + log(1/min p)/(ηT) + η/8", regret_bound(clf, 1 / n), largest)]
-    if clf.eta == "theory":
-        g = float(clf.weighted_losses_.max())
-        regret = math.sqrt(math.log(n) / (2 * T)) if T == clf.T_ else math.nan
-        bounds.append(Bound(quantity, "g + √(log(1/min p)/(2T))", g + regret, largest))
-        if gamma is not None:
-            bound = 0.5 - gamma + regret if g <= 0.5 - gamma + 1e-9 else math.nan
-            bounds.append(Bound(quantity, "½ − γ + √(log(1/min p)/(2T))", bound, largest))
-    return bounds
+def tilted(p: Floats, x: Floats) -> tuple[Floats, float]:
+    """Return w ∝ p e^x with sum 1, and log Σ p e^x, without overflow. Uniform p changes no bit of w."""
+    log_w = np.log(p / p.max()) + x
+    top = log_w.max()
+    w = np.exp(log_w - top)
+    total = w.sum()
+    return w / total, float(top + np.log(total * p.max()))

@@ -1,27 +1,30 @@
-"""The learner of a game, and the rows on which its hypotheses are measured."""
+"""What all classifiers here share: the rows, the learner of a game, and the game that was played."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, NamedTuple
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import (
+    Tags,
     _safe_indexing,
     check_consistent_length,
     check_random_state,
     column_or_1d,
     get_tags,
 )
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.boosting.game import Hypothesis, Units
+from tailboost.boosting.game import Hypothesis, Round, Units
 from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import (
     as_pandas,
@@ -31,7 +34,9 @@ from tailboost.core.checks import (
     unboxed,
     unpack,
 )
+from tailboost.learners import HistTreeClassifier
 from tailboost.learners.foreign import open_session, predict_models
+from tailboost.learners.named import named_learner
 
 
 class Rows(NamedTuple):
@@ -51,67 +56,6 @@ class Rows(NamedTuple):
     def error(self, answers: Array) -> float:
         """Return the weighted error of class numbers."""
         return float(np.average(answers != self.y, weights=self.weight))
-
-
-def checked(clf: Any, X: Table, *y: Column, reset: bool) -> Any:
-    """Return a table, and labels if given, checked as the learner of the classifier allows."""
-    X = as_pandas(X)
-    is_frame = hasattr(X, "iloc")  # the learner reads the columns of a data frame
-    if is_frame and (X.ndim != 2 or 0 in X.shape):
-        raise ValueError(f"X has no rows or no columns: its shape is {X.shape}")
-    names = getattr(clf, "feature_names_in_", ())
-    if is_frame and not reset and set(names) == set(X.columns):
-        X = X[list(names)]
-    tags = get_tags(clf).input_tags
-    return validate_data(
-        clf,
-        X,
-        *y,
-        reset=reset,
-        dtype=None if tags.categorical or tags.string else "numeric",
-        accept_sparse=tags.sparse and "csr",
-        ensure_all_finite="allow-nan" if tags.allow_nan else True,
-        allow_nd=tags.three_d_array,
-        skip_check_array=is_frame,
-    )
-
-
-def read(clf: Any, X: Table, y: Column, sample_weight: Column, *, reset: bool) -> Rows:
-    """Return the rows of positive weight; ``reset`` checks the parameters and sets classes and columns.
-
-    Raises
-    ------
-    ValueError
-        If labels are no classes, are all equal, or are unknown to a classifier that is not reset.
-    """
-    X, y = unpack(X, y)
-    check_indexes(X=X, y=y, sample_weight=sample_weight)
-    if y is not None:
-        refuse_missing(y, "y")
-        y = unboxed(y)
-    X, y = checked(clf, X, y, reset=reset)
-    y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
-    check_consistent_length(X, y)
-    weight = row_weights(sample_weight, len(y))
-    used = np.flatnonzero(weight)
-    y = y[used]
-    if reset:
-        clf._validate_params()
-        clf.classes_ = np.unique(y)
-    unknown = set(y.tolist()) - set(clf.classes_.tolist())
-    if unknown:
-        raise ValueError(f"y_val has labels that y does not have: {sorted(unknown)}")
-    if len(clf.classes_) > 2 and not get_tags(clf).classifier_tags.multi_class:
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass"
-        )
-    if len(clf.classes_) < 2:
-        raise ValueError(
-            f"y holds one class only ({clf.classes_[0]}) among the rows of positive weight"
-        )
-    numbers = np.asarray(np.searchsorted(clf.classes_, y))
-    return Rows(_safe_indexing(X, used), numbers, weight[used], used)
 
 
 def coded(answers: Array, K: int) -> Floats:
@@ -188,55 +132,190 @@ class Learner:
         return Hypothesis(model, losses, answers)
 
 
-def open_learner(
-    clf: Any,
-    X: Table,
-    y: Column,
-    sample_weight: Column,
-    validation: tuple[Any, Any, Any] = (None, None, None),
-) -> Learner:
-    """Return the learner of a classifier on checked rows, which are the units.
+# -- the base of the classifiers
 
-    Parameters
-    ----------
-    clf : classifier
-        It has ``_learner()`` and ``random_state``, and gets ``classes_``.
-    X, y, sample_weight
-        Rows of the fit.
-    validation : tuple of X, y and sample_weight
-        Other rows that select the rule; X is None without them.
-    """
-    rows = judged = read(clf, X, y, sample_weight, reset=True)
-    if validation[0] is not None:
-        judged = read(clf, *validation, reset=False)
-    seed = int(check_random_state(clf.random_state).randint(2**31 - 1))
-    return learner_on(clf, rows, judged, seed)
+COUNT = Interval(Integral, 1, None, closed="left")
+NON_NEGATIVE = Interval(Real, 0, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+SHARE = Interval(Real, 0, 1, closed="neither")
+TO_ONE = Interval(Real, 0, 1, closed="right")
+BELOW_ONE = Interval(Real, 0, 1, closed="left")
+AUTO = StrOptions({"auto"})
+THEORY = StrOptions({"theory"})
 
 
-def learner_on(clf: Any, rows: Rows, judged: Rows, seed: int) -> Learner:
-    """Return the learner of a classifier on some rows, with others that select the rule."""
-    learner = clf._learner()
-    if isinstance(learner, FrozenEstimator):
-        raise ValueError(f"estimator={learner!r} is frozen, but every round fits the learner")
-    if is_regressor(learner) and not clf._takes_regressors:
-        raise ValueError(f"estimator={learner!r} is a regressor; a classifier is needed")
-    K = len(clf.classes_)
-    session = open_session(learner, rows.X, rows.y, K, rows.weight, seed)
-    return Learner(session, rows, Units.rows(rows.weight), seed, judged)
+class Boosting(ClassifierMixin, BaseEstimator):
+    """Base of all classifiers here: allowed parameters, the rows, the learner, and the game."""
+
+    _takes_regressors = False
+    _default_learner: Any = HistTreeClassifier()
+    player_: Any
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"]), str, None],
+        "alpha": [TO_ONE],
+        "beta": [POSITIVE, THEORY, None],
+        "C": [POSITIVE, None],
+        "combine": [StrOptions({"average", "mixture"})],
+        "confidence": [SHARE],
+        "cv": ["cv_object", StrOptions({"train"})],
+        "delta": [SHARE],
+        "effective_dim": [COUNT, AUTO],
+        "eta": [POSITIVE, THEORY],
+        "gamma": [Interval(Real, 0, 0.5, closed="right"), AUTO],
+        "rank_labels": ["boolean"],
+        "loss": [StrOptions({"linear", "quadratic"})],
+        "n_estimators": [COUNT],
+        "n_iter_no_change": [COUNT, None],
+        "p": [TO_ONE],
+        "radius": [NON_NEGATIVE, AUTO],
+        "random_state": ["random_state"],
+        "theta": [BELOW_ONE],
+        "variance_weight": [Interval(Real, 0, 1, closed="both")],
+    }
+
+    def _learner(self) -> Any:
+        """Return the base learner: as given, of this name, or a binned tree."""
+        if self.estimator is None:
+            return self._default_learner
+        if isinstance(self.estimator, str):
+            return named_learner(self.estimator)
+        return self.estimator
+
+    def _checked(self, X: Table, *y: Column, reset: bool = False) -> Any:
+        """Return a table, and labels if given, checked as the learner allows; ``reset`` sets the columns."""
+        if not reset:
+            check_is_fitted(self)
+        X, _ = unpack(X)
+        X = as_pandas(X)
+        is_frame = hasattr(X, "iloc")  # the learner reads the columns of a data frame
+        if is_frame and (X.ndim != 2 or 0 in X.shape):
+            raise ValueError(f"X has no rows or no columns: its shape is {X.shape}")
+        names = getattr(self, "feature_names_in_", ())
+        if is_frame and not reset and set(names) == set(X.columns):
+            X = X[list(names)]
+        tags = get_tags(self).input_tags
+        return validate_data(
+            self,
+            X,
+            *y,
+            reset=reset,
+            dtype=None if tags.categorical or tags.string else "numeric",
+            accept_sparse=tags.sparse and "csr",
+            ensure_all_finite="allow-nan" if tags.allow_nan else True,
+            allow_nd=tags.three_d_array,
+            skip_check_array=is_frame,
+        )
+
+    def _read(self, X: Table, y: Column, sample_weight: Column, *, reset: bool) -> Rows:
+        """Return the rows of positive weight; ``reset`` checks the parameters and sets classes and columns.
+
+        Raises
+        ------
+        ValueError
+            If labels are no classes, are all equal, or are unknown to a classifier that is not reset.
+        """
+        X, y = unpack(X, y)
+        check_indexes(X=X, y=y, sample_weight=sample_weight)
+        if y is not None:
+            refuse_missing(y, "y")
+            y = unboxed(y)
+        X, y = self._checked(X, y, reset=reset)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        weight = row_weights(sample_weight, len(y))
+        used = np.flatnonzero(weight)
+        y = y[used]
+        if reset:
+            self._validate_params()
+            self.classes_ = np.unique(y)
+        unknown = set(y.tolist()) - set(self.classes_.tolist())
+        if unknown:
+            raise ValueError(f"y_val has labels that y does not have: {sorted(unknown)}")
+        if len(self.classes_) > 2 and not get_tags(self).classifier_tags.multi_class:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass"
+            )
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y holds one class only ({self.classes_[0]}) among the rows of positive weight"
+            )
+        numbers = np.asarray(np.searchsorted(self.classes_, y))
+        return Rows(_safe_indexing(X, used), numbers, weight[used], used)
+
+    def _open(
+        self,
+        X: Table,
+        y: Column,
+        sample_weight: Column,
+        validation: tuple[Any, Any, Any] = (None, None, None),
+    ) -> Learner:
+        """Return the learner on checked rows, which are the units.
+
+        ``validation`` are X, y and sample_weight of other rows that select the rule; X is None without them.
+        """
+        rows = judged = self._read(X, y, sample_weight, reset=True)
+        if validation[0] is not None:
+            judged = self._read(*validation, reset=False)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return self._learner_on(rows, judged, seed)
+
+    def _learner_on(self, rows: Rows, judged: Rows, seed: int) -> Learner:
+        """Return the learner on some rows, with others that select the rule."""
+        learner = self._learner()
+        if isinstance(learner, FrozenEstimator):
+            raise ValueError(
+                f"estimator={learner!r} is frozen, but every round fits the learner"
+            )
+        if is_regressor(learner) and not self._takes_regressors:
+            raise ValueError(f"estimator={learner!r} is a regressor; a classifier is needed")
+        K = len(self.classes_)
+        session = open_session(learner, rows.X, rows.y, K, rows.weight, seed)
+        return Learner(session, rows, Units.rows(rows.weight), seed, judged)
+
+    def _without_folds(self, learn: Learner, cv: Any) -> Iterator[tuple[Ints, Learner]]:
+        """Yield the row numbers of each fold, and the learner on the other rows, which is judged on the fold.
+
+        Splits are among the rows of positive weight.
+        """
+        rows = learn.rows
+        numbers = np.arange(len(rows.y))
+        if isinstance(cv, Integral):
+            cv = StratifiedKFold(int(cv), shuffle=True, random_state=learn.seed)
+        folds = [np.isin(numbers, held) for _, held in check_cv(cv).split(numbers, rows.y)]
+        if not (np.sum(folds, axis=0) == 1).all():
+            raise ValueError(f"cv={cv!r} does not hold out each row once")
+        for held in folds:
+            part = self._learner_on(rows.part(~held), rows.part(held), learn.seed)
+            yield np.flatnonzero(held), part
+
+    def _set_game(self, learn: Learner, rounds: Sequence[Round]) -> None:
+        """Set what is known of the game."""
+        self.units_ = learn.units
+        self.n_iter_ = len(rounds)
+        self.game_losses_ = np.array([each.hypothesis.losses for each in rounds])
+        self.weighted_losses_ = np.array([each.weighted_loss for each in rounds])
+
+    def unit_weights(self, t: int) -> Floats:
+        """Return the player's weights w of round t, from 1, shape (m,)."""
+        check_is_fitted(self)
+        state = self.player_.start(self.units_.p)
+        for losses in self.game_losses_[: t - 1]:
+            state = self.player_.update(state, losses)
+        return self.player_.weights(state)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        learner = self._learner()
+        of_learner = get_tags(learner)
+        reader = learner
+        if isinstance(learner, Pipeline):
+            reader = learner[0]
+        tags.input_tags = get_tags(reader).input_tags
+        if of_learner.classifier_tags:
+            tags.classifier_tags.multi_class = of_learner.classifier_tags.multi_class
+        return tags
 
 
-def without_folds(clf: Any, learn: Learner, cv: Any) -> Iterator[tuple[Ints, Learner]]:
-    """Yield the row numbers of each fold, and the learner on the other rows, which is judged on the fold.
-
-    Splits are among the rows of positive weight.
-    """
-    rows = learn.rows
-    numbers = np.arange(len(rows.y))
-    if isinstance(cv, Integral):
-        cv = StratifiedKFold(int(cv), shuffle=True, random_state=learn.seed)
-    folds = [np.isin(numbers, held) for _, held in check_cv(cv).split(numbers, rows.y)]
-    if not (np.sum(folds, axis=0) == 1).all():
-        raise ValueError(f"cv={cv!r} does not hold out each row once")
-    for held in folds:
-        part = learner_on(clf, rows.part(~held), rows.part(held), learn.seed)
-        yield np.flatnonzero(held), part
+# For classifiers whose theorem states the number of rounds.
+ROUNDS_OR_AUTO = {**Boosting._parameter_constraints, "n_estimators": [COUNT, AUTO]}

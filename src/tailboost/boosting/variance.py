@@ -7,26 +7,88 @@ times its variance, (3). The step minimises it or a bound of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.boosting.game import Round, play
-from tailboost.boosting.learning import Learner, coded, open_learner
-from tailboost.boosting.players import (
+from tailboost.boosting.additive import (
     Additive,
+    AdditiveClassifier,
     Cost,
-    ExactVariance,
-    Exponential,
     Steps,
-    VariancePenalised,
+    closed_step,
+    sums,
 )
-from tailboost.boosting.rules import NON_NEGATIVE, AdditiveClassifier
+from tailboost.boosting.game import Round, play, tilted
+from tailboost.boosting.learning import NON_NEGATIVE, Learner, coded
 from tailboost.core.array_types import Column, Floats, Model, Seed, Table
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners import StumpClassifier
 from tailboost.solvers import soft_margin_weights
+
+
+@dataclass(frozen=True)
+class Exponential(Cost):
+    """AdaBoost, the mean of e^(−m): Shivaswamy and Jebara 2011, Algorithm 1; SAMME for more classes."""
+
+    def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
+        """Return w ∝ p e^(−m)."""
+        return tilted(p, -margins)
+
+    def step(self, z: Floats, state: Steps, K: int) -> float:
+        """Return ½ log(Σ_I w / Σ_J w), for two classes."""
+        right, wrong = sums(state.u, z)
+        return closed_step(right, wrong, K)
+
+
+@dataclass(frozen=True)
+class VariancePenalised(Cost):
+    """VadaBoost, (mean of e^(−m))² + λ variance: Shivaswamy and Jebara 2011, Algorithm 2.
+
+    The weights are u = λw²/p + (1−λ)w. By Jensen's inequality Σ u z² bounds the cost along a hypothesis, (5),
+    and equals it at a = 0. So the step that minimises the bound lowers the cost (Lemma 2), for more than two
+    classes too.
+    """
+
+    lambda_: float
+
+    def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
+        """Return u, and the logarithm of the cost."""
+        w, log_mean = tilted(p, -margins)
+        u = self.lambda_ * w * (w / p) + (1 - self.lambda_) * w
+        # e^(−m) over its mean, less 1: a small variance is no difference of two large numbers.
+        centred = np.expm1(-margins - log_mean)
+        variance = p @ (centred - p @ centred) ** 2
+        return u, float(2 * log_mean + np.log1p(self.lambda_ * variance))
+
+    def step(self, z: Floats, state: Steps, K: int) -> float:
+        """Return ¼ log(Σ_I u / Σ_J u), for two classes."""
+        right, wrong = sums(state.u, z)
+        return closed_step(right, wrong, K) / 2
+
+
+@dataclass(frozen=True)
+class ExactVariance(VariancePenalised):
+    """EBBoost, the same cost with its best step ¼ log(P/Q): Shivaswamy and Jebara 2011, Algorithm 3.
+
+    P = (1−λ)A² + λC with A = Σ w and C = Σ w²/p over the rows that are right, Q over the others; two classes.
+    The learner gets w, and compares all stumps itself: `tailboost.learners.StumpClassifier`.
+    """
+
+    def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
+        """Return w, and the logarithm of the cost."""
+        w, _ = tilted(p, -margins)
+        _, log_cost = super().weigh(margins, p)
+        return w, log_cost
+
+    def step(self, z: Floats, state: Steps, K: int) -> float:
+        """Return ¼ log(P/Q)."""
+        w = state.u
+        squares = w * (w / state.p)
+        P, Q = (1 - self.lambda_) * sums(w, z) ** 2 + self.lambda_ * sums(squares, z)
+        return closed_step(P, Q, K) / 2
 
 
 class AdaBoostClassifier(AdditiveClassifier):
@@ -91,10 +153,9 @@ class AdaBoostClassifier(AdditiveClassifier):
             Validation rows, for ``n_iter_no_change``.
         """
         with fitting_apart(self) as clf:
-            validation = X_val, y_val, sample_weight_val
-            learn = open_learner(clf, X, y, sample_weight, validation=validation)
+            learn = clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val))
             K = len(clf.classes_)
-            player = Additive(clf._cost(), K)
+            player = clf.player_ = Additive(clf._cost(), K)
             f: Any = 0.0
             rounds: list[Round] = []
             clf.errors_ = []
@@ -113,7 +174,7 @@ class AdaBoostClassifier(AdditiveClassifier):
             if clf.n_iter_no_change:
                 kept -= idle
             weights = clf._weights(rounds[:kept], state, learn)
-            clf._set_rule(player, learn, rounds, state, weights)
+            clf._set_rule(learn, rounds, state, weights)
         return self
 
     def _weights(

@@ -13,10 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.boosting.game import Bound, Round, Units, hedge_bounds, play, step_size
-from tailboost.boosting.learning import Learner, open_learner
-from tailboost.boosting.players import Hedge
-from tailboost.boosting.rules import ROUNDS_OR_AUTO, MixtureClassifier
+from tailboost.boosting.game import Bound, Round, Units, play
+from tailboost.boosting.learning import ROUNDS_OR_AUTO, Learner
+from tailboost.boosting.mixtures import Hedge, MixtureClassifier, hedge_bounds, step_size
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table
 from tailboost.core.checks import (
     check_indexes,
@@ -47,7 +46,7 @@ class Voting(MixtureClassifier):
         if self.T_ == "auto":
             self.T_ = max(1, math.ceil(2 * math.log(n) / self.gamma_**2))
         self.eta_ = step_size(self.eta, n, self.T_)
-        player = Hedge(self.eta_)
+        player = self.player_ = Hedge(self.eta_)
         rounds: list[Round] = []
         for _, newest in play(player, learn.units, learn, self.T_):
             weak = learn.target is not None and newest.weighted_loss > learn.target + 1e-9
@@ -60,8 +59,7 @@ class Voting(MixtureClassifier):
                     BoundNotMetWarning,
                 )
                 break
-        answers = np.array([each.hypothesis.answers for each in rounds])
-        self._set_rule(player, learn, rounds, answers)
+        self._set_rule(learn, rounds)
 
     @property
     def bounds_(self) -> list[Bound]:
@@ -151,7 +149,7 @@ class WorstClassBoostClassifier(Voting):
             If p gives γ ≤ 0.
         """
         with fitting_apart(self) as clf:
-            learn = open_learner(clf, X, y, sample_weight)
+            learn = clf._open(X, y, sample_weight)
             rows = learn.rows
             K = len(clf.classes_)
             gamma: Any = clf.gamma
@@ -238,7 +236,7 @@ class OCOBoostClassifier(Voting):
         """
         with fitting_apart(self) as clf:
             clf.gamma_ = clf.gamma
-            learn = open_learner(clf, X, y, sample_weight)
+            learn = clf._open(X, y, sample_weight)
             clf._play(replace(learn, target=0.5 - clf.gamma))
         return self
 
@@ -292,7 +290,7 @@ class GroupDROBoostClassifier(Voting):
             Group of each row; by default its class.
         """
         with fitting_apart(self) as clf:
-            learn = open_learner(clf, X, y, sample_weight)
+            learn = clf._open(X, y, sample_weight)
             names = clf.classes_[learn.rows.y]
             if groups is not None:
                 refuse_missing(groups, "groups")
