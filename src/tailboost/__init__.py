@@ -37,8 +37,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.learners.scores import Scores as Scores
     from tailboost.selection.curve import Curve as Curve
     from tailboost.selection.rule import Rule as Rule
+    from tailboost.selection.rule import ThresholdRule as ThresholdRule
     from tailboost.selection.summary import Summary as Summary
-    from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
     from tailboost.storage.models import load_model as load_model
     from tailboost.storage.models import save_model as save_model
     from tailboost.storage.rule_documents import save_rule as save_rule
@@ -62,8 +62,7 @@ _MODULES = {
     "guarantees.planning": "RowsNeeded rows_needed",
     "guarantees.bounds": "CertifiedBound",
     "learners.scores": "Scores",
-    "selection.rule": "Rule",
-    "selection.threshold_rule": "ThresholdRule",
+    "selection.rule": "Rule ThresholdRule",
     "storage.models": "load_model save_model",
     "storage.rule_documents": "save_rule",
     "storage.rule_files": "load_rule",

@@ -18,7 +18,7 @@ from tailboost.rates.bounds import (
 )
 from tailboost.rates.pair_test import pair_p_value, pair_passes
 from tailboost.rows.ledger import Records
-from tailboost.selection.threshold_rule import ThresholdRule
+from tailboost.selection.rule import ThresholdRule
 from tailboost.storage.rule_classifier import RuleClassifier
 
 LISTED = {"group": [("g", "a"), ("g", "b"), ("s", "m"), ("s", "f")], "class": [0, 1]}

@@ -78,8 +78,7 @@ from tailboost.rows.judged import judged, last_step
 from tailboost.rows.persons import refuse_persons
 from tailboost.rows.seen import refuse_copied
 from tailboost.rows.subgroups import MOST_NUMBERS, refuse_many_numbers
-from tailboost.selection.rule import Rule
-from tailboost.selection.threshold_rule import ThresholdRule
+from tailboost.selection.rule import Rule, ThresholdRule
 
 # Fractions of the selecting rows: for tests, for ranks of a gap or ratio, and for other ranks. Other ranks
 # use the selecting rows only for the objective and for the balance of groups. Beside deferral 202, 197 and

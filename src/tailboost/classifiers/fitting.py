@@ -34,7 +34,8 @@ from tailboost.learners.protocols import AveragingLearner, TableLearner
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.learners.table import OpenTable
 from tailboost.rows.rows import Rows, Split, TrainingSet
-from tailboost.selection.outputs import ModelOutputs, Models, logs_of
+from tailboost.selection.outputs import ModelOutputs, Models
+from tailboost.selection.rule import logs_of
 
 Estimators = Sequence[tuple[str, Any]]
 # A fitted classifier, and the class number of each column of its probabilities.

@@ -49,10 +49,9 @@ from tailboost.selection.curve import (
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.problem import Trade
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.rule import Rule
+from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selected import SelectedRule
 from tailboost.selection.selection import Selection
-from tailboost.selection.threshold_rule import ThresholdRule
 
 
 class JudgedModels(Recorded):

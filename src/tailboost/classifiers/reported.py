@@ -187,7 +187,8 @@ def stated_lines(rule: Any) -> list[tuple[str, str]]:
 def rule_screen(rule: Any) -> str:
     """Return the limits with their verdict, the overall error and the rule of a fitted classifier."""
     check_is_fitted(rule)
-    models, *texts = rule.rule_.short
+    models = ", ".join(rule.rule_.models) or "no model"
+    texts = map(str.strip, str(rule.rule_).splitlines())
     source = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
     if rule.certificate_ is not None:
         source = rule.certificate_.title

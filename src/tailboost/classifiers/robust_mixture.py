@@ -72,12 +72,11 @@ from tailboost.rows.judged import group_uses, judged, labels_or_mark
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.seen import SELECTED_ON, Seen
-from tailboost.selection.outputs import averaging, check_named, stacked
+from tailboost.selection.outputs import averaging
 from tailboost.selection.problem import NAMED
-from tailboost.selection.rule import Rule
+from tailboost.selection.rule import Rule, ThresholdRule, check_named, stacked
 from tailboost.selection.selection import Selection
 from tailboost.selection.summary import Summary
-from tailboost.selection.threshold_rule import ThresholdRule
 
 # Advice of functions that take models.
 MODELS_FIRST = "models and scores are its first argument; "

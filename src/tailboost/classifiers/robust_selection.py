@@ -42,9 +42,10 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
+from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.problem import Problem, name_of, stated
-from tailboost.selection.rule_forms import answers_with_default, in_known_groups
+from tailboost.selection.rule import answers_with_default, stacked
+from tailboost.selection.rule import group_numbers as numbers_of
 from tailboost.selection.selection import Selection
 
 # -- the problem of the parameters -----------------------------------------------------------------------
@@ -360,19 +361,17 @@ def predict_with_default(
     n = n_rows_of(table)
     has_answer = ~judged(mix).without_score(table)
     column = column_read(mix)
-    names = None
-    if column is None:
-        check_groups_read(groups, reads=False)
-    else:
+    known = None
+    if column is not None:
         groups = as_pandas(groups_in(X, groups))
         title = mix._group_names.titles[column]
         if title is not None and names_columns(groups) and title in groups:
             groups = groups[title]
-        names, is_known = in_known_groups(groups, mix._group_names.values[column].tolist(), n)
-        has_answer &= is_known
+        known = mix._group_names.values[column].tolist()
+    has_answer &= numbers_of(groups, known, n, unknown=True) >= 0
 
     def answer(rows: Ints) -> Labels:
-        return mix.predict(take(table, rows), groups=take(names, rows), deferred=deferred)
+        return mix.predict(take(table, rows), groups=take(groups, rows), deferred=deferred)
 
     return answers_with_default(answer, has_answer, mix.classes_.tolist(), default)
 

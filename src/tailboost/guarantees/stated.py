@@ -7,8 +7,7 @@ from typing import Any
 from tailboost.core.array_types import Model
 from tailboost.rates import Limit
 from tailboost.rows.judged import judged, last_step
-from tailboost.selection.rule import Rule
-from tailboost.selection.threshold_rule import ThresholdRule
+from tailboost.selection.rule import Rule, ThresholdRule
 
 
 def as_model(model: Model) -> Any:

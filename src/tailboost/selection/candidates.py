@@ -13,8 +13,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import StratumProbabilities, stratum_probabilities
-from tailboost.selection.rule import Rule
-from tailboost.selection.threshold_rule import ThresholdRule, decimals_between, ranges_between
+from tailboost.selection.rule import Rule, ThresholdRule, decimals_between, ranges_between
 
 # The most class weights in the name of a rule.
 MOST_WEIGHTS = 10

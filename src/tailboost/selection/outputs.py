@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -16,9 +16,6 @@ from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
 from tailboost.core.checks import (
     as_table,
     check_length,
-    check_probabilities,
-    has_named_columns,
-    in_class_order,
     n_rows_of,
     take,
 )
@@ -31,11 +28,8 @@ from tailboost.rows.fingerprints import (
     hashes_of_pairs,
 )
 from tailboost.rows.rows import Rows
+from tailboost.selection.rule import checked, logs_of
 
-# Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
-LEAST_PROBABILITY = 1e-6
-# Rows of probabilities may differ from 1 by this much, because printed numbers are rounded.
-SUM_TOLERANCE = 1e-2
 # Pseudo-rows that shrink the weights towards equal ones and the offsets towards 0. With 10 instead of 1 the
 # preference-weighted error is .0037 ± .0031 lower for 300 rows of selection data (33 tables). With all rows
 # there is no difference.
@@ -249,98 +243,6 @@ class LogProbabilities:
         if key not in self._computed:
             self._computed[key] = make()
         return self._computed[key]
-
-
-def check_named(probabilities: Table) -> None:
-    """Raise unless probabilities are given by name."""
-    if not has_named_columns(probabilities):
-        raise TypeError(
-            "probabilities must be a dict of arrays by name, got "
-            f"{type(probabilities).__name__}"
-        )
-    if not probabilities:
-        raise ValueError("probabilities must hold those of at least one model, got {}")
-    unnamed = [name for name in probabilities if not isinstance(name, str)]
-    if unnamed:
-        raise TypeError(f"probabilities: names must be text, got {unnamed[0]!r}")
-
-
-def stacked(
-    probabilities: Mapping[str, Any],
-    names: Sequence[str],
-    classes: Array,
-    n_rows: int | None = None,
-) -> Floats:
-    """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
-
-    ``names`` are those of all M models. The columns of a data frame are found by label. Without ``n_rows``,
-    all models must have as many rows as the first one.
-
-    Raises
-    ------
-    ValueError
-        If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
-    """
-    check_named(probabilities)
-    unknown = set(probabilities) - set(names)
-    if unknown:
-        raise ValueError(
-            f"probabilities: no model is called {sorted(map(str, unknown))}; there are "
-            f"{names}. A dict has the probabilities of models; for columns of a table give a "
-            "data frame, pd.DataFrame(columns)"
-        )
-
-    counted_in = "y"
-    if n_rows is None:
-        first_name = next(iter(probabilities))
-        first_model = probabilities[first_name]
-        if np.ndim(first_model) == 0:
-            raise ValueError(
-                f"probabilities[{first_name!r}] is one value, {first_model!r}: give a list "
-                f"with an entry for each row, as [{first_model!r}]"
-            )
-        n_rows = len(np.asarray(first_model))
-        counted_in = f"probabilities[{first_name!r}]"
-
-    P = np.full((n_rows, len(names), len(classes)), np.nan)
-    for i, name in enumerate(names):
-        if name in probabilities:
-            argument = f"probabilities[{name!r}]"
-            of_model = in_class_order(probabilities[name], argument, classes)
-            P[:, i] = checked(of_model, argument, n_rows, len(classes), counted_in)
-    return P
-
-
-def checked(
-    probabilities: Table, name: str, n_rows: int, n_classes: int, counted_in: str
-) -> Floats:
-    """Return the probabilities of one model, shape (n, K).
-
-    Messages call them ``name``, and say that ``counted_in`` has ``n_rows`` rows.
-
-    Raises
-    ------
-    ValueError
-        If the array holds no probabilities of n rows and K classes.
-    """
-    shape = np.shape(probabilities)
-    n_columns = 0
-    if len(shape) == 1:  # of two classes, the probabilities of the second are enough
-        n_columns = 2
-    elif shape:
-        n_columns = shape[-1]
-    if n_columns != n_classes:
-        raise ValueError(
-            f"{name} has {n_columns} column{'s' * (n_columns != 1)}, but there are {n_classes} "
-            "classes: one column for each, in the order of `classes`"
-        )
-    return check_probabilities(probabilities, n_rows, name, counted_in, tolerance=SUM_TOLERANCE)
-
-
-def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
-    """Return the logarithms of probabilities, shape (n, K); smaller ones are raised to ``smallest``."""
-    P = probabilities.clip(min=0.0)
-    return np.log(np.maximum(P / P.sum(axis=1, keepdims=True), smallest))
 
 
 @dataclass(frozen=True)

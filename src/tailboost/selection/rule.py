@@ -1,45 +1,55 @@
-"""The decision rule on models' probabilities: printed, as plain types and as SQL."""
+"""Decision rules by thresholds on a score or weights of probabilities: answers, words, JSON, SQL, Python."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations, pairwise
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from keyword import iskeyword
 from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Floats, Groups, Ints, Table
-from tailboost.core.checks import as_pandas, check_format, n_rows_of, reading, take
+from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels, Mask, Table
+from tailboost.core.checks import (
+    MISSING_GROUP,
+    as_pandas,
+    check_format,
+    check_groups_read,
+    check_length,
+    check_probabilities,
+    columns_by_name,
+    has_named_columns,
+    in_class_order,
+    label_column,
+    names_columns,
+    no_groups,
+    positions,
+    reading,
+    with_missing_group,
+)
 from tailboost.core.html import html_details
-from tailboost.rows.other_groups import warn_of_other_groups
+from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
+from tailboost.core.spelling import listed
+from tailboost.rates import Limit
+from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
 from tailboost.rows.subgroups import HUMAN_REVIEW, estimates_words, unit_name, with_cure
-from tailboost.selection.outputs import (
-    LEAST_PROBABILITY,
-    SUM_TOLERANCE,
-    check_named,
-    logs_of,
-    stacked,
-)
-from tailboost.selection.rule_forms import (
-    StoredRule,
-    answers_with_default,
-    check_names,
-    group_numbers,
-    in_known_groups,
-    sql_column,
-    sql_of_group,
-    sql_value,
-)
-from tailboost.selection.threshold_rule import Band, range_words
 
-# Rules of format 1 had several parts.
+# Format 1 had no kind of score, and several parts.
 RULE_FORMAT = 2
-FIELDS = (
-    "classes", "groups", "weights", "offsets", "action_costs", "inferred", "least_probability"
-)  # fmt: skip
+# Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
+LEAST_PROBABILITY = 1e-6
+# Rows of probabilities may differ from 1 by this much, because printed numbers are rounded.
+SUM_TOLERANCE = 1e-2
+# More than the significant digits of a floating-point number, because two numbers may be close to 0.
+DECIMAL_STEPS = 25
+POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(300)])
 # The most printed weights and groups.
 WEIGHTS_SHOWN = 12
+# The types of labels and groups in a document.
+PLAIN = {str, int, float, bool}
+# Probabilities of two classes at which a rule is printed.
+PRINTED = 100_001
 INFERRED = (
     "this rule estimates groups from the features by models of its own, so only predict of "
     "the classifier can apply it. infer_groups=False (--set infer_groups=false) gives a rule "
@@ -49,6 +59,517 @@ NO_SQL = (
     "this rule has no SQL: it averages several models. Store predict_proba as a column, and "
     "select thresholds on it: tb.tune(tb.Scores(column, label), table[[column]], …)"
 )
+
+Band = list[tuple[float | None, Any]]
+"""The ranges of a group from the lowest: lower end, None for −∞, and action."""
+
+
+class _Named:
+    """Fields of both forms of rules, in an order of their own."""
+
+    classes: list[Any]
+    groups: list[Any] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRule(_Named):
+    """What both forms of rules share, and what a file knows of a rule beside its answers.
+
+    Attributes
+    ----------
+    limits : tuple of Limit
+        The stated limits of a rule from `tailboost.load_rule`.
+    file : object or None
+        The file of a rule from `tailboost.load_rule`, the source of `certificate_` and `classifier`.
+    groups_named : mapping
+        The groups in the limits of the certificate, by column. `predict` warns of rows in other groups.
+    """
+
+    limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
+    file: Any = field(default=None, compare=False, repr=False)
+    groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def certificate_(self) -> Any:
+        """The certificate of a rule from `tailboost.load_rule`; None without one."""
+        return None if self.file is None else self.file.certificate
+
+    @property
+    def classifier(self) -> Any:
+        """A rule from `tailboost.load_rule` as a classifier of tables of scores; None for other rules."""
+        return None if self.file is None else self.file.classifier
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain types, for JSON."""
+        names = [each.name for each in fields(self) if not each.kw_only]
+        return {"format": RULE_FORMAT} | {name: getattr(self, name) for name in names}
+
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON, which `tailboost.load_rule` reads from a file."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return the rule of a document from `to_dict`.
+
+        Raises
+        ------
+        ValueError
+            If the document describes no rule: a field is missing or invalid.
+        """
+        with reading("rule"):
+            check_format(document["format"], RULE_FORMAT, "the rule", "select again")
+            parts = {each.name: document[each.name] for each in fields(cls) if not each.kw_only}
+            if "bands" in parts:
+                parts["bands"] = [list(map(tuple, band)) for band in parts["bands"]]
+            rule = cls(**parts)
+            for names in (rule.classes, rule.groups or [0]):
+                types = set(map(type, names))  # True and 1.0 are no 1
+                is_list = isinstance(names, list) and len(types) == 1
+                if not (is_list and types <= PLAIN and len(set(names)) == len(names)):
+                    raise ValueError(
+                        f"labels and groups must be texts or numbers, different and of one type, got {names}"
+                    )
+            rule._check()
+        return rule
+
+    def _check(self) -> None:
+        """Raise ValueError unless every field has its type and range, because documents can be forged."""
+
+    def _answers(
+        self,
+        decide: Callable[[Any, Ints], Ints],
+        has_score: Mask,
+        groups: Groups,
+        actions: Labels,
+        default: Any,
+        column: Any = None,
+    ) -> Labels:
+        """Return the action of each row, the default to rows without a score or a known group.
+
+        Parameters
+        ----------
+        decide : callable
+            Returns the numbers of the actions of rows, from their numbers and those of their groups.
+        has_score : ndarray of bool, shape (n,)
+            Which rows have a score.
+        groups, default
+            As in `ThresholdRule.predict`.
+        actions : ndarray
+            The actions by their numbers.
+        column : str, int or None
+            The column of groups that the rule reads.
+        """
+        may_lack = default is not ...
+        places = group_numbers(groups, self.groups, len(has_score), column, unknown=may_lack)
+        if not may_lack:
+            return actions[decide(slice(None), places)]
+        return answers_with_default(
+            lambda rows: actions[decide(rows, places[rows])],
+            has_score & (places >= 0),
+            self.classes,
+            default,
+        )
+
+    def _conditions(self, group: Any, table: str | None) -> list[str]:
+        """Return the condition of each group in SQL, by its column; NULL is the group 'missing' of a rule."""
+        if self.groups is None:
+            return [""]
+        if group is None:
+            raise ValueError("group= is needed: the rule reads the row's group")
+        column = sql_column(group, table)
+        if MISSING_GROUP in self.groups:
+            column = f"COALESCE({column}, {sql_value(MISSING_GROUP)})"
+        return [f"{column} = {sql_value(name)} AND " for name in self.groups]
+
+    def _repr_html_(self) -> str:
+        return html_details("Decision rule", str(self))
+
+
+# -- thresholds on a score -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ThresholdRule(StoredRule):
+    """Actions by ranges of one score.
+
+    Attributes
+    ----------
+    column : str or int
+        The column of the score.
+    classes : list
+        The labels.
+    groups : list or None
+        The groups of a group-aware rule.
+    bands : list of lists of (float, str or label)
+        For each group (or once) the ranges from the lowest: their lower end and the action there. The first
+        lower end is −∞, written as None. A range contains its lower end.
+    kind : {"probability", "percent", "logit", "number"}
+        The kind of scores at the selection. Numbers outside the range of this kind are refused.
+    missing : float or None
+        The score of rows without one.
+    model : str or None
+        The model for the score, its probability of the second label; None for a column of scores.
+    group_column : str, int or None
+        The column of the groups of a group-aware rule, if it has a name.
+    limits, file, groups_named
+        As in `StoredRule`.
+    """
+
+    column: Any
+    classes: list[Any]
+    groups: list[Any] | None
+    bands: list[Band]
+    kind: str
+    missing: float | None = None
+    model: str | None = None
+    group_column: Any = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of_ranges(
+        cls,
+        scores: Any,
+        classes: Sequence[Any],
+        groups: Sequence[Any] | None,
+        ranges: Sequence[Sequence[tuple[float, int]]],
+    ) -> Self:
+        """Return the rule of ranges of a `Scores`.
+
+        Parameters
+        ----------
+        scores : Scores
+            The column of scores.
+        classes : sequence
+            The labels.
+        groups : sequence or None
+            The groups with ranges of their own; None for one list of ranges.
+        ranges : sequence of list of (float, int)
+            For each group the lower ends of its ranges, ascending from −∞, with the numbers of their actions.
+        """
+        actions = [*classes, HUMAN_REVIEW]
+        bands = [
+            [(None if low == -np.inf else low, actions[number]) for low, number in of_group]
+            for of_group in ranges
+        ]
+        return cls(
+            scores.column_list[0],
+            list(classes),
+            None if groups is None else list(groups),
+            bands,
+            kind=scores.kind,
+            missing=scores.missing,
+            model=scores.made_by,
+        )
+
+    @property
+    def _kind(self) -> ScoreKind:
+        return SCORE_KINDS[self.kind]
+
+    @property
+    def models(self) -> list[str]:
+        """The score in words."""
+        return [f"the score {self.column}"]
+
+    @property
+    def defers(self) -> bool:
+        """Whether rows may be deferred. A rule with a class "human review" answers this class instead."""
+        return HUMAN_REVIEW in self.actions_in(None, None) and HUMAN_REVIEW not in self.classes
+
+    def actions_in(self, column: Any, group: Any) -> set[Any]:
+        """Return the possible actions of rows in one group of a column, for any score.
+
+        For a column without influence on the rule, these are all actions of the rule.
+        """
+        bands = self.bands
+        if self.groups is not None and column == self.group_column and group in self.groups:
+            bands = [self.bands[self.groups.index(group)]]
+        return {action for band in bands for _, action in band}
+
+    @property
+    def identity(self) -> Any:
+        """The rule as plain values, for `digest_of_rule`; a name of groups has no effect on the answers."""
+        return {name: part for name, part in self.to_dict().items() if name != "group_column"}
+
+    def ranges(self) -> Iterator[tuple[int, float | None, float | None, Any]]:
+        """Yield number of the group, lower and upper end and action of each range, from the highest one."""
+        for number, band in enumerate(self.bands):
+            upper = None
+            for lower, action in reversed(band):
+                yield number, lower, upper, action
+                upper = lower
+
+    def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> Array:
+        """Return the action of each row: a label, or "human review".
+
+        Parameters
+        ----------
+        score : array-like of shape (n,), number or table
+            The score. In a table of named columns the rule reads `column` and `group_column`.
+        groups : array-like of shape (n,), or table, optional
+            Group of each row, for a group-aware rule. In a table of several columns the rule reads
+            `group_column`. Text names the column of a table ``score``. None and NaN are the group 'missing'
+            if the rule has one.
+        default : label, "human review" or None, optional
+            Answer to rows without a score, unless `missing` is their score, and to rows of an unknown group.
+            Rows without a group get this answer too, unless the rule has a group 'missing'. Without a
+            default, such rows are an error. No limit and no certificate counts them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        Raises
+        ------
+        ValueError
+            If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used;
+            if the default is no answer.
+
+        Warns
+        -----
+        UncertifiedGroupsWarning
+            Counts the rows of a table in groups not named in the certificate.
+        """
+        table = as_pandas(score)
+        score, groups = self._read(table, groups)
+        missing = self.missing
+        if missing is None and default is not ...:
+            missing = np.nan
+        scores = self._kind.checked(score, str(self.column), missing)
+        warn_of_other_groups(self.groups_named, table, groups)
+        actions = np.asarray(self.classes)
+        if self.defers:
+            actions = np.array([*self.classes, HUMAN_REVIEW], dtype=object)
+        return self._answers(
+            lambda rows, places: self.numbers(scores[rows], places),
+            ~np.isnan(scores),
+            groups,
+            actions,
+            default,
+            self.group_column,
+        )
+
+    def _read(self, table: Any, groups: Groups) -> tuple[Any, Groups]:
+        """Return the column of scores and the groups, from a table by the names of its columns."""
+        score = table
+        if names_columns(table):
+            names = list(table)
+            column = self.column
+            if self.model is not None and len(names) == 1:
+                (column,) = names
+            if column not in names:
+                raise ValueError(
+                    f"score is a table without the column {column!r}, which the rule reads; it has "
+                    f"{listed(names)}"
+                )
+            score = table[column]
+            if isinstance(groups, str) and groups in names:
+                groups = table[groups]
+            if groups is None and self.groups is not None:
+                if self.group_column not in names:
+                    raise ValueError(no_groups("the table", self.group_column, names))
+                groups = {self.group_column: table[self.group_column]}
+        if np.ndim(score) > 1 and np.shape(score)[1] > 1:
+            raise ValueError(
+                f"score has {np.shape(score)[1]} columns; give the one of the score"
+            )
+        if np.ndim(score) == 0 and groups is not None:  # one row
+            groups = np.atleast_1d(groups)
+        return np.ravel(score), groups
+
+    def numbers(self, scores: Floats, place: Ints) -> Ints:
+        """Return the number of each row's action: of its label, or the number of labels for deferral.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,)
+            Scores within the range of `kind`.
+        place : ndarray of int, shape (n,)
+            Number of each row's group.
+        """
+        # A class "human review" has the number of the class, and replaces deferral.
+        number_of_action = {HUMAN_REVIEW: len(self.classes)}
+        number_of_action |= {label: k for k, label in enumerate(self.classes)}
+        numbers = np.empty(len(scores), dtype=np.intp)
+        for group_number, band in enumerate(self.bands):
+            rows: Any = slice(None)  # one group has all rows
+            if len(self.bands) > 1:
+                rows = np.flatnonzero(place == group_number)
+            thresholds = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
+            actions = np.array([number_of_action[action] for _, action in band], dtype=np.intp)
+            numbers[rows] = actions[np.searchsorted(thresholds, scores[rows], side="right")]
+        return numbers
+
+    def _check(self) -> None:
+        kind = score_kind(self.kind)
+        names = (self.column, self.model, self.group_column)
+        if not all(isinstance(name, (str, int, float, type(None))) for name in names):
+            raise ValueError("the name of a column or model is no text or number")
+        kind.check_missing(self.missing)
+        # 1, 1.0 and True are equal, and different labels.
+        actions = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
+        for (first, _), *higher in self.bands:
+            ends: Any = [lower for lower, _ in higher]
+            in_range = all(kind.contains(end) and end > kind.lower for end in ends)
+            if first is not None or not in_range or not (np.diff(ends) > 0).all():
+                raise ValueError(f"thresholds must ascend from null, and each be a {kind.name}")
+        if {(type(action), action) for band in self.bands for _, action in band} - actions:
+            raise ValueError("an action is neither a label nor human review")
+        if len(self.bands) != len(self.groups or [None]):
+            raise ValueError("bands must be given for each group")
+
+    def to_sql(
+        self, column: str | None = None, group: str | None = None, *, table: str | None = None
+    ) -> str:
+        """Return the action as an SQL expression; NULL for rows refused by `predict`.
+
+        These are rows without score, with a score outside the range of `kind`, or of an unknown group. A
+        group of NULL is the group 'missing' if the rule has one. A score of NULL is the score ``missing`` if
+        the rule has one.
+
+        Parameters
+        ----------
+        column : str, optional
+            Column of numbers with the score; by default `column`. Of a model's rule it must hold the
+            probability of ``classes[1]``. The column needs the precision of the selection data: a
+            single-precision column (FLOAT) may have other answers at a threshold.
+        group : str, optional
+            Column of the group, for a group-aware rule; by default `group_column`.
+        table : str, optional
+            Name or alias of the table in the query. A dot ends the name of its schema: ``"main.loans"``.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        ValueError
+            If ``group`` is missing, or a name or label contains a backslash.
+        """
+        score = sql_column(self.column if column is None else column, table)
+        if self.missing is not None:
+            score = f"COALESCE({score}, {self.missing!r})"
+        conditions = self._conditions(self.group_column if group is None else group, table)
+        cases = []
+        for number, lower, upper, action in self.ranges():
+            least = self._kind.least if lower is None else lower
+            most = self._kind.most if upper is None else upper
+            # A column has one type: labels are text beside deferral.
+            answer = sql_value(str(action) if self.defers else action)
+            within = f"{conditions[number]}{score} BETWEEN {least!r} AND {most!r}"
+            cases.append(f"WHEN {within} THEN {answer}")
+        return f"CASE {' '.join(cases)} END"
+
+    def to_python(self, name: str = "decide") -> str:
+        """Return the source of a Python function of one score (and group), without imports.
+
+        The function raises an error for what `predict` refuses: text, a score outside the range of `kind` or
+        none, an unknown group. None is the group 'missing' if the rule has one.
+        """
+        if not name.isidentifier() or iskeyword(name):
+            raise ValueError(f"name={name!r} is no name of a function")
+        groups = self.groups or [None]
+        return SOURCE.format(
+            name=name,
+            words=str(self),
+            missing=self.missing,
+            missing_group=MISSING_GROUP if MISSING_GROUP in groups else None,
+            least=self._kind.least,
+            most=self._kind.most,
+            plural=self._kind.plural,
+            bands=dict(zip(groups, self.bands, strict=True)),
+        )
+
+    def __str__(self) -> str:
+        lines = []
+        for name, band in zip(self.groups or [None], self.bands, strict=True):
+            words = range_words(str(self.column), band)
+            lines.append(words if self.groups is None else f"{unit_name(name)}: {words}")
+        if self.model is not None:
+            lines.append(f"{self.column} is P({self.classes[1]}) of {self.model}")
+        return "\n".join(lines)
+
+
+SOURCE = """\
+def {name}(score, group=None):
+    {words!r}
+    if score is None or score != score:
+        score = {missing!r}
+    if group is None or group != group:
+        group = {missing_group!r}
+    if type(score).__module__ == 'numpy':  # a float32 is the decimal that it prints
+        score = float(str(score))
+    if isinstance(score, (bool, str)):
+        raise TypeError(f'the score {{score!r}} is no number')
+    if score is None or not {least!r} <= score <= {most!r}:
+        raise ValueError(f'the score {{score!r}} is none of the {plural}')
+    bands = {bands!r}
+    if group not in bands:
+        raise ValueError(f'group {{group!r}} is unknown')
+    for lower, action in reversed(bands[group]):
+        if lower is None or score >= lower:
+            return action
+"""
+
+
+def range_words(score: str, band: Band) -> str:
+    """Return the ranges of a score in words, from the highest to the lowest."""
+    (_, lowest_action), *higher = band
+    if not higher:
+        return f"every row: {lowest_action}"
+    words = []
+    upper = None
+    for lower, action in reversed(higher):
+        ends = f"{score} >= {lower!r}" if upper is None else f"{lower!r} <= {score} < {upper!r}"
+        words.append(f"{ends}: {action}")
+        upper = lower
+    return "; ".join([*words, f"else {lowest_action}"])
+
+
+def ranges_between(values: Floats, actions: Ints) -> list[tuple[float, int]]:
+    """Return ranges with one action each: lower ends, ascending from −∞, with numbers of actions.
+
+    ``actions`` has the number of the action at each of the ascending ``values``, shape (n,). A lower end is
+    the shortest decimal between two neighbouring values with different actions.
+    """
+    changes = np.flatnonzero(actions[1:] != actions[:-1])
+    thresholds = decimals_between(values[changes], values[changes + 1])
+    return [
+        (-np.inf, int(actions[0])),
+        *zip(thresholds.tolist(), actions[changes + 1].tolist(), strict=True),
+    ]
+
+
+def decimals_between(low: Floats, high: Floats) -> Floats:
+    """Return the shortest decimal strictly between two numbers, shape (m,).
+
+    Among equally short decimals, the one nearest to the middle is returned. Without a floating-point number
+    between, the result is the larger number: a range contains its lower end.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (m,)
+        The pairs of numbers. For equal numbers the result is this number.
+    """
+    middle = low / 2 + high / 2
+    result = high.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        coarsest = np.floor(np.log10(np.maximum(np.abs(low), np.abs(high)))) + 1.0
+    open_pairs = np.flatnonzero(low < high)
+    for n_finer in range(DECIMAL_STEPS):
+        exponent = coarsest[open_pairs].astype(np.intp) - n_finer
+        power = POWERS_OF_TEN[np.abs(exponent).clip(max=len(POWERS_OF_TEN) - 1)]
+        m = middle[open_pairs]
+        # The middle rounded to a multiple of 10^exponent; + 0.0 makes −0.0 a 0.0.
+        rounded = np.where(exponent < 0, np.rint(m * power) / power, np.rint(m / power) * power)
+        decimal = rounded + 0.0
+        inside = (low[open_pairs] < decimal) & (decimal < high[open_pairs])
+        result[open_pairs[inside]] = decimal[inside]
+        open_pairs = open_pairs[~inside]
+    return result
+
+
+# -- weights of probabilities --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -105,10 +626,8 @@ class Rule(StoredRule):
 
     @property
     def identity(self) -> Any:
-        """The rule as plain values, for `digest_of_rule`."""
-        return [_identity(getattr(self, name)) for name in FIELDS]
-
-    # -- answers -------------------------------------------------------------------------------------
+        """The rule as plain values, for `digest_of_rule`: nine digits, without errors of other machines."""
+        return json.loads(self.to_json(), parse_float=lambda number: f"{float(number):.9g}")
 
     def predict(
         self,
@@ -145,93 +664,47 @@ class Rule(StoredRule):
         """
         if self.inferred:
             raise ValueError(INFERRED)
-        if default is not ... and self.groups is not None:
-            tables = {name: as_pandas(table) for name, table in probabilities.items()}
-            n = n_rows_of(next(iter(tables.values())))
-            column, is_known = in_known_groups(groups, self.groups, n)
-            return answers_with_default(
-                lambda rows: self.predict(
-                    {name: take(table, rows) for name, table in tables.items()},
-                    column[rows],
-                    deferred=deferred,
-                ),
-                is_known,
-                self.classes,
-                default,
-            )
-        classes = np.asarray(self.classes)
         check_named(probabilities)
-        P = stacked(probabilities, list(probabilities), classes)
+        P = stacked(probabilities, list(probabilities), np.asarray(self.classes))
         missing = [name for name in self.models if name not in probabilities]
         if missing:
             raise ValueError(
                 f"probabilities: those of {missing} are missing, and the rule uses them"
             )
-        by_model = {name: P[:, i] for i, name in enumerate(probabilities)}
-        places = group_numbers(groups, self.groups, len(P))
+        z = np.zeros(P[:, 0].shape) + self.offsets
+        for model, of_model in zip(probabilities, P.transpose(1, 0, 2), strict=True):
+            if model in self.weights:
+                z = z + self.weights[model] * logs_of(of_model, self.least_probability)
         warn_of_other_groups(self.groups_named, {}, groups)
-        label, is_deferred = self._decided(by_model, places)
-        if deferred is None or not self.defers:
-            return classes[label]
-        return np.where(is_deferred, deferred, classes[label].astype(object))
+        costs = np.asarray(self.action_costs)
+        actions = np.asarray(self.classes)
+        if deferred is None:
+            costs = costs[:, :, : len(actions)]
+        elif self.defers:
+            actions = np.array([*self.classes, deferred], dtype=object)
 
-    def _decided(self, by_model: Mapping[str, Floats], places: Ints) -> tuple[Ints, Any]:
-        """Return the number of each row's label, and whether the row is deferred, shape (n,) each."""
-        z = np.zeros((len(places), len(self.classes))) + self.offsets
-        for name, weight in self.weights.items():
-            z = z + weight * logs_of(by_model[name], self.least_probability)
-        costs = np.einsum("nk,nka->na", np.exp(z), np.asarray(self.action_costs)[places])
-        K = len(self.classes)
-        return costs[:, :K].argmin(axis=1), costs.argmin(axis=1) == K
+        def decide(rows: Any, places: Ints) -> Ints:
+            expected = np.einsum("nk,nka->na", np.exp(z[rows]), costs[places])
+            return expected.argmin(axis=1)
 
-    # -- plain types ---------------------------------------------------------------------------------
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON: ``docs/rule.schema.json`` describes it."""
-        return {"format": RULE_FORMAT, **{name: getattr(self, name) for name in FIELDS}}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Return the rule from the plain types of `to_dict`.
-
-        Raises
-        ------
-        ValueError
-            If the document is no rule: a field is missing or invalid.
-        """
-        with reading("rule"):
-            if "bands" in document:
-                raise ValueError("it is a rule on one score: ThresholdRule.from_dict reads it")
-            check_format(document["format"], RULE_FORMAT, "the rule", "select again")
-            rule = cls(**{name: document[name] for name in FIELDS})
-            rule._check()
-        return rule
+        return self._answers(decide, np.ones(len(P), dtype=bool), groups, actions, default)
 
     def _check(self) -> None:
-        """Raise ValueError unless every field has its type and shape, because documents can be forged."""
         K = len(self.classes)
-        check_names(self.classes, self.groups)
-        n_groups = 1 if self.groups is None else len(self.groups)
-        if self.inferred is True:  # inferred groups are not among the groups of the rule
-            n_groups = len(self.action_costs)
-        shapes = [(n_groups, K, K), (n_groups, K, K + 1)]  # without and with deferral
-        needs = {
-            "classes must be at least two labels": isinstance(self.classes, list) and K >= 2,
-            "groups must be a list": isinstance(self.groups, (list, type(None))) and n_groups,
-            "least_probability must be in (0, 1)": _are_numbers(self.least_probability, ())
-            and 0 < self.least_probability < 1,
-            "weights must be numbers by name of a model": isinstance(self.weights, dict)
-            and all(isinstance(name, str) for name in self.weights)
-            and _are_numbers(list(self.weights.values()), (len(self.weights),)),
-            f"offsets must be {K} numbers": _are_numbers(self.offsets, (K,)),
-            "inferred must be true or false": isinstance(self.inferred, bool),
-            f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}": any(
-                _are_numbers(self.action_costs, shape) for shape in shapes
-            ),
-        }
-        for words, holds in needs.items():
-            if not holds:
-                raise ValueError(words)
+        shape = np.shape(self.action_costs)
+        costs = np.ravel(self.action_costs).tolist()
+        least = self.least_probability
+        numbers = [*self.offsets, *self.weights.values(), *costs, least]
+        if not all(type(number) in (int, float) and np.isfinite(number) for number in numbers):
+            raise ValueError("a number of it is none")
+        # Inferred groups are not among the groups of the rule.
+        n_groups = shape[:1] if self.inferred is True else (len(self.groups or [None]),)
+        if shape not in [(*n_groups, K, K), (*n_groups, K, K + 1)] or len(self.offsets) != K:
+            raise ValueError(
+                f"costs and offsets must be given for each of {K} classes and group"
+            )
+        if K < 2 or self.groups == [] or type(self.inferred) is not bool or not 0 < least < 1:
+            raise ValueError("classes, groups, inferred or least_probability are none")
         if self.defers and HUMAN_REVIEW in self.classes:
             raise ValueError(f"it defers rows, and a class is called {HUMAN_REVIEW!r}")
 
@@ -268,46 +741,37 @@ class Rule(StoredRule):
             If the rule averages several models or estimates groups, ``columns`` are not one for each label,
             ``group`` is missing, or a name or label contains a backslash.
         """
-        if self.inferred:
-            raise ValueError(INFERRED)
-        if len(self.weights) > 1:
-            raise ValueError(NO_SQL)
-        if self.groups is not None and group is None:
-            raise ValueError("group= is needed: the rule reads the row's group")
-        conditions = []
+        if self.inferred or len(self.weights) > 1:
+            raise ValueError(INFERRED if self.inferred else NO_SQL)
+        is_valid = ""
         masses = ["1.0"] * len(self.classes)  # of a constant
         for model, power in self.weights.items():
-            names = (
-                [f"{model}_{label}" for label in self.classes] if columns is None else columns
-            )
-            if isinstance(names, str) or len(set(names)) != len(self.classes):
+            if columns is None:
+                columns = [f"{model}_{label}" for label in self.classes]
+            if isinstance(columns, str) or len(set(columns)) != len(self.classes):
                 raise ValueError(
                     f"columns must be one for each of {self.classes}, got {columns!r}"
                 )
-            P = [sql_column(name, table) for name in names]
-            sums = zip([*P, " + ".join(P)], [*[0.0] * len(P), 1.0], strict=True)
-            conditions = [
-                f"{p} BETWEEN {low - SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r} AND "
-                for p, low in sums
-            ]
+            P = [sql_column(name, table) for name in columns]
+            for number, least in [*((p, 0.0) for p in P), (" + ".join(P), 1.0)]:
+                ends = f"{least - SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}"
+                is_valid += f"{number} BETWEEN {ends} AND "
             masses = [p if power == 1.0 else f"power({p}, {power!r})" for p in P]
-        actions = [*self.classes, *([HUMAN_REVIEW] if self.defers else [])]
         factors = np.exp(self.offsets)[:, None]
         cases = []
-        for name, matrix in zip(self.groups or [None], self.action_costs, strict=True):
-            condition = "".join(conditions)
-            if self.groups is not None:
-                condition += sql_of_group(self.groups, name, sql_column(group, table))
+        for condition, matrix in zip(
+            self._conditions(group, table), self.action_costs, strict=True
+        ):
             costs = [
                 " + ".join(f"{c!r} * {mass}" for c, mass in zip(column, masses, strict=True))
                 for column in (factors * np.asarray(matrix)).T.tolist()
             ]
-            for a, action in enumerate(actions):
+            for a, action in enumerate([*self.classes, HUMAN_REVIEW][: len(costs)]):
                 # The costs before a are not the least ones, or their cases apply.
                 tests = [f"{costs[a]} <= {cost}" for cost in costs[a + 1 :]]
                 test = " AND ".join(tests) or "1 = 1"
                 answer = sql_value(str(action) if self.defers else action)
-                cases.append(f"WHEN {condition}{test} THEN {answer}")
+                cases.append(f"WHEN {is_valid}{condition}{test} THEN {answer}")
         return f"CASE {' '.join(cases)} END"
 
     def to_python(self, name: str = "decide") -> str:
@@ -316,52 +780,35 @@ class Rule(StoredRule):
             INFERRED if self.inferred else NO_SQL.replace("SQL", "source in Python")
         )
 
-    # -- words ---------------------------------------------------------------------------------------
-
-    def _repr_html_(self) -> str:
-        return html_details("Decision rule", str(self))
-
-    @property
-    def short(self) -> list[str]:
-        """The models, and the lines of the rule."""
-        _, *lines = str(self).splitlines()
-        if len(lines) == 2:
-            lines = [": ".join(line.strip() for line in lines)]
-        return [", ".join(self.models) or "no model", *lines]
-
     def __str__(self) -> str:
-        lines = [f"Models: {', '.join(self.models) or 'none'}"]
-        if self.weights:
-            terms = " + ".join(f"{w:.4g} log {name}" for name, w in self.weights.items())
-            if any(self.offsets):
-                terms += f" + offsets {', '.join(f'{b:.4g}' for b in self.offsets)}"
-            lines.append(f"P ∝ exp({terms})")
+        terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in self.weights.items())
+        if any(self.offsets):
+            terms += f" + offsets {', '.join(f'{b:.4g}' for b in self.offsets)}"
+        lines = [f"P ∝ exp({terms})"] if terms else []
         if self.inferred:
             n_strata = len(self.action_costs) * len(self.classes)
             words = f"takes the action with the least expected cost in {n_strata} strata of class and group"
             return "\n".join([*lines, f"  {words}", with_cure(estimates_words("the group"))])
-        shown = list(zip(self.groups or [None], self.action_costs, strict=True))
-        for name, costs in shown[:WEIGHTS_SHOWN]:
-            words = self._words(np.asarray(costs))
-            lines.append(
-                f"  {words}" if self.groups is None else f"  {unit_name(name)}: {words}"
-            )
-        if len(shown) > WEIGHTS_SHOWN:
-            lines.append(f"… and {len(shown) - WEIGHTS_SHOWN} more groups")
+        by_group = list(zip(self.groups or [None], self.action_costs, strict=True))
+        for name, costs in by_group[:WEIGHTS_SHOWN]:
+            of_group = "" if self.groups is None else f"{unit_name(name)}: "
+            lines.append(f"  {of_group}{self._words(np.asarray(costs))}")
+        if len(by_group) > WEIGHTS_SHOWN:
+            lines.append(f"… and {len(by_group) - WEIGHTS_SHOWN} more groups")
         return "\n".join(lines)
 
     def _words(self, costs: Floats) -> str:
         """Return in words how action costs of one group, shape (K, actions), decide."""
         K = len(self.classes)
-        names = [*self.classes, HUMAN_REVIEW]
         if not self.weights:
             return f"every row: {self.classes[costs[0, :K].argmin()]}"
         if K == 2:
-            ranges = _ranges(costs)
-            band: Band = [(float(f"{end:.4g}"), names[action]) for end, action in ranges]
-            return range_words(f"P({self.classes[1]})", band)
-        largest = costs[:, :K].max(axis=1)
-        weight = largest - np.diag(costs[:, :K])
+            names = [*self.classes, HUMAN_REVIEW]
+            p = np.linspace(0.0, 1.0, PRINTED)
+            cheapest = (np.outer(1.0 - p, costs[0]) + np.outer(p, costs[1])).argmin(axis=1)
+            ranges = ranges_between(p, cheapest)
+            return range_words(f"P({self.classes[1]})", [(end, names[a]) for end, a in ranges])
+        weight = costs[:, :K].max(axis=1) - np.diag(costs[:, :K])
         pairs = zip(self.classes[:WEIGHTS_SHOWN], weight / weight.min(), strict=False)
         ratio = ", ".join(f"{label} {w:.4g}" for label, w in pairs)
         if self.defers:
@@ -369,43 +816,194 @@ class Rule(StoredRule):
         return f"the label with the largest weight · P; weights: {ratio}"
 
 
-def _ranges(action_costs: Floats) -> list[tuple[float, int]]:
-    """Return ranges of the probability of the second of two classes: lower end and number of the best action.
+def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
+    """Return the logarithms of probabilities, shape (n, K); smaller ones are raised to ``smallest``."""
+    P = probabilities.clip(min=0.0)
+    return np.log(np.maximum(P / P.sum(axis=1, keepdims=True), smallest))
 
-    ``action_costs`` has shape (2, A). The expected costs are linear in this probability. So the action
-    changes only at a probability with equal costs of two actions.
+
+def check_named(probabilities: Table) -> None:
+    """Raise unless probabilities are given by name."""
+    if not has_named_columns(probabilities):
+        raise TypeError(
+            "probabilities must be a dict of arrays by name, got "
+            f"{type(probabilities).__name__}"
+        )
+    if not probabilities:
+        raise ValueError("probabilities must hold those of at least one model, got {}")
+    unnamed = [name for name in probabilities if not isinstance(name, str)]
+    if unnamed:
+        raise TypeError(f"probabilities: names must be text, got {unnamed[0]!r}")
+
+
+def stacked(
+    probabilities: Mapping[str, Any],
+    names: Sequence[str],
+    classes: Array,
+    n_rows: int | None = None,
+) -> Floats:
+    """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
+
+    ``names`` are those of all M models. The columns of a data frame are found by label. Without ``n_rows``,
+    all models must have as many rows as the first one.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
     """
-    first, second = action_costs
-    ends = {0.0}
-    for a, b in combinations(range(len(first)), 2):
-        excess_in_first = first[b] - first[a]
-        excess_in_second = second[b] - second[a]
-        if excess_in_first * excess_in_second < 0:
-            ends.add(float(excess_in_first / (excess_in_first - excess_in_second)))
-    lowers = sorted(ends)
-    middles = (np.array(lowers) + np.array([*lowers[1:], 1.0])) / 2
-    cheapest = (np.outer(1 - middles, first) + np.outer(middles, second)).argmin(axis=1)
-    ranges = list(zip(lowers, cheapest.tolist(), strict=True))
-    return ranges[:1] + [here for before, here in pairwise(ranges) if here[1] != before[1]]
+    check_named(probabilities)
+    unknown = set(probabilities) - set(names)
+    if unknown:
+        raise ValueError(
+            f"probabilities: no model is called {sorted(map(str, unknown))}; there are "
+            f"{names}. A dict has the probabilities of models; for columns of a table give a "
+            "data frame, pd.DataFrame(columns)"
+        )
+    counted_in = "y"
+    if n_rows is None:
+        first_name, first = next(iter(probabilities.items()))
+        n_rows = len(np.atleast_1d(np.asarray(first)))
+        counted_in = f"probabilities[{first_name!r}]"
+    P = np.full((n_rows, len(names), len(classes)), np.nan)
+    for i, name in enumerate(names):
+        if name in probabilities:
+            argument = f"probabilities[{name!r}]"
+            of_model = in_class_order(probabilities[name], argument, classes)
+            P[:, i] = checked(of_model, argument, n_rows, len(classes), counted_in)
+    return P
 
 
-def _identity(value: Any) -> Any:
-    """Return a value of a rule with numbers of nine digits, without the rounding errors of other machines."""
-    if isinstance(value, dict):
-        return [(name, _identity(content)) for name, content in value.items()]
-    if isinstance(value, (list, tuple)):
-        return [_identity(element) for element in value]
-    if isinstance(value, float):
-        return f"{value:.9g}"
-    return value
+def checked(
+    probabilities: Table, name: str, n_rows: int, n_classes: int, counted_in: str
+) -> Floats:
+    """Return the probabilities of one model, shape (n, K).
+
+    Messages call them ``name``, and say that ``counted_in`` has ``n_rows`` rows.
+
+    Raises
+    ------
+    ValueError
+        If the array holds no probabilities of n rows and K classes.
+    """
+    n_columns = np.shape(probabilities)[1] if np.ndim(probabilities) == 2 else 2
+    if n_columns != n_classes:
+        raise ValueError(
+            f"{name} has {n_columns} columns, but there are {n_classes} classes: one column for each, in "
+            "the order of `classes`"
+        )
+    return check_probabilities(probabilities, n_rows, name, counted_in, tolerance=SUM_TOLERANCE)
 
 
-def _are_numbers(values: Any, shape: tuple[int, ...]) -> bool:
-    """Whether values are finite numbers, no text or truth values, in nested lists of a shape; () is one."""
-    try:
-        array = np.asarray(values)
-    except ValueError:  # lists of different lengths
-        return False
-    if not array.size:
-        return array.shape == shape
-    return array.dtype.kind in "iuf" and array.shape == shape and bool(np.isfinite(array).all())
+# -- groups, defaults, and names in SQL ----------------------------------------------------------------------
+
+
+def group_numbers(
+    groups: Groups,
+    rule_groups: Sequence[Any] | None,
+    n: int,
+    column: Any = None,
+    *,
+    unknown: bool = False,
+) -> Ints:
+    """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
+
+    Parameters
+    ----------
+    groups : column, or table of columns, optional
+        The groups of the rows. Missing entries are the group 'missing' if the rule has a group of this name.
+    rule_groups : sequence or None
+        The groups of the rule.
+    n : int
+        Number of rows.
+    column : str, int or None
+        The name of the column that the rule reads, among several.
+    unknown : bool, default=False
+        Whether rows of other groups, or without a group, get the number −1; they are an error otherwise.
+    """
+    check_groups_read(groups, reads=rule_groups is not None)
+    if rule_groups is None:
+        return np.zeros(n, dtype=np.intp)
+    groups = with_missing_group(groups, rule_groups)
+    if unknown:
+        last_group = max(rule_groups)
+        no_group = last_group + type(last_group)(
+            1
+        )  # "m1" is behind the last group "m", and 4 behind 3
+        groups = with_missing_group(groups, [no_group], no_group)
+    columns = columns_by_name(groups, "groups")
+    if len(columns) > 1 and column not in columns:
+        name = "one column" if column is None else f"the column {column!r}"
+        raise ValueError(f"groups: the rule reads {name}, got {list(columns)}")
+    labels = label_column(columns.get(column, next(iter(columns.values()))), "groups")
+    check_length(labels, "groups", n, "rows")
+    if unknown:
+        number = {group: place for place, group in enumerate(rule_groups)}
+        return np.array([number.get(label, -1) for label in labels.tolist()], dtype=np.intp)
+    return positions(labels, np.asarray(rule_groups), "groups", "groups not seen in fit")
+
+
+def answers_with_default(
+    answer: Callable[[Ints], Labels], has_answer: Mask, classes: Sequence[Any], default: Any
+) -> Labels:
+    """Return the answers to rows, the default to those without an answer of the rule.
+
+    Parameters
+    ----------
+    answer : callable
+        Returns the answers to rows from their numbers.
+    has_answer : ndarray of bool, shape (n,)
+        Which rows have a score and a group that the rule knows.
+    classes : sequence
+        The labels.
+    default : label, "human review" or None
+        The answer to other rows.
+    """
+    possible = [*classes, HUMAN_REVIEW, None]
+    if default not in possible:
+        listing = ", ".join(map(repr, possible))
+        raise ValueError(
+            f"default={default!r} is no answer of this rule: give one of {listing}"
+        )
+    rows = np.flatnonzero(has_answer)
+    answers = np.full(len(has_answer), default, dtype=object)
+    if rows.size:
+        answers[rows] = answer(rows)
+    # An array of objects only if an answer is of another type than the labels.
+    if {*map(type, answers.tolist())} <= {type(label) for label in classes}:
+        return np.array(answers.tolist())
+    return answers
+
+
+def sql_column(name: Any, table: str | None) -> str:
+    """Return a column as SQL, of a table or its alias if one is named; a dot ends the name of a schema."""
+    names = [] if table is None else table.split(".")
+    if not all([str(name), *names]):
+        raise ValueError("the name of a table or column in SQL is empty")
+    return ".".join(_quoted(part, '"') for part in [*names, str(name)])
+
+
+def sql_value(value: object) -> str:
+    """Return a label or group as SQL."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(
+            f"SQL: {value} needs more than the 64 bits of databases; use the rule as JSON"
+        )
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return _quoted(str(value), "'")
+
+
+def _quoted(text: str, mark: str) -> str:
+    """Return text in quotation marks.
+
+    MySQL, BigQuery and Spark read a backslash as an escape, other databases do not; SQLite ends text at NUL.
+    """
+    if "\\" in text or "\0" in text:
+        raise ValueError(
+            f"SQL: {text!r} contains a backslash or NUL, which databases read differently; use "
+            "the rule as JSON or another name"
+        )
+    return mark + text.replace(mark, mark * 2) + mark

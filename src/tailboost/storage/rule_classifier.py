@@ -28,9 +28,7 @@ from tailboost.rows.judged import RecordedScores, columns_of, judged, labels_or_
 from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.seen import Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
-from tailboost.selection.rule import Rule
-from tailboost.selection.rule_forms import answers_with_default, in_known_groups
-from tailboost.selection.threshold_rule import ThresholdRule
+from tailboost.selection.rule import Rule, ThresholdRule, answers_with_default, group_numbers
 
 if TYPE_CHECKING:
     from tailboost.storage.rule_files import RuleFile
@@ -202,13 +200,12 @@ class RuleClassifier(ReportedClassifier):
     ) -> Labels:
         """Return the answers as `predict`, the default to rows without a score or a known group."""
         has_answer = ~judged(self).without_score(table)
-        if self.rule.groups is not None:
-            read = self._groups_read(table, groups)
-            groups, is_known = in_known_groups(read, self.rule.groups, n_rows_of(table))
-            has_answer &= is_known
+        read = self._groups_read(table, groups)
+        numbers = group_numbers(read, self.rule.groups, n_rows_of(table), unknown=True)
+        has_answer &= numbers >= 0
         return answers_with_default(
             lambda rows: self.predict(
-                take(table, rows), groups=take(groups, rows), deferred=deferred
+                take(table, rows), groups=take(read, rows), deferred=deferred
             ),
             has_answer,
             self.rule.classes,

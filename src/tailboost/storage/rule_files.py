@@ -11,16 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailboost.core.array_types import FilePath
 from tailboost.core.checks import check_format, reading
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule
-from tailboost.selection.threshold_rule import ThresholdRule
-
-if TYPE_CHECKING:
-    from tailboost.selection.rule import Rule
+from tailboost.selection.rule import Rule, ThresholdRule
 
 KIND_OF_RULE_FILE = "rule of `tailboost tune`"
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
@@ -153,6 +150,4 @@ def _rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:
     """Return a rule from its ``to_dict`` or ``to_json``; only threshold rules have bands."""
     if "bands" in document:
         return ThresholdRule.from_dict(document)
-    from tailboost.selection.rule import Rule
-
     return Rule.from_dict(document)
