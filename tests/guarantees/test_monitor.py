@@ -90,7 +90,7 @@ def test_late_labels_are_judged_once(rule):
         assert parts.sums == pytest.approx(at_once.sums)
     with pytest.raises(ValueError, match="no row has a new label"):
         monitor.add(**given, id=ids, name="May")
-    with pytest.raises(tb.LeakageError, match="May"):
+    with pytest.raises(tb.LeakageError, match="id"):
         monitor.add(**given, id=ids, name="June")
     with pytest.raises(ValueError, match="id is needed"):
         monitor.add(**batch(100, 2), name="June")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -28,7 +27,6 @@ from tailboost.core.checks import (
     check_indexes,
     check_length,
     check_same_kind,
-    groups_in,
     is_missing,
     label_column,
     n_rows_of,
@@ -62,13 +60,10 @@ from tailboost.rows.other_groups import (
     warn_of_other_groups,
 )
 from tailboost.rows.readers import row_hashes
-from tailboost.rows.seen import is_beyond_chance
+from tailboost.rows.seen import Seen, first_repeated
 
-MONITOR_FORMAT = 9  # version of the state's JSON
+MONITOR_FORMAT = 10  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
-ROWS, WEIGHT, COUNTED = range(
-    3
-)  # sums over the rows of a subgroup: the rate is COUNTED / WEIGHT
 
 
 # -- bets --------------------------------------------------------------------------------------------------
@@ -76,7 +71,10 @@ ROWS, WEIGHT, COUNTED = range(
 
 @dataclass(frozen=True, eq=False)
 class Bets:
-    """The bets against one bound after some batches, and sums over the rows of each of its subgroups."""
+    """The bets against one bound after some batches, and sums over the rows of each of its subgroups.
+
+    ``sums`` has a row for each subgroup: rows, weight in the denominator, and counted weight.
+    """
 
     evidence: tuple[Evidence, ...] = ()
     sums: Floats = field(default_factory=lambda: np.zeros((1, 3)))
@@ -87,36 +85,18 @@ class Bets:
             return self  # a rate with one possible value breaks no bound
         new_bets = bets_of(bound, samples)
         before = self.evidence or [Evidence.against(level) for _, level in new_bets]
-        evidence = [
-            bet.add(numbers) for bet, (numbers, _) in zip(before, new_bets, strict=True)
-        ]
-        sums = [
-            (
-                len(sample.rows),
-                len(sample.rows) if sample.among is None else sample.among.sum(),
-                sample.values.sum(),
-            )
-            for sample in samples
-        ]
-        return Bets(tuple(evidence), self.sums + np.array(sums, dtype=np.float64))
+        pairs = zip(before, new_bets, strict=True)
+        sums = np.zeros_like(self.sums)
+        for line, sample in zip(sums, samples, strict=True):
+            n = len(sample.rows)
+            line[:] = n, n if sample.among is None else sample.among.sum(), sample.values.sum()
+        return Bets(tuple(bet.add(numbers) for bet, (numbers, _) in pairs), self.sums + sums)
 
     @property
     def value(self) -> float:
         """The evidence: the mean wealth of the bets, from 1, which is a fair game under the bound."""
-        if not self.evidence:
-            return 1.0
-        mean_wealth = float(np.mean([bet.value for bet in self.evidence]))
-        return min(mean_wealth, LARGEST_WEALTH)  # JSON has no infinity
-
-    def to_dict(self) -> Document:
-        """Return plain types, for JSON."""
-        return {"bets": [bet.to_dict() for bet in self.evidence], "sums": self.sums.tolist()}
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return bets written by `to_dict`."""
-        bets = tuple(map(Evidence.from_dict, state["bets"]))
-        return cls(bets, np.array(state["sums"], dtype=np.float64).reshape(-1, 3))
+        wealths = [bet.value for bet in self.evidence] or [1.0]
+        return min(float(np.mean(wealths)), LARGEST_WEALTH)  # JSON has no infinity
 
 
 def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
@@ -130,22 +110,19 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floa
         return [_bet_apart(bound, *pair) for pair in permutations(samples, 2)]
     (sample,) = samples
     lower, upper = bound.sides
-    bets = []
-    if upper is not None:
-        bets.append(_bet_above(sample, upper))
+    sides = [(sample, upper)] if upper is not None else []
     if lower is not None:  # an upper bound on the complement
-        bets.append(_bet_above(sample.mirrored, sample.low + sample.high - lower))
-    return [(numbers, limit) for numbers, limit in bets if limit < 1.0]  # 1 cannot be broken
-
-
-def _bet_above(sample: Sample, level: float) -> tuple[Floats, float]:
-    """Return a bet on a rate above a level; for a ratio of sums the numbers are ``top − t bottom + t``."""
-    width = sample.high - sample.low
-    numbers = (sample.values - sample.low) / width
-    t = (level - sample.low) / width
-    if sample.among is not None:
-        numbers = numbers - t * sample.among + t
-    return np.clip(numbers, 0.0, 1.0), t  # rounding may exceed [0, 1]
+        sides.append((sample.mirrored, sample.low + sample.high - lower))
+    bets = []
+    for each, level in sides:
+        width = each.high - each.low
+        numbers = (each.values - each.low) / width
+        t = (level - each.low) / width
+        if each.among is not None:  # of a ratio of sums: top − t bottom + t
+            numbers = numbers - t * each.among + t
+        if t < 1.0:  # 1 cannot be broken
+            bets.append((np.clip(numbers, 0.0, 1.0), t))  # rounding may exceed [0, 1]
+    return bets
 
 
 def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> tuple[Floats, float]:
@@ -153,7 +130,7 @@ def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> tuple[Fl
     comparison = COMPARISONS[bound.subgroup]
     comparison.refuse_negative(min(first.low, second.low))
     factor, gap = comparison.pair(bound.upper if comparison.side == AT_MOST else bound.lower)
-    n = min(len(first.values), len(second.values))
+    n = min(len(first.rows), len(second.rows))
     least = factor * first.low - first.high
     width = (1.0 + factor) * (first.high - first.low)
     differences = factor * _block_means(first.values, n) - _block_means(second.values, n)
@@ -168,16 +145,15 @@ def _block_means(values: Floats, n: int) -> Floats:
     return np.add.reduceat(values, edges[:-1]) / np.diff(edges)
 
 
-def _rate_of(bound: CertifiedBound, sums: Floats) -> tuple[int, float | None]:
+def _rate_of(bound: CertifiedBound, sums: Floats) -> list[Any]:
     """Return the number of rows (of the smallest compared subgroup), and the rate, gap or ratio of sums."""
-    n = int(sums[:, ROWS].min())
-    counted = sums[sums[:, WEIGHT] > 0]
-    if not len(counted) or not (n or bound.compares):
-        return n, None
-    rates = counted[:, COUNTED] / counted[:, WEIGHT]
+    n = int(sums[:, 0].min())
+    _, weight, counted = sums[sums[:, 1] > 0].T
+    if not len(weight) or not (n or bound.compares):
+        return [n, None]
     if bound.compares:
-        return n, float(COMPARISONS[bound.subgroup].of_rates(rates))
-    return n, float(rates[0])
+        return [n, float(COMPARISONS[bound.subgroup].of_rates(counted / weight))]
+    return [n, float(counted[0] / weight[0])]
 
 
 # -- the monitor -------------------------------------------------------------------------------------------
@@ -193,7 +169,7 @@ class MonitoredBatch:
         Name of the batch.
     rows, labelled, waiting : int
         Rows in the look, rows tested in it, and rows without a label.
-    errors : list of (int, float or None)
+    errors : list of [int, float or None]
         For each bound the number of tested rows, and the bounded rate on these rows.
     evidence : list of float
         For each bound the evidence after this look.
@@ -203,7 +179,7 @@ class MonitoredBatch:
     rows: int
     labelled: int
     waiting: int
-    errors: list[tuple[int, float | None]]
+    errors: list[list[Any]]
     evidence: list[float]
 
 
@@ -256,27 +232,25 @@ class Monitor:
     certificate: Certificate | Any = None
     bets: tuple[Bets, ...] = field(default=(), repr=False)
     batches: list[MonitoredBatch] = field(default_factory=list)
-    # By batch, as sorted hashes: ids and clusters of the tested rows, or all rows of batches without ids.
-    ids: dict[str, Hashes] = field(default_factory=dict, repr=False)
-    contents: dict[str, Hashes] = field(default_factory=dict, repr=False)
+    ids: Hashes = field(default_factory=lambda: np.zeros(0, dtype=np.uint64), repr=False)
+    seen: tuple[Seen, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        """Take the certificate of the rule; raise ValueError if there is none, or it is of another rule."""
         rule = as_model(self.rule)
-        object.__setattr__(self, "rule", rule)  # the class is frozen
-        if self.certificate is None:
-            object.__setattr__(self, "certificate", judged(rule).certificate)
-        if not isinstance(self.certificate, Certificate):
+        certificate = self.certificate or judged(rule).certificate
+        if not isinstance(certificate, Certificate):
             raise ValueError(
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or give that of "
                 "certify: Monitor(rule, certificate)"
             )
-        refuse_other_rule(self.certificate, rule, "the certificate of this monitor")
-        if not self.tested:
+        refuse_other_rule(certificate, rule, "the certificate of this monitor")
+        if not certificate.tested:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
-        if not self.bets:
-            bets = [Bets(sums=np.zeros((max(1, len(b.subgroups)), 3))) for b in self.tested]
-            object.__setattr__(self, "bets", tuple(bets))
+        start = [Bets(sums=np.zeros((max(1, len(b.subgroups)), 3))) for b in certificate.tested]
+        # The class is frozen.
+        object.__setattr__(self, "rule", rule)
+        object.__setattr__(self, "certificate", certificate)
+        object.__setattr__(self, "bets", self.bets or tuple(start))
 
     @property
     def tested(self) -> list[CertifiedBound]:
@@ -318,118 +292,117 @@ class Monitor:
             If an argument is not as described.
         """
         reader = judged(self.rule)
-        groups = reader.groups_of(X, groups_in(X, groups))
-        check_indexes(X=X, y=y, groups=groups, clusters=clusters, id=id)
+        equal_rows = self.certificate.equal_rows
+        given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows)
+        check_indexes(X=X, id=id)
+        given = replace(given, groups=reader.groups_of(X, given.groups))
         n = n_rows_of(X)
         if not n:
             raise ValueError("X has no rows")
-        for argument, column in {"groups": groups, "clusters": clusters}.items():
-            if column is not None:
-                check_length(column, argument, n)
-        name = str(len({batch.name for batch in self.batches}) + 1 if name is None else name)
+        for argument in ("groups", "clusters"):
+            if getattr(given, argument) is not None:
+                check_length(getattr(given, argument), argument, n)
         is_answered = rows_with_score(self.rule, X)
-        if reader.by_group and groups is not None:
-            is_answered &= answered_rows(reader, groups)
+        if reader.by_group and given.groups is not None:
+            is_answered &= answered_rows(reader, given.groups)
         if not is_answered.all():
-            X, y, groups, clusters, id = (
-                take(as_pandas(column), is_answered) for column in (X, y, groups, clusters, id)
-            )
-            n = n_rows_of(X)
-        refuse_missing_groups(self.certificate.groups_named, groups)
-        labels = label_numbers(y, self.rule.classes_, n)
+            given = _part(given, is_answered)
+            id = take(as_pandas(id), is_answered)
+        refuse_missing_groups(self.certificate.groups_named, given.groups)
+        labels = _label_numbers(given.y, self.rule.classes_, n_rows_of(given.X))
 
-        is_tested, ids, contents = self._unused(name, X, labels > 0, clusters, id)
-        if name not in {batch.name for batch in self.batches}:
-            warn_of_other_groups(self.certificate.groups_named, X, groups)
+        names = {batch.name for batch in self.batches}
+        name = str(len(names) + 1 if name is None else name)
+        is_tested, ids, seen = self._unused(name, given, labels > 0, id)
+        if name not in names:
+            warn_of_other_groups(self.certificate.groups_named, given.X, given.groups)
         bets = self.bets
         if is_tested.any():
-            tested_labels = np.asarray(self.rule.classes_)[labels[is_tested] - 1]
-            tables = [take(as_pandas(table), is_tested) for table in (X, groups, clusters)]
+            classes = np.asarray(self.rule.classes_)
             bets = self._bets_after(
-                Given(tables[0], tested_labels, tables[1], clusters=tables[2])
+                replace(_part(given, is_tested), y=classes[labels[is_tested] - 1])
             )
         else:  # unreadable rows are refused now, not with their late labels
-            predicted_labels(self.rule, X, **group_arguments(self.rule, groups))
+            predicted_labels(self.rule, given.X, **group_arguments(self.rule, given.groups))
         sums = [after.sums - before.sums for before, after in zip(self.bets, bets, strict=True)]
         look = MonitoredBatch(
             name,
-            rows=n,
+            rows=len(labels),
             labelled=int(is_tested.sum()),
             waiting=int((labels == 0).sum()),
             errors=list(map(_rate_of, self.tested, sums)),
             evidence=[each.value for each in bets],
         )
-        batches = [*self.batches, look]
-        return replace(self, bets=bets, batches=batches, ids=ids, contents=contents)
+        return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
 
     def _unused(
-        self, name: str, X: Table, has_label: Mask, clusters: Column, id: Any
-    ) -> tuple[Mask, dict[str, Hashes], dict[str, Hashes]]:
-        """Return which rows of a look are tested, and the used rows of all batches after it.
+        self, name: str, given: Given, has_label: Mask, id: Any
+    ) -> tuple[Mask, Hashes, tuple[Seen, ...]]:
+        """Return which rows of a look are tested, and what `ids` and `seen` are after it.
 
         Each row bets at most once: with ids the first time it has a label, otherwise with its only look.
         Raise LeakageError if another batch had rows of this one, ValueError if ids are missing.
         """
-        n = len(has_label)
+        is_new = name not in {batch.name for batch in self.batches}
         if id is None:
-            if self.ids or name in self.contents:
+            if len(self.ids) or not is_new:
                 raise ValueError(
                     f"id is needed for batch {name!r}: another batch has ids, or this one was given before. "
                     "Give id= with each look at each batch"
                 )
-            hashes = np.sort(row_hashes(self.rule, X))
-            self._refuse_repeated(hashes)
-            return has_label, self.ids, self.contents | {name: hashes}
-        if self.contents:
+            rows = Seen.of(row_hashes(self.rule, given.X), name)
+            by_chance = judged(self.rule).reads_scores
+            known = first_repeated(rows, self.seen, "natural" if by_chance else "copies")
+            if known is not None and given.equal_rows != "natural":
+                raise LeakageError(
+                    f"X: rows of this batch equal rows of batch {known.use!r}. If they are other rows, give "
+                    "id= with each batch"
+                )
+            return has_label, self.ids, (*self.seen, rows)
+        if self.seen:
             raise ValueError(
                 "id: earlier batches were given without ids; leave it out here too"
             )
-        hashes = _hash_names(id, "id", n)
+        n = len(has_label)
+        hashes = _hashes_of(id, "id", n)
         if len(np.unique(hashes)) < n:
             raise ValueError(
                 "id: two rows have the same id; rows of one person need clusters= instead"
             )
-        for other, used in self.ids.items():
-            n_shared = int(np.isin(hashes, used).sum())
-            if other != name and n_shared:
-                raise LeakageError(
-                    f"id: {n_shared:,} of {n:,} rows were tested in batch {other!r}"
-                )
-        used = self.ids.get(name, np.zeros(0, dtype=np.uint64))
-        is_tested = has_label & ~np.isin(hashes, used)
-        used = np.append(used, hashes[is_tested])
-        if clusters is not None:
-            of_clusters = _hash_names(clusters, "clusters", n) + np.uint64(1)
-            is_tested &= ~np.isin(of_clusters, used)
-            used = np.append(used, np.unique(of_clusters[is_tested]))
-        if name in self.ids and not is_tested.any():
+        is_known = np.isin(hashes, self.ids)
+        if is_new and is_known.any():
+            raise LeakageError(
+                f"id: {is_known.sum():,} of {n:,} rows were tested in another batch; give late labels "
+                "with the name of their batch"
+            )
+        is_tested = has_label & ~is_known
+        used = [self.ids, hashes[is_tested]]
+        if given.clusters is not None:
+            of_batch = _hashes_of(given.clusters, "clusters", n) ^ _hashes_of([name], "name", 1)
+            is_tested &= ~np.isin(of_batch, self.ids)
+            used.append(np.unique(of_batch[is_tested]))
+        if not (is_new or is_tested.any()):
             raise ValueError(f"batch {name!r} was given before, and no row has a new label")
-        return is_tested, self.ids | {name: np.sort(used)}, self.contents
-
-    def _refuse_repeated(self, hashes: Hashes) -> None:
-        """Raise LeakageError if a batch without ids repeats an earlier one; scores may be equal by chance."""
-        equal_by_chance = (
-            judged(self.rule).reads_scores or self.certificate.equal_rows == "natural"
-        )
-        for name, earlier in self.contents.items():
-            n_equal = int(np.isin(hashes, earlier).sum())
-            is_partly_equal = not equal_by_chance and is_beyond_chance(n_equal, len(hashes))
-            if is_partly_equal or np.array_equal(hashes, earlier):
-                raise LeakageError(
-                    f"X: {n_equal:,} of these {len(hashes):,} rows equal rows of batch {name!r}. If they are "
-                    "other rows, give id= with each batch"
-                )
+        return is_tested, np.concatenate(used), ()
 
     def _bets_after(self, given: Given) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""
-        given = replace(given, equal_rows=self.certificate.equal_rows)
-        rates = [bound.rate for bound in self.tested]
-        fresh = Fresh.of(self.rule, given, rates, in_use=True)
+        fresh = Fresh.of(self.rule, given, [bound.rate for bound in self.tested], in_use=True)
         self.certificate.refuse_rows_of(fresh)
         bets = []
         for bound, before in zip(self.tested, self.bets, strict=True):
-            samples = _samples_of(bound, fresh)
-            bets.append(before if samples is None else before.add(bound, samples))
+            samples = fresh.samples(bound.rate)
+            by_name = {sample.name: sample for sample in samples}
+            names = bound.subgroups or (bound.subgroup,)
+            named = [by_name.get(each, samples[0].without_rows(each)) for each in names]
+            if fresh.clusters is not None and not fresh.are_apart(named):
+                raise ValueError(
+                    "clusters: some have rows in several of the subgroups that a gap or ratio compares, so "
+                    "these are not independent. Give one row of each cluster"
+                )
+            is_there = not by_name.keys().isdisjoint(names)
+            ordered = [sample.ordered(fresh.draws) for sample in named]
+            bets.append(before.add(bound, ordered) if is_there else before)
         return tuple(bets)
 
     # -- results -------------------------------------------------------------------------------------
@@ -439,17 +412,14 @@ class Monitor:
         """Evidence from which on a bound is contradicted."""
         return round(len(self.tested) / (1.0 - self.certificate.confidence), 9)
 
-    @property
-    def largest_evidence(self) -> list[float]:
-        """The largest evidence against each bound after any look; decides about alarms."""
-        looks = [[1.0] * len(self.tested), *(batch.evidence for batch in self.batches)]
-        return [max(by_look) for by_look in zip(*looks, strict=True)]
+    def _since(self, j: int) -> str | None:
+        """Return the name of the first batch that contradicted a bound; None without one."""
+        return next((b.name for b in self.batches if b.evidence[j] >= self.threshold), None)
 
     @property
     def alarms(self) -> list[CertifiedBound]:
         """The contradicted bounds, now or after an earlier batch."""
-        pairs = zip(self.tested, self.largest_evidence, strict=True)
-        return [bound for bound, largest in pairs if largest >= self.threshold]
+        return [bound for j, bound in enumerate(self.tested) if self._since(j) is not None]
 
     @property
     def verdict(self) -> str:
@@ -461,20 +431,17 @@ class Monitor:
             return f"No rows yet: {of_bounds} to test."
         contradict = "contradicts" if n_rows == 1 else "contradict"
         rows = f"{how_many(n_rows, 'row')} of {how_many(n_batches, 'batch', 'batches')} {contradict}"
-        if not self.alarms:
-            return f"No alarm: {rows} none of {of_bounds}."
         since = [
-            f"{bound.title} {bound.bound_text} since "
-            + next(b.name for b in self.batches if b.evidence[j] >= self.threshold)
+            f"{bound.title} {bound.bound_text} since {self._since(j)}"
             for j, bound in enumerate(self.tested)
-            if bound in self.alarms
+            if self._since(j) is not None
         ]
-        return (
-            f"Alarm: {rows} {len(since)} of {of_bounds}: {joined(since, GROUPS_NOTED, '; ')}."
-        )
+        if not since:
+            return f"No alarm: {rows} none of {of_bounds}."
+        named = joined(since, GROUPS_NOTED, "; ")
+        return f"Alarm: {rows} {len(since)} of {of_bounds}: {named}."
 
-    def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return the headings and rows of the table of bounds."""
+    def __str__(self) -> str:
         alarm = f"evidence (alarm at {self.threshold:.4g})"
         heads = [
             "result",
@@ -487,34 +454,26 @@ class Monitor:
         ]
         rows = []
         for j, (bound, bets) in enumerate(zip(self.tested, self.bets, strict=True)):
-            n, rate = _rate_of(bound, bets.sums)
-            last = self.batches[-1].errors[j] if self.batches else (0, None)
-            evidence = self.largest_evidence[j]
-            result = "not contradicted" if n else "no rows"
-            if evidence >= self.threshold:
+            all_rows = _rate_of(bound, bets.sums)
+            last: list[Any] = self.batches[-1].errors[j] if self.batches else [0, None]
+            evidence = max((batch.evidence[j] for batch in self.batches), default=1.0)
+            result = "not contradicted" if all_rows[0] else "no rows"
+            if self._since(j) is not None:
                 result = "contradicted"
-            words = [
-                estimate_words(r, k, beside=bound.target, in_percent=bound.in_percent)
-                for k, r in (last, (n, rate))
+            rates = [
+                estimate_words(rate, n, beside=bound.target, in_percent=bound.in_percent)
+                for n, rate in (last, all_rows)
             ]
-            rows.append(
-                [result, bound.title, bound.bound_text, *words, f"{n:,}", f"{evidence:.3g}"]
-            )
-        return heads, rows
-
-    @property
-    def meaning(self) -> str:
-        """What the evidence means, in sentences."""
+            counts = [f"{all_rows[0]:,}", f"{evidence:.3g}"]
+            rows.append([result, bound.title, bound.bound_text, *rates, *counts])
         allowed = percent(round(1.0 - self.certificate.confidence, 12))
-        return (
+        meaning = (
             "Evidence is what a stake of 1 has become by bets on the new rows against a bound. If all bounds "
-            f"are true and the rows are independent draws, any alarm ever has a probability of at most "
+            "are true and the rows are independent draws, any alarm ever has a probability of at most "
             f"{allowed}."
         )
-
-    def __str__(self) -> str:
-        table = text_table(*self.cells(), left=(0, 1))
-        return "\n".join([self.verdict, "", table, "", self.meaning])
+        table = text_table(heads, rows, left=(0, 1))
+        return "\n".join([self.verdict, "", table, "", meaning])
 
     # -- state ---------------------------------------------------------------------------------------
 
@@ -523,10 +482,13 @@ class Monitor:
         state = {
             "format": MONITOR_FORMAT,
             "certificate": state_digest(self.certificate.to_dict()),
-            "bets": [bets.to_dict() for bets in self.bets],
+            "bets": [
+                {"bets": [bet.to_dict() for bet in bets.evidence], "sums": bets.sums.tolist()}
+                for bets in self.bets
+            ],
             "batches": [asdict(batch) for batch in self.batches],
-            "ids": {name: _packed(hashes) for name, hashes in self.ids.items()},
-            "contents": {name: _packed(hashes) for name, hashes in self.contents.items()},
+            "ids": self.ids.tolist(),
+            "seen": [rows.to_dict() for rows in self.seen],
         }
         return state | {"digest": state_digest(state)}
 
@@ -556,38 +518,27 @@ class Monitor:
                 )
             if state["certificate"] != state_digest(monitor.certificate.to_dict()):
                 raise ValueError("the state is about another certificate")
-            batches = [
-                MonitoredBatch(
-                    **{**batch, "errors": [(int(n), rate) for n, rate in batch["errors"]]}
-                )
-                for batch in state["batches"]
+            bets = [
+                Bets(tuple(map(Evidence.from_dict, each["bets"])), np.array(each["sums"]))
+                for each in state["bets"]
             ]
             return replace(
                 monitor,
-                bets=tuple(map(Bets.from_dict, state["bets"])),
-                batches=batches,
-                ids={name: _unpacked(text) for name, text in state["ids"].items()},
-                contents={name: _unpacked(text) for name, text in state["contents"].items()},
+                bets=tuple(bets),
+                batches=[MonitoredBatch(**batch) for batch in state["batches"]],
+                ids=np.array(state["ids"], dtype=np.uint64),
+                seen=tuple(map(Seen.from_dict, state["seen"])),
             )
 
 
-def _samples_of(bound: CertifiedBound, fresh: Fresh) -> list[Sample] | None:
-    """Return the rows of each subgroup of a bound, in random order; None if there is none of them."""
-    samples = fresh.samples(bound.rate)
-    by_name = {sample.name: sample for sample in samples}
-    names = bound.subgroups or (bound.subgroup,)
-    if by_name.keys().isdisjoint(names):
-        return None
-    named = [by_name.get(name, samples[0].without_rows(name)) for name in names]
-    if fresh.clusters is not None and not fresh.are_apart(named):
-        raise ValueError(
-            "clusters: some have rows in several of the subgroups that a gap or ratio compares, so these are "
-            "not independent. Give one row of each cluster"
-        )
-    return [sample.ordered(fresh.draws) for sample in named]
+def _part(given: Given, rows: Mask) -> Given:
+    """Return some of the rows."""
+    names = ("X", "y", "groups", "clusters")
+    parts = {name: take(as_pandas(getattr(given, name)), rows) for name in names}
+    return replace(given, **parts)
 
 
-def label_numbers(y: Column, classes: Any, n: int) -> Ints:
+def _label_numbers(y: Column, classes: Any, n: int) -> Ints:
     """Return the label of each of n rows as 1 plus its class number, shape (n,); 0 for a missing label."""
     numbers = np.zeros(n, dtype=np.intp)
     if y is None:
@@ -595,39 +546,30 @@ def label_numbers(y: Column, classes: Any, n: int) -> Ints:
     check_length(y, "y", n)
     values = y.tolist() if hasattr(y, "tolist") else list(y)
     # pandas' NaT is missing too, and differs from itself.
-    is_present = np.array([not is_missing(v) and v == v for v in values], dtype=bool)
-    if is_present.any():
+    present = [row for row, v in enumerate(values) if not is_missing(v) and v == v]
+    if present:
         known_labels = label_column(classes, "classes_")
-        present = np.array([values[row] for row in np.flatnonzero(is_present)])
-        # A column with missing values may hold integers as floats.
-        if present.dtype.kind == "f" and (present == np.floor(present)).all():
-            present = present.astype(np.int64)
-        labels = label_column(present, "y")
+        labels = label_column(_whole(np.array([values[row] for row in present])), "y")
         check_same_kind(labels, "y", known_labels, "classes_ of the model")
-        numbers[is_present] = 1 + positions(labels, known_labels, "y")
+        numbers[present] = 1 + positions(labels, known_labels, "y")
     return numbers
 
 
-def _hash_names(column: Any, name: str, n: int) -> Hashes:
+def _whole(column: Any) -> Any:
+    """Return integers for whole numbers as floats, as in a column with missing values."""
+    if column.dtype.kind == "f" and (column == np.floor(column)).all():
+        return column.astype(np.int64)
+    return column
+
+
+def _hashes_of(column: Any, name: str, n: int) -> Hashes:
     """Return a hash of each of n ids or clusters, shape (n,); numbers are hashed as exact text."""
     refuse_missing(column, name)
     check_length(column, name, n)
-    names = np.asarray(column)
+    names = _whole(np.asarray(column))
     if names.ndim != 1:
         raise ValueError(f"{name} must be one column of n names, got shape {names.shape}")
-    if names.dtype.kind == "f" and (names == np.floor(names)).all():
-        names = names.astype(np.int64)
-    return hash_rows(np.array([str(each) for each in names.tolist()], dtype=object)[:, None])
-
-
-def _packed(hashes: Hashes) -> str:
-    """Return hashes as text."""
-    return base64.b64encode(hashes.astype("<u8").tobytes()).decode()
-
-
-def _unpacked(text: str) -> Hashes:
-    """Return the hashes of a text by `_packed`."""
-    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8").astype(np.uint64)
+    return hash_rows(names.astype(str).astype(object)[:, None])
 
 
 def state_digest(state: Mapping[str, Any]) -> str:
