@@ -18,12 +18,12 @@ from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import OpenTable
-from tailboost.rows.rows import Split, TrainingSet
+from tailboost.rows.rows import Rows, Split
 
 
 def problem_of(X, y):
     n = len(y)
-    return TrainingSet(X, y, np.ones(n), None, int(y.max()) + 1, np.arange(n), n, None)
+    return Rows(y, np.ones(n), None, "rows", n_given=n, X=X)
 
 
 def judged_by(estimators, problem, **options):
@@ -38,7 +38,7 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
     y = (X[:, 0] + X[:, 1] > 5).astype(int) + (rng.random(300) < 0.2)
     problem = problem_of(X, y)
     judged = judged_by([("boosted", HistBoostClassifier(n_estimators=5))], problem)
-    parts = Split.from_training_set(problem, 5, 0).parts
+    parts = Split.of_rows(problem, 5, 0).parts
     alone = [HistBoostClassifier(n_estimators=5).fit(X[~held], y[~held]) for held in parts]
     for held, model in zip(parts, alone, strict=True):
         np.testing.assert_allclose(judged.logs[0][held], np.log(model.predict_proba(X[held])), atol=LOG_STEP)
@@ -105,8 +105,9 @@ def test_rows_of_one_person_stay_together():
     uneven.fit(X, y, clusters=np.where(np.arange(len(y)) % 7, who, 0))
     for clf, heading in ((apart, "rows"), (uneven, "effective rows")):
         assert clf.rates_._has_equal_weights == (heading == "rows")
-    rows = together.selection_.engine.outputs.rows
-    assert all(len(set(rows.fold[who == w].tolist())) == 1 for w in range(60))
+    rows = Rows(y, np.ones(len(y)), None, "rows", X=X, clusters=who)
+    fold = Split.of_rows(rows, 5, 0).fold
+    assert all(len(set(fold[who == w].tolist())) == 1 for w in range(60))
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)
     assert "60 held-out" in held.rates_.words
     assert 0.2 < errors_of(held).mean() < 0.8

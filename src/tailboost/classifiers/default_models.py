@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
@@ -12,7 +13,8 @@ from tailboost.classifiers.fitting import FIVE_FOLDS_UP_TO
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import TableNumbers
-from tailboost.rows.rows import TrainingSet
+from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
+from tailboost.rows.rows import Rows
 
 # On tables with more columns trees take a thousand times as long as logistic regression.
 MOST_COLUMNS = 300
@@ -40,6 +42,7 @@ def default_estimators(n_rows: int = 1_000, n_columns: int = 20) -> list[tuple[s
     return [("boosted", boosted), ("forest", TableForest()), linear]
 
 
-def estimators_of(training: TrainingSet) -> list[tuple[str, Any]]:
+def estimators_of(training: Rows) -> list[tuple[str, Any]]:
     """Return the default estimators for training rows; pixels and channels of images are columns."""
-    return default_estimators(training.n_distinct(), prod(training.X.shape[1:]))
+    labelled = hashes_of_pairs(hash_rows(training.X), training.y.astype(np.uint64))
+    return default_estimators(len(np.unique(labelled)), prod(training.X.shape[1:]))

@@ -33,7 +33,7 @@ from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, TableLearner
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.learners.table import OpenTable
-from tailboost.rows.rows import Rows, Split, TrainingSet
+from tailboost.rows.rows import Rows, Split
 from tailboost.selection.outputs import ModelOutputs, Models
 from tailboost.selection.rule import logs_of
 
@@ -52,7 +52,7 @@ _n_given_rows: ContextVar[int | None] = ContextVar("part_of", default=None)
 
 def fit_models(
     estimators: Estimators,
-    training: TrainingSet,
+    training: Rows,
     classes: Any,
     *,
     cv: Any,
@@ -60,7 +60,8 @@ def fit_models(
     seed: int,
     n_jobs: int | None,
     factors: Floats | None = None,
-) -> tuple[ModelOutputs, Any]:
+    validation: Rows | None = None,
+) -> tuple[ModelOutputs, Rows, Any]:
     """Cross-fit every estimator; return the final models and their out-of-fold log-probabilities.
 
     The learners of tailboost share one prepared table. The final model of an `AveragingLearner` is the mean
@@ -70,8 +71,8 @@ def fit_models(
     ----------
     estimators : list of (str, classifier)
         Frozen estimators are not fitted. Their earlier training data must not include selection data.
-    training : TrainingSet
-        The training rows, with a validation set if one was given.
+    training : Rows
+        The training rows.
     classes : ndarray of shape (K,)
         The labels.
     cv : "auto", int, float, splitter or iterable of splits
@@ -84,17 +85,24 @@ def fit_models(
         Number of parallel fits.
     factors : ndarray of shape (n,), optional
         Factors from ``class_weight``. The fits use weights times factors, the selection data only weights.
+    validation : Rows, optional
+        The given selection data.
 
     Returns
     -------
     outputs : ModelOutputs
         The final models, and the out-of-fold log-probabilities.
+    rows : Rows
+        The selection data with their features.
     scheme : str, int or float
         The kind of selection data after resolution of "auto".
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     scores = only_scores([estimator for _, estimator in estimators])
-    split, rows = _held_out(training, cv, seed, all_frozen=all(frozen), scores=scores)
+    if validation is None:
+        split, rows = _held_out(training, cv, seed, all_frozen=all(frozen), scores=scores)
+    else:
+        split, rows = Split(np.full(len(training), -1), "X_val"), validation
 
     # The fits get other weights than the selection data.
     weighted_training = training
@@ -120,23 +128,23 @@ def fit_models(
         models.names.append(name)
         models.fitted.append(final[0])
         models.columns.append(final[1])
-        log_probabilities.append(_selection_logs(models, final, fold_fits, split, training))
-    outputs = ModelOutputs.with_hashes(models, log_probabilities, rows)
+        log_probabilities.append(_selection_logs(models, final, fold_fits, split, rows))
+    outputs = ModelOutputs.with_hashes(models, log_probabilities, rows.without_features())
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
-    if training.clusters is not None and training.validation is None:
+    if rows.clusters is not None:
         outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=rows.row_hashes))
-    return outputs, split.scheme
+    return outputs, rows, split.scheme
 
 
 def _held_out(
-    training: TrainingSet, cv: Any, seed: int, *, all_frozen: bool, scores: bool
+    training: Rows, cv: Any, seed: int, *, all_frozen: bool, scores: bool
 ) -> tuple[Split, Rows]:
     """Return the held-out parts of the training rows, none if nothing is fitted, and the selection data.
 
     Parameters
     ----------
-    training : TrainingSet
-        The training rows, with a validation set if one was given.
+    training : Rows
+        The training rows.
     cv : "auto", int, float, splitter or iterable of splits
         As in `RobustMixtureClassifier`.
     seed : int
@@ -151,10 +159,7 @@ def _held_out(
     ValueError
         If the rows cannot be split this way, or a cluster would be separated.
     """
-    n = len(training.y)
-    if training.validation is not None:
-        _, rows = training.validation
-        return Split.of_none(n, "X_val"), rows
+    n = len(training)
     if isinstance(cv, str) and all_frozen:
         kind = "given rows (no model was fitted on them, as stated)"
         n_given = _n_given_rows.get()
@@ -162,12 +167,13 @@ def _held_out(
             kind = f"rows (of the {n_given:,} given) that select"
         elif scores:
             kind = "rows of scores"
-        return Split.of_none(n, "frozen"), replace(training.rows, words=f"the {n:,} {kind}")
+        split = Split(np.full(n, -1), "frozen")
+        return split, replace(training, words=f"the {n:,} {kind}")
     if isinstance(cv, (str, Real)):
-        split = Split.from_training_set(training, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
+        split = Split.of_rows(training, cv, seed, FIVE_FOLDS_UP_TO)
     else:
         split = Split.from_splits(training, cv)
-    return split, split.selection_rows(training.rows, "probabilities")
+    return split, split.selection_rows(training)
 
 
 def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
@@ -209,7 +215,7 @@ def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
 
 
 def _selection_logs(
-    models: Models, final: Fit, fold_fits: list[Fit], split: Split, training: TrainingSet
+    models: Models, final: Fit, fold_fits: list[Fit], split: Split, rows: Rows
 ) -> Floats:
     """Return the log-probabilities of the selection data by the last one of ``models``, shape (n, K).
 
@@ -225,31 +231,26 @@ def _selection_logs(
         Its fits without each held-out part; empty for a frozen model.
     split : Split
         The parts of the rows that are held out.
-    training : TrainingSet
-        The training rows, with a validation set if one was given.
+    rows : Rows
+        The selection data.
     """
     last = len(models.names) - 1
-    is_held_out = split.fold >= 0
-    if training.validation is not None:
-        X_val, _ = training.validation
-        return logs_of(models.probabilities(last, *final, X_val))
-    if not fold_fits:  # a frozen model
-        X = training.X
-        if is_held_out.any():  # some rows may never be held out
-            X = take(X, is_held_out)
-        return logs_of(models.probabilities(last, *final, X))
-    out_of_fold = np.zeros((len(training.y), training.n_classes))
-    for mask, fit in zip(split.parts, fold_fits, strict=True):
-        probabilities = models.probabilities(last, *fit, take(training.X, mask))
-        out_of_fold[mask] = logs_of(probabilities)
+    if not fold_fits:  # a frozen model, or a validation set
+        return logs_of(models.probabilities(last, *final, rows.X))
+    out_of_fold = np.zeros((len(rows), models.n_classes))
+    fold = split.fold[split.fold >= 0]  # some rows may never be held out
+    for j, fit in enumerate(fold_fits):
+        out_of_fold[fold == j] = logs_of(
+            models.probabilities(last, *fit, take(rows.X, fold == j))
+        )
     # Models of other folds differ far more than by this step. Zeros in the digits beyond make files smaller.
-    return np.rint(out_of_fold[is_held_out] / LOG_STEP) * LOG_STEP
+    return np.rint(out_of_fold / LOG_STEP) * LOG_STEP
 
 
 def _fits(
     estimators: Estimators,
     frozen: list[bool],
-    training: TrainingSet,
+    training: Rows,
     split: Split,
     *,
     weighted: bool,
@@ -266,7 +267,7 @@ def _fits(
         All estimators with their names.
     frozen : list of bool
         Which of them are fitted already, and get no fit here.
-    training : TrainingSet
+    training : Rows
         The training rows, with the weights of the fits.
     split : Split
         The parts of the rows that are held out, one after the other.
@@ -324,7 +325,7 @@ def _fits(
 
 def _table_fits(
     jobs: Jobs,
-    training: TrainingSet,
+    training: Rows,
     split: Split,
     seed: int,
     report_fit: Steps,
@@ -336,7 +337,7 @@ def _table_fits(
     ----------
     jobs : dict of int to (str, learner)
         The learners with their names, by their numbers among the estimators.
-    training : TrainingSet
+    training : Rows
         The training rows.
     split : Split
         The parts of the rows that are held out.
@@ -357,7 +358,7 @@ def _table_fits(
 
 
 def _single_fits(
-    jobs: Jobs, training: TrainingSet, split: Split, weighted: bool, n_jobs: int | None
+    jobs: Jobs, training: Rows, split: Split, weighted: bool, n_jobs: int | None
 ) -> Iterator[tuple[int, Fit]]:
     """Yield the number of an estimator with each of its fits, estimator by estimator.
 
@@ -365,7 +366,7 @@ def _single_fits(
     ----------
     jobs : dict of int to (str, classifier)
         The estimators with their names, by their numbers.
-    training : TrainingSet
+    training : Rows
         The training rows.
     split : Split
         The parts of the rows that are held out.
@@ -395,9 +396,7 @@ def selecting_from(n_given: int) -> Iterator[None]:
         _n_given_rows.reset(token)
 
 
-def _fit_alone(
-    training: TrainingSet, weighted: bool, name: str, estimator: Model, rows: Mask
-) -> Fit:
+def _fit_alone(training: Rows, weighted: bool, name: str, estimator: Model, rows: Mask) -> Fit:
     """Return an estimator fitted on some rows, with the class number of each column of its probabilities.
 
     Messages call it ``name``. With ``weighted``, ``fit`` gets the weights of the rows.
@@ -425,7 +424,7 @@ def _failed_fit(name: str, estimator: Model, error: Exception) -> ValueError:
 
 
 def _fits_on_table(
-    training: TrainingSet,
+    training: Rows,
     split: Split,
     seed: int,
     report_fit: Steps,
@@ -440,7 +439,7 @@ def _fits_on_table(
 
     Parameters
     ----------
-    training : TrainingSet
+    training : Rows
         The training rows.
     split : Split
         The parts of the rows that are held out.

@@ -18,11 +18,13 @@ from sklearn.utils.validation import validate_data
 from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Model, Table
 from tailboost.core.checks import (
     as_pandas,
+    check_costs,
     check_labels,
     check_table,
     distinct_and_places,
     label_vector,
     n_rows_of,
+    numbered_clusters,
     plain,
     positions,
     refuse_missing,
@@ -38,7 +40,7 @@ from tailboost.rows.columns import Columns
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows
 from tailboost.rows.given import Given
 from tailboost.rows.readers import records_of_fit
-from tailboost.rows.rows import MOST_FOLDS, Rows, TrainingSet
+from tailboost.rows.rows import MOST_FOLDS, Rows
 from tailboost.rows.seen import Seen
 from tailboost.rows.subgroups import GroupNames
 
@@ -247,10 +249,8 @@ def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) ->
     return factors
 
 
-def selection_data(
-    classifier: Model, X: Table, arguments: Given, suffix: str, words: str
-) -> tuple[Any, Rows]:
-    """Return selection data: the rows of positive weight of a table, and their labels, weights and groups.
+def selection_data(classifier: Model, X: Table, arguments: Given, words: str) -> Rows:
+    """Return selection data: the rows of positive weight of a table.
 
     Parameters
     ----------
@@ -260,11 +260,10 @@ def selection_data(
         The checked rows.
     arguments : Given
         The arguments.
-    suffix : str
-        Suffix of the argument names, for messages.
     words : str
         Name of the rows, with a format field for their number.
     """
+    suffix = arguments.suffix
     y = labels_of(arguments.y, f"y{suffix}")
     n = n_rows_of(X)
     if len(y) != n:
@@ -278,11 +277,18 @@ def selection_data(
             arguments.groups, f"groups{suffix}", n, used
         )
     X = take(X, used)
-    words = words.format(n_rows_of(X))
-    rows = Rows(class_numbers, weight[used], groups, words, hash_rows(X), n_given=n)
-    if not used.all():
-        rows = replace(rows, used=np.flatnonzero(used))
-    return X, rows
+    numbers = np.flatnonzero(used)
+    return Rows(
+        class_numbers,
+        weight[used],
+        groups,
+        words.format(len(numbers)),
+        hash_rows(X),
+        n_given=n,
+        used=None if used.all() else numbers,
+        X=X,
+        costs=check_costs(arguments.costs, n, classifier.classes_, numbers, f"costs{suffix}"),
+    )
 
 
 def regroup(classifier: Model, names: GroupNames) -> None:
@@ -292,10 +298,8 @@ def regroup(classifier: Model, names: GroupNames) -> None:
     classifier.group_combinations_ = names.combinations
 
 
-def read_training_set(
-    classifier: Model, learner: Model, rows: Given, class_weight: object = None
-) -> TrainingSet:
-    """Return the checked training set, and set the classifier's attributes from the training set.
+def read_training_set(classifier: Model, learner: Model, rows: Given) -> Rows:
+    """Return the checked training rows, and set the classifier's attributes from the training set.
 
     These are ``classes_``, its columns and, with groups, their names and the revealing
     features. Rows of weight 0 are left out.
@@ -315,8 +319,6 @@ def read_training_set(
             f"y holds one class only ({classes.tolist()[0]!r}) among the rows of positive "
             "weight; a classifier needs at least two classes"
         )
-    weight = weight[used]
-    factors = class_factors(class_weight, classes, class_numbers, weight)
     if not used.all():
         X = take(X, used)
 
@@ -327,15 +329,30 @@ def read_training_set(
         names = GroupNames.from_groups(rows.groups, n, used)
         group_numbers = names.numbers_of(rows.groups, "groups", n, used)
         regroup(classifier, names)
-    return TrainingSet(
-        X,
+    numbers = np.flatnonzero(used)
+    clusters = numbered_clusters(rows.clusters, n)
+    words = f"the {len(numbers):,} training rows"
+    hashes = hash_rows(X)
+    if clusters is not None:
+        clusters = clusters[used]
+        n_clusters = len(np.unique(clusters))
+        if n_clusters == 1:
+            raise ValueError(
+                "clusters has one value only: none of its rows can be held out without the others"
+            )
+        words += f" of {n_clusters:,} clusters"
+        hashes = hash_rows(clusters[:, None])
+    return Rows(
         class_numbers,
-        weight=weight * factors[class_numbers],
-        groups=group_numbers,
-        n_classes=len(classes),
-        used=np.flatnonzero(used),
+        weight[used],
+        group_numbers,
+        words,
+        hashes,
         n_given=n,
-        validation=None,
+        used=None if used.all() else numbers,
+        X=X,
+        clusters=clusters,
+        costs=check_costs(rows.costs, n, classes, numbers),
     )
 
 
@@ -370,39 +387,27 @@ def _labelled_table(
 # -- rows used before --------------------------------------------------------------------------------------
 
 
-def marked_if_seen(known: Seen | None, X: Table, rows: Rows, default_data: str = "") -> Rows:
+def marked_if_seen(known: Seen | None, rows: Rows, default_data: str = "") -> Rows:
     """Return selection data; if they contain known training rows, warn and mark them as fitted.
 
     As a cure, the warning names ``default_data``: the selection data of a call without X and y.
     """
-    given = Seen.of(hash_rounded_rows(X))
+    given = Seen.of(hash_rounded_rows(rows.X))
     if known is None or known.of_scores or not given.repeats(known):
         return rows
     return _warned_and_marked(given.share_in(known), "training rows", rows, default_data)
 
 
-def marked_if_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
+def marked_if_frozen(estimator: Model, rows: Rows) -> Rows:
     """Return selection data; if they contain rows of frozen models, warn and mark them as fitted.
 
     ``estimator`` is a classifier or a list of them, some of them with records of their fits.
     """
     for known in records_of_fit(estimator, None).used:
-        marked = marked_if_seen(known, X, rows)
+        marked = marked_if_seen(known, rows)
         if marked.fitted:
             return marked
     return rows
-
-
-def marked_if_fitted(
-    rows: Rows, features: Table, models: list[Any], training_rows: Seen | None
-) -> Rows:
-    """Return selection data, marked as fitted if a model was fitted on them.
-
-    ``features`` are those of the selection data, ``models`` may have records of these rows, and
-    ``training_rows`` are named by the caller.
-    """
-    rows = marked_if_frozen(models, features, rows)
-    return marked_if_seen(training_rows, features, rows)
 
 
 def _warned_and_marked(

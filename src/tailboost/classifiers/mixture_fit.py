@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from tailboost.classifiers.fitting import check_estimators, fit_models, frozen_f
 from tailboost.classifiers.input import (
     checked_table,
     class_factors,
-    marked_if_fitted,
+    marked_if_frozen,
     marked_if_seen,
     read_training_set,
     refuse_validation,
@@ -29,13 +29,7 @@ from tailboost.classifiers.robust_selection import (
     problem_of,
     set_rule,
 )
-from tailboost.core.array_types import Column, Floats, Model, Table
-from tailboost.core.checks import (
-    check_costs,
-    n_rows_of,
-    numbered_clusters,
-    take,
-)
+from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.long_work import doing
 from tailboost.core.spelling import a_type_of
 from tailboost.learners.named import named_learner
@@ -52,7 +46,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.ledger import Records
 from tailboost.rows.persons import warn_of_persons
 from tailboost.rows.readers import records_of_fit
-from tailboost.rows.rows import N_FOLDS, Rows, TrainingSet
+from tailboost.rows.rows import N_FOLDS, Rows
 from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Seen
 from tailboost.rows.subgroups import refuse_many_numbers
 from tailboost.selection.engine import ProbabilityEngine
@@ -81,19 +75,46 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     problem = _checked_problem(mix, arguments, validation)
     weighted = arguments.sample_weight is not None or mix.class_weight is not None
     training, estimators = _read_training(mix, arguments, weighted)
-    _read_further_rows(mix, training, arguments, validation, frozen=_all_frozen(estimators))
-    _check_strata(mix, problem, training)
+    frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
+    # Rows with equal scores are different rows.
+    reads_scores = frozen and only_scores([estimator for _, estimator in estimators])
+    if reads_scores:
+        training = replace(training, row_hashes=None)
+    trained = None
+    if not frozen:
+        trained = Seen.of(hash_rounded_rows(training.X), TRAINED_ON)
+    named = None
+    if arguments.training_rows is not None:
+        rows = checked_table(mix, mix, arguments.training_rows, "training_rows")
+        named = Seen.of(hash_rounded_rows(rows), TRAINED_ON)
+    judging = None
+    if validation.X is not None:
+        X_val = checked_table(mix, mix, validation.X)
+        judging = selection_data(mix, X_val, validation, "the {:,} rows of X_val")
+        judging = marked_if_seen(trained, judging)
+        if reads_scores:
+            judging = replace(judging, row_hashes=None)
+    _check_strata(mix, problem, training, judging or training)
 
-    # The training rows have another order.
-    outputs = _fit(mix, estimators, training, weighted=weighted)
-    X_selecting, costs_selecting = _selecting(training, outputs.rows)
-    records = _records(mix, estimators, training, outputs, X_selecting)
+    outputs, selecting = _fit(mix, estimators, training, judging, weighted=weighted)
+    models = _models_with_a_past(estimators)
+    selecting = marked_if_seen(named, marked_if_frozen(models, selecting))
+    outputs = replace(
+        outputs,
+        rows=replace(outputs.rows, words=selecting.words, fitted=selecting.fitted),
+    )
+
+    known = [seen for seen in (trained, named) if seen is not None]
+    records = records_of_fit(models, Seen.union(known) if known else None)
+    if named is not None:
+        records = replace(records, complete=True)
+    if frozen or judging is not None:  # others are training rows
+        labels = mix.classes_[selecting.y] if reads_scores else None
+        hashes = outputs.models.row_hashes(selecting.X)
+        records = records.using(Seen.of(hashes, SELECTED_ON, labels))
     # A selection with given models alone is told by its caller.
-    selecting: AbstractContextManager[None] = nullcontext()
-    if not _all_frozen(estimators):
-        selecting = doing("selecting a rule")
-    with selecting:
-        engine = engine_of(mix, problem, averaging(outputs), X_selecting, costs_selecting)
+    with nullcontext() if frozen else doing("selecting a rule"):
+        engine = engine_of(mix, problem, averaging(outputs), selecting.X, selecting.costs)
         first_selection(mix, engine, problem, records)
 
 
@@ -182,44 +203,7 @@ def _checked_problem(mix: Model, arguments: Given, validation: Given) -> Problem
     return problem
 
 
-def _read_further_rows(
-    mix: Model, training: TrainingSet, arguments: Given, validation: Given, *, frozen: bool
-) -> None:
-    """Give a training set its costs, the validation set, and named training rows.
-
-    Parameters
-    ----------
-    mix : RobustMixtureClassifier
-        The classifier that is fitted.
-    training : TrainingSet
-        The training rows, which get the further ones.
-    arguments, validation : Given
-        The rows of the fit, and the validation set, as given.
-    frozen : bool
-        Whether no estimator is fitted here.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If rows cannot be used.
-    """
-    if arguments.training_rows is not None:
-        rows = checked_table(mix, mix, arguments.training_rows, "training_rows")
-        training.named = Seen.of(hash_rounded_rows(rows), TRAINED_ON)
-    training.costs = check_costs(arguments.costs, training.n_given, mix.classes_, training.used)
-
-    if validation.X is not None:
-        X_val = checked_table(mix, mix, validation.X)
-        X_val, rows = selection_data(mix, X_val, validation, "_val", "the {:,} rows of X_val")
-        if not frozen:
-            rows = marked_if_seen(training.seen, X_val, rows)
-        training.validation = X_val, rows
-        training.costs = check_costs(
-            validation.costs, n_rows_of(validation.X), mix.classes_, rows.used, "costs_val"
-        )
-
-
-def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[TrainingSet, Named]:
+def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Rows, Named]:
     """Return the checked training rows, and the estimators by name.
 
     Without stated estimators, the defaults for such a table are taken. Raise ValueError if all rows are in
@@ -241,21 +225,9 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Traini
     if mix.estimators is None:
         estimators = estimators_of(training)
 
-    # Scores alone: rows with equal features then count as different rows.
-    training.are_scores = _all_frozen(estimators) and only_scores(
-        [estimator for _, estimator in estimators]
-    )
     if arguments.clusters is None:
         scores = columns_of_scores([estimator for _, estimator in estimators])
         warn_of_persons(arguments.X, [*arguments.names_of_groups, *scores])
-    else:
-        clusters = numbered_clusters(arguments.clusters, training.n_given)
-        training.clusters = clusters[training.used]
-        if (training.clusters == training.clusters[0]).all():
-            raise ValueError(
-                "clusters has one value only: none of its rows can be held out without the "
-                "others"
-            )
     if arguments.groups is not None:
         column_read(mix)
 
@@ -301,7 +273,7 @@ def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
     return classifiers
 
 
-def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
+def _check_strata(mix: Model, problem: Problem, training: Rows, selecting: Rows) -> None:
     """Raise if groups, labels or costs of the problem are missing; warn of limits below their noise.
 
     Parameters
@@ -310,8 +282,8 @@ def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
         The classifier that is fitted.
     problem : Problem
         The objective within limits.
-    training : TrainingSet
-        The training rows, with a validation set if one was given.
+    training, selecting : Rows
+        The training rows, and those that may select.
 
     Raises
     ------
@@ -325,22 +297,14 @@ def _check_strata(mix: Model, problem: Problem, training: TrainingSet) -> None:
         rule_column = column_read(mix)
         for j in problem.columns(names.titles):
             refuse_many_numbers(names.titles[j], names.values[j], len(training.y))
-    rows = training.rows
-    if training.validation is not None:
-        _, rows = training.validation
     strata, _, _ = strata_of(
-        problem, rows, mix.classes_, names, training.costs, rule_column=rule_column
+        problem, selecting, mix.classes_, names, selecting.costs, rule_column=rule_column
     )
     Program.of_rates(strata, problem.objective, problem.limits)  # raises
     warn_of_limits(problem.limits, strata)
 
 
 # -- models ----------------------------------------------------------------------------------------------
-
-
-def _all_frozen(estimators: Named) -> bool:
-    """Whether no estimator is fitted here."""
-    return all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
 
 
 def _models_with_a_past(estimators: Named) -> list[Any]:
@@ -353,9 +317,9 @@ def _models_with_a_past(estimators: Named) -> list[Any]:
 
 
 def _fit(
-    mix: Model, estimators: Named, training: TrainingSet, *, weighted: bool
-) -> ModelOutputs:
-    """Fit the models; return their outputs on the selection data.
+    mix: Model, estimators: Named, training: Rows, validation: Rows | None, *, weighted: bool
+) -> tuple[ModelOutputs, Rows]:
+    """Fit the models; return their outputs on the selection data, and these with their features.
 
     The classifier gets ``validation_``.
 
@@ -365,8 +329,10 @@ def _fit(
         The classifier that is fitted.
     estimators : list of (str, classifier)
         Its models with their names.
-    training : TrainingSet
+    training : Rows
         The training rows.
+    validation : Rows or None
+        The given selection data.
     weighted : bool
         Whether ``fit`` of the models gets the weights of the rows.
     """
@@ -375,7 +341,7 @@ def _fit(
     cv = mix.cv
     if cv is None:
         cv = N_FOLDS
-    outputs, mix.validation_ = fit_models(
+    outputs, rows, mix.validation_ = fit_models(
         estimators,
         training,
         mix.classes_,
@@ -384,73 +350,6 @@ def _fit(
         weighted=weighted,
         seed=seed,
         n_jobs=mix.n_jobs,
+        validation=validation,
     )
-
-    X = training.X
-    if training.validation is not None:
-        X, _ = training.validation
-    rows = marked_if_fitted(
-        outputs.rows,
-        X,
-        models=_models_with_a_past(estimators),
-        training_rows=training.named,
-    )
-    if training.are_scores:  # rows with equal scores are different rows
-        rows = replace(rows, row_hashes=None)
-    return replace(outputs, rows=rows)
-
-
-# -- the selection data ----------------------------------------------------------------------------------
-
-
-def _selecting(training: TrainingSet, rows: Rows) -> tuple[Any, Floats | None]:
-    """Return the features of the selection data and their costs, shape (n, K); None without costs.
-
-    ``rows`` are the selection data: the validation set, or held-out training rows.
-    """
-    if training.validation is not None:
-        X_val, _ = training.validation
-        return X_val, training.costs
-    if rows.used is None:
-        return training.X, training.costs
-    # Numbers of given rows become places among the training rows.
-    places = np.searchsorted(training.used, rows.used)
-    return take(training.X, places), take(training.costs, places)
-
-
-def _records(
-    mix: Model,
-    estimators: Named,
-    training: TrainingSet,
-    outputs: ModelOutputs,
-    X_selecting: Any,
-) -> Records:
-    """Return the records of all rows that the models and the selection read.
-
-    Rows of scores are recorded as whole tables only, because equal scores are different rows.
-
-    Parameters
-    ----------
-    mix : RobustMixtureClassifier
-        The classifier that is fitted.
-    estimators : list of (str, classifier)
-        Its models with their names.
-    training : TrainingSet
-        The training rows.
-    outputs : ModelOutputs
-        The log-probabilities of the models on the selection data.
-    X_selecting : table
-        Features of the selection data.
-    """
-    frozen = _all_frozen(estimators)
-    trained = [] if frozen else [training.seen]
-    if training.named is not None:
-        trained.append(training.named)
-    known = Seen.union(trained) if trained else None
-    records = records_of_fit(_models_with_a_past(estimators), known)
-    if training.named is not None:
-        records = replace(records, complete=True)
-    if not frozen and training.validation is None:  # all of them are training rows
-        return records
-    labels = mix.classes_[outputs.rows.y] if training.are_scores else None
-    return records.using(Seen.of(outputs.models.row_hashes(X_selecting), SELECTED_ON, labels))
+    return outputs, rows

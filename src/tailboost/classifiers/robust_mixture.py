@@ -55,10 +55,8 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     batched,
-    check_costs,
     check_indexes,
     label_vector,
-    n_rows_of,
     refuse_missing,
     unpack,
 )
@@ -481,15 +479,14 @@ class RobustMixtureClassifier(
         models = models_of_probabilities(mix, probabilities, classes)
         if groups is not None:
             name_groups(mix, groups)
-        arguments = Given(probabilities, y, groups, sample_weight)
-        outputs = outputs_on(mix, models, arguments, "from_probabilities")
+        arguments = Given(probabilities, y, groups, sample_weight, costs)
+        outputs, rows = outputs_on(mix, models, arguments, "from_probabilities")
         outputs.check_order(mix.classes_)
         outputs = averaging(outputs)
-        costs = check_costs(costs, n_rows_of(y), mix.classes_, outputs.rows.used)
         table = stacked(probabilities, models.names, mix.classes_)
-        rows = Seen.of(models.row_hashes(table), SELECTED_ON, labels)
-        records = Records(used=(rows,))
-        engine = engine_of(mix, problem, outputs, costs=costs)
+        seen = Seen.of(models.row_hashes(table), SELECTED_ON, labels)
+        records = Records(used=(seen,))
+        engine = engine_of(mix, problem, outputs, costs=rows.costs)
         first_selection(mix, engine, problem, records)
         mix.selection_.warn(forewarned=False)
         return mix

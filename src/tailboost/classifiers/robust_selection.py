@@ -23,7 +23,6 @@ from tailboost.core.array_types import Groups, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
     as_pandas,
     batched,
-    check_costs,
     check_groups_read,
     check_indexes,
     groups_in,
@@ -40,6 +39,7 @@ from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
+from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
@@ -173,8 +173,10 @@ def column_read(mix: Any) -> int | None:
     return 0
 
 
-def outputs_on(mix: Any, models: Models, arguments: Given, to: str) -> ModelOutputs:
-    """Return the models' log-probabilities of new selection data, from a table or given probabilities.
+def outputs_on(
+    mix: Any, models: Models, arguments: Given, to: str
+) -> tuple[ModelOutputs, Rows]:
+    """Return the models' log-probabilities of new selection data, and these rows with features and costs.
 
     ``to`` is the name of the called method, for messages.
     """
@@ -182,17 +184,18 @@ def outputs_on(mix: Any, models: Models, arguments: Given, to: str) -> ModelOutp
         X = stacked(arguments.X, models.names, mix.classes_, n_rows_of(arguments.y))
     else:
         X = checked_rows(mix, arguments.X)
-    X, rows = selection_data(mix, X, arguments, "", f"the {{:,}} rows given to {to}")
+    rows = selection_data(mix, X, arguments, f"the {{:,}} rows given to {to}")
     are_frozen = [isinstance(model, FrozenEstimator) for model in models.fitted]
     if not all(are_frozen):  # the fit has trained models
         rows = marked_if_seen(
-            mix.records_.trained, X, rows, "the probabilities kept with the model"
+            mix.records_.trained, rows, "the probabilities kept with the model"
         )
-    rows = marked_if_frozen(mix, X, rows)
+    rows = marked_if_frozen(mix, rows)
     if only_scores(models.fitted):  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
-    table = models.transform(X)
-    return ModelOutputs.with_hashes(models, [table[i] for i in range(len(models.names))], rows)
+    table = models.transform(rows.X)
+    logs = [table[i] for i in range(len(models.names))]
+    return ModelOutputs.with_hashes(models, logs, rows.without_features()), rows
 
 
 def engine_of(
@@ -239,20 +242,17 @@ def engine_on(mix: Any, arguments: Given, problem: Problem) -> ProbabilityEngine
     """Return the candidates on the rows of a call of `reweight`; the copy ``mix`` gets their groups."""
     if arguments.groups is not None:
         name_groups(mix, arguments.groups)
-    outputs = outputs_on(mix, mix.selection_.engine.outputs.models, arguments, "reweight")
-    rows = outputs.rows
+    models = mix.selection_.engine.outputs.models
+    outputs, rows = outputs_on(mix, models, arguments, "reweight")
     check_groups(mix, problem, rows.groups)
-    costs = check_costs(arguments.costs, n_rows_of(arguments.y), mix.classes_, rows.used)
     features = None
-    if outputs.models.are_given:
+    if models.are_given:
         outputs.check_order(mix.classes_)
-    elif not only_scores(outputs.models.fitted):  # no group is estimated from scores
-        features = checked_rows(mix, arguments.X)
-        if rows.used is not None:
-            features = take(features, rows.used)
-    if problem.needs_costs and costs is None:
+    elif not only_scores(models.fitted):  # no group is estimated from scores
+        features = rows.X
+    if problem.needs_costs and rows.costs is None:
         raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
-    return engine_of(mix, problem, outputs, features, costs)
+    return engine_of(mix, problem, outputs, features, rows.costs)
 
 
 def engine_by(mix: Any, groups: Groups, problem: Problem) -> ProbabilityEngine:

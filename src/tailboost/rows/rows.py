@@ -1,22 +1,16 @@
-"""Checked rows: labels, weights and groups as numbers, the training set of a fit, and its folds."""
+"""Checked rows: labels, weights and groups as numbers, of a fit or a selection, and the folds of a fit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Bytes, Column, Floats, Hashes, Ints, Mask, Table
-from tailboost.core.checks import distinct_and_places
+from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
+from tailboost.core.checks import distinct_and_places, take
 from tailboost.core.spelling import how_many
-from tailboost.rows.fingerprints import (
-    hash_rounded_rows,
-    hash_rows,
-    stratified_places,
-)
-from tailboost.rows.seen import TRAINED_ON, Seen
+from tailboost.rows.fingerprints import hash_rows, stratified_places
 
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
@@ -33,22 +27,6 @@ LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a 
 MOST_FOLDS = 255
 
 
-def memberships(groups: Ints) -> tuple[Ints, Ints]:
-    """Return the row and the subgroup of each membership, ordered by row.
-
-    Groups of shape (n,) hold one subgroup number per row, groups of shape (n, c) up to c. The number −1 means
-    no subgroup.
-    """
-    subgroup = groups.ravel()
-    row = np.arange(len(groups))
-    if groups.ndim > 1:
-        row = np.repeat(row, groups.shape[1])
-    is_member = subgroup >= 0
-    if is_member.all():
-        return row, subgroup
-    return row[is_member], subgroup[is_member]
-
-
 def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
     """Return the number of each row's combination of class and subgroups, ordered by subgroup and class.
 
@@ -56,37 +34,57 @@ def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
     """
     if groups is None:
         return y
-    if groups.ndim == 1:
-        _, stratum = np.unique((y.max() + 1) * groups + y, return_inverse=True)
-        return stratum
-    _, stratum = np.unique(np.column_stack([groups, y]), axis=0, return_inverse=True)
-    return stratum.ravel()  # some versions of NumPy return (n, 1)
+    stratum = y
+    for column in groups.reshape(len(y), -1).T[::-1]:
+        _, stratum = distinct_and_places(column * (stratum.max() + 1) + stratum)
+    return stratum
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows with labels, weights and subgroups, for the comparison of candidates."""
+    """Rows of positive weight of a fit or a selection.
 
-    y: Ints  # shape (n,): class numbers
-    weight: Floats  # shape (n,): sample weights, positive
-    # Shape (n,) or (n, c): number of the subgroup of each row, −1 for none. A table of c group columns has
-    # one number per column, and its subgroups overlap. None without subgroups.
+    Attributes
+    ----------
+    y : ndarray of shape (n,)
+        Class numbers.
+    weight : ndarray of shape (n,)
+        Sample weights, positive.
+    groups : ndarray of shape (n,) or (n, c), or None
+        Number of the group of each row. A table of c columns of groups has one number per column.
+    words : str
+        Description for messages.
+    row_hashes : ndarray of shape (n,), optional
+        Hash of the content, or of the cluster, equal for equal rows; None if all rows are different, as rows
+        of scores are. One in 370,000 tables of 10⁷ different rows has two rows with one hash.
+    n_given : int, optional
+        Number of rows passed by the user; None if unknown.
+    used : ndarray of int, shape (n,), optional
+        Numbers of the rows among the rows passed by the user; None for all.
+    fitted : bool
+        Whether base models were fitted on these rows, so losses are not out of fold.
+    refit : bool
+        Whether models are fitted again after their losses were measured on these rows.
+    X : table of n rows, optional
+        Features. Classifiers keep rows without them.
+    clusters : ndarray of int, shape (n,), optional
+        Number of each row's cluster, such as a person: rows of a cluster stay in one fold.
+    costs : ndarray of shape (n, K), optional
+        Cost of each answer.
+    """
+
+    y: Ints
+    weight: Floats
     groups: Ints | None
-    words: str  # description for messages
-    # Shape (n,): hash of the content, equal for equal rows; None if all rows are different. One in 370,000
-    # tables of 10⁷ different rows has two rows with one hash.
+    words: str
     row_hashes: Hashes | None = None
-    n_given: int | None = None  # number of rows passed by the user; None if unknown
-    # Numbers of the rows among the rows passed by the user; None for all.
+    n_given: int | None = None
     used: Ints | None = None
-    # Whether base models were fitted on these rows, so losses are not out of fold.
     fitted: bool = False
-    # Shape (n,): fold of each row if losses are out of fold; otherwise None.
-    fold: Bytes | None = None
-    # Shape (n,): sum of the squared weights of the rows aggregated in each row; None if each is a single row.
-    squares: Floats | None = None
-    # Whether models are fitted again after their losses were measured on these rows.
     refit: bool = False
+    X: Table = None
+    clusters: Ints | None = None
+    costs: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -96,122 +94,54 @@ class Rows:
         """Normalised weights, shape (n,)."""
         return self.weight / self.weight.sum()
 
-    def part(self, mask: Mask) -> Rows:
-        """Return the rows of a mask, with their numbers among all passed rows in ``used``."""
-        arrays = {}
-        for name in ("y", "weight", "groups", "row_hashes", "used", "fold", "squares"):
-            values = getattr(self, name)
-            if values is not None:
-                arrays[name] = values[mask]
-        if self.used is None and not mask.all():  # None stood for all rows
-            arrays["used"] = np.flatnonzero(mask)
-        return replace(self, **arrays)
-
-    def wrong(self, answers: Column) -> Mask:
-        """Return whether each prediction is wrong, for class numbers of shape (n,) or one class number."""
-        return answers != self.y
-
-    def sizes(self, index: Ints, n_subgroups: int) -> Floats:
-        """Return Kish's effective size (Σw)²/Σw² of each subgroup, shape (m,); 0 without rows.
-
-        Equal rows count as one row. ``index`` has the subgroup of each row, −1 for none, in the shape (n,),
-        or (n, c) for several columns of groups.
-        """
-        row, subgroup = memberships(index)
-        weight = self.weight[row]
-        if self.squares is not None:  # each row stands for several, whose squares are known
-            squares = self.squares[row]
-        elif self.row_hashes is None:  # all rows have different contents
-            squares = weight**2
-        else:
-            contents, content_of_row = np.unique(self.row_hashes, return_inverse=True)
-            # A pair of a subgroup and a content is one number.
-            pair_of_row = subgroup * len(contents) + content_of_row[row]
-            pairs, place = distinct_and_places(pair_of_row)
-            subgroup = pairs // len(contents)
-            weight = np.bincount(place, weights=weight).astype(np.float64)
-            squares = weight**2
-        sums = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
-        sums_of_squares = np.bincount(subgroup, weights=squares, minlength=n_subgroups)
-        divisors = np.where(sums_of_squares > 0, sums_of_squares, 1.0)  # 0 without rows
-        return (sums**2 / divisors).round(SIZE_DECIMALS)
-
-
-# -- the rows of a fit --------------------------------------------------------------------------------------
-
-
-@dataclass
-class TrainingSet:
-    """Checked rows of a fit with positive weight (``used``), with labels and groups as numbers."""
-
-    X: Table
-    y: Ints
-    weight: Floats
-    groups: Ints | None  # number of the group of each row; None without groups
-    n_classes: int
-    used: Ints
-    n_given: int
-    # Features and rows of the user's selection data; None without them.
-    validation: tuple[Any, Rows] | None
-    # Number of each row's cluster, such as a person: rows of a cluster stay in one fold. None: no clusters.
-    clusters: Ints | None = None
-    # Features and rows without labels; None without such rows.
-    # Costs of answers in the validation set if there is one, otherwise in these rows; None without costs.
-    costs: Floats | None = None
-    # The argument `training_rows`, the rows of the fits of frozen estimators; None without it.
-    named: Seen | None = None
-    # Whether the models only read scores: then rows with equal scores are different rows.
-    are_scores: bool = False
-
-    @cached_property
-    def hashes(self) -> Hashes:
-        """Hash of the content of each row."""
-        return hash_rows(self.X)
-
-    def n_distinct(self, among: Mask | None = None) -> int:
-        """Return the number of distinct rows with their labels, among the rows of a mask."""
-        keys = self.hashes * np.uint64(self.n_classes) + self.y.astype(np.uint64)
-        if among is not None:
-            keys = keys[among]
-        return len(np.unique(keys))
-
-    @cached_property
-    def seen(self) -> Seen:
-        """The rows, to recognise them later."""
-        return Seen.of(hash_rounded_rows(self.X), TRAINED_ON)
+    @property
+    def n_classes(self) -> int:
+        """Number of classes of training rows, each of which has a row."""
+        return int(self.y.max()) + 1
 
     @property
-    def rows(self) -> Rows:
-        """Training rows as selection data."""
-        words = f"the {len(self.y):,} training rows"
-        if self.clusters is not None:
-            words += f" of {how_many(len(np.unique(self.clusters)), 'cluster')}"
-        hashes = None
-        if not self.are_scores:
-            hashes = self.hashes if self.clusters is None else self.split_hashes(0)
-        rows = Rows(self.y, self.weight, self.groups, words, hashes, n_given=self.n_given)
-        if len(self.used) < self.n_given:
-            rows = replace(rows, used=self.used)
-        return rows
+    def places(self) -> Ints:
+        """Numbers of the rows among the rows passed by the user, shape (n,)."""
+        if self.used is None:
+            return np.arange(len(self))
+        return self.used
 
-    def split_hashes(self, seed: int) -> Hashes:
+    def part(self, mask: Mask) -> Rows:
+        """Return the rows of a mask, with their numbers among all passed rows in ``used``."""
+        if mask.all():
+            return self
+        names = ("y", "weight", "groups", "row_hashes", "X", "clusters", "costs")
+        parts = {name: take(getattr(self, name), mask) for name in names}
+        return replace(self, used=self.places[mask], **parts)
+
+    def without_features(self) -> Rows:
+        """Return the rows as classifiers keep them."""
+        return replace(self, X=None, clusters=None, costs=None)
+
+    def sizes(self, stratum: Ints, n_strata: int) -> Floats:
+        """Return Kish's effective size (Σw)²/Σw² of each stratum, shape (m,); 0 without rows.
+
+        Equal rows count as one row. ``stratum`` has the number of each row's stratum, shape (n,).
+        """
+        weight = self.weight
+        if self.row_hashes is not None:
+            contents, content = np.unique(self.row_hashes, return_inverse=True)
+            # A pair of a stratum and a content is one number.
+            pairs, place = distinct_and_places(stratum * len(contents) + content)
+            stratum = pairs // len(contents)
+            weight = np.bincount(place, weights=weight).astype(np.float64)
+        sums = np.bincount(stratum, weights=weight, minlength=n_strata)
+        squares = np.bincount(stratum, weights=weight**2, minlength=n_strata)
+        return (sums**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
+
+    def hashes_of_units(self, seed: int) -> Hashes:
         """Return the hash of each row's cluster, or of its content; equal hashes share a fold."""
         if self.clusters is None:
-            return hash_rows(self.X, seed=seed)
-        return hash_rows(self.clusters[:, None], seed=seed)
+            return hash_rows(self.X, seed)
+        return hash_rows(self.clusters[:, None], seed)
 
 
-def folds(places: Ints, k: int) -> Ints:
-    """Return the fold of each place, see `stratified_places`."""
-    return places % k
-
-
-def held_out(places: Ints, fraction: float) -> Mask:
-    """Return which places are held out: every (1/fraction)-th, see `stratified_places`."""
-    return np.floor((places + 1) * fraction) > np.floor(places * fraction)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Split:
     """Parts of the training rows, held out one after the other while models are fitted on other rows."""
 
@@ -221,33 +151,21 @@ class Split:
     fitted_parts: tuple[Mask, ...] | None = None
 
     @classmethod
-    def of_none(cls, n: int, scheme: str) -> Split:
-        """Return a split of n rows without a held-out row."""
-        return cls(np.full(n, -1), scheme)
-
-    @classmethod
-    def from_training_set(
-        cls,
-        training: TrainingSet,
-        validation: Any,
-        seed: int,
-        otherwise: str = "",
-        five_up_to: float = np.inf,
-    ) -> Split:
+    def of_rows(
+        cls, rows: Rows, validation: Any, seed: int, five_up_to: float = np.inf
+    ) -> Self:
         """Return a split of the training rows, by hashes of the rows and the seed.
 
         Parameters
         ----------
-        training : TrainingSet
-            Training set.
+        rows : Rows
+            The training rows.
         validation : {"auto", "cv"}, int or float
             Number of folds ("cv": five), or fraction to hold out. "auto" cross-fits up to 50,000 distinct
             rows, and if a held-out fifth would contain fewer than 20 rows of a class in a group. Otherwise
             "auto" holds out a fifth.
         seed : int
             Seed of the hashes.
-        otherwise : str, default=""
-            Advice to add to the message if all rows are equal.
         five_up_to : float, default=inf
             Number of distinct rows beyond which "auto" takes three folds instead of five.
 
@@ -256,8 +174,7 @@ class Split:
         ValueError
             If no rows are left for the fit or for the selection data.
         """
-        rows = training.rows
-        hashes = training.split_hashes(seed)
+        hashes = rows.hashes_of_units(seed)
         places = stratified_places(hashes, numbered_strata(rows.y, rows.groups), rows.weight)
         n_distinct = int(places.max()) + 1
         size = validation  # number of folds, or fraction to hold out
@@ -266,26 +183,23 @@ class Split:
         elif validation == "auto":
             size = _default_size(rows, hashes, n_distinct, five_up_to)
         if size >= 2:
-            n_folds = min(int(size), n_distinct)
-            if n_folds < 2:
+            if n_distinct < 2:
                 raise ValueError(
-                    f"cv={validation!r}: all {len(rows):,} rows of X are the same, so that "
-                    f"none can be held out; at least two distinct rows are needed{otherwise}"
+                    f"cv={validation!r}: all {len(rows):,} rows of X are the same, so that none can be held "
+                    "out; at least two distinct rows are needed"
                 )
-            return cls(folds(places, n_folds), "cv")
-        is_held_out = held_out(places, size)
+            return cls(places % min(int(size), n_distinct), "cv")
+        # Every (1/fraction)-th place.
+        is_held_out = np.floor((places + 1) * size) > np.floor(places * size)
         if is_held_out.all() or not is_held_out.any():
-            no_or_only = "no"
-            if is_held_out.all():
-                no_or_only = "only"
             raise ValueError(
-                f"cv={size:g} leaves {no_or_only} validation rows of {n_distinct} "
+                f"cv={size:g} leaves {'only' if is_held_out.all() else 'no'} validation rows of {n_distinct} "
                 "distinct ones; use folds, another fraction or more rows"
             )
         return cls(np.where(is_held_out, 0, -1), size)
 
     @classmethod
-    def from_splits(cls, training: TrainingSet, cv: Any) -> Split:
+    def from_splits(cls, rows: Rows, cv: Any) -> Split:
         """Return the parts of a splitter, or of an iterable of (fitted, held-out) row numbers.
 
         Raises
@@ -293,30 +207,26 @@ class Split:
         ValueError
             If the rows cannot be split this way, or a cluster would be separated.
         """
-        n = len(training.y)
-        # The place of each row of the splits among the rows of positive weight, −1 for other rows.
-        position = np.full(training.n_given, -1)
-        position[training.used] = np.arange(n)
+        places = rows.places  # of the rows among those of the splits
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
-            splits = list(cv.split(training.X, training.y, training.clusters))
-            position = np.arange(n)
-        else:
-            splits = list(cv)
+            cv = cv.split(rows.X, rows.y, rows.clusters)
+            places = np.arange(len(rows))
+        splits = list(cv)
         if not 1 <= len(splits) <= MOST_FOLDS:
             raise ValueError(
                 f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
             )
-        fold = np.full(n, -1)
+        n_given = max(len(rows), rows.n_given or 0)
+        fold = np.full(len(rows), -1)
         fitted_parts = []
         for j, (train, test) in enumerate(splits):
-            is_held_out = _row_mask(test, position, j)
-            is_fitted = _row_mask(train, position, j)
+            is_held_out = _row_mask(test, n_given, j)[places]
+            is_fitted = _row_mask(train, n_given, j)[places]
+            fault = _fault(is_held_out, is_fitted, rows.clusters)
             if (fold[is_held_out] >= 0).any():
-                raise ValueError(
-                    f"cv: split {j} holds out rows that an earlier one held out; hold out "
-                    "each row once"
-                )
-            _check_split(j, is_held_out, is_fitted, training.clusters)
+                fault = "holds out rows that an earlier one held out; hold out each row once"
+            if fault:
+                raise ValueError(f"cv: split {j} {fault}")
             fold[is_held_out] = j
             fitted_parts.append(is_fitted)
         split = cls(fold, "splits")
@@ -337,81 +247,55 @@ class Split:
         return [~part for part in self.parts]
 
     @property
-    def is_complementary(self) -> bool:
-        """Whether all other rows are fitted while a part is held out."""
-        return self.fitted_parts is None
-
-    @property
     def is_partition(self) -> bool:
         """Whether each row is held out once, and is fitted in all other parts."""
-        return self.is_complementary and self.fold.min() == 0 < self.fold.max()
+        return self.fitted_parts is None and self.fold.min() == 0 < self.fold.max()
 
-    def selection_rows(self, train: Rows, what: str, *, refit: bool = True) -> Rows:
+    def selection_rows(self, rows: Rows) -> Rows:
         """Return the selection data: the held-out rows among the training rows.
 
-        With several folds, messages name the rows "out-of-fold ``what``". With ``refit``, models fitted
-        without held-out rows are fitted again on all rows.
+        Models fitted without them are fitted again on all rows.
         """
-        is_held_out = self.fold >= 0
-        held_out_rows = train.part(is_held_out)
-        if self.scheme not in ("cv", "splits"):
-            words = f"the {len(held_out_rows):,} held-out rows"
-            return replace(held_out_rows, words=words, refit=refit)
-        n_parts = len(self.parts)
-        selecting = f"{train.words} ({n_parts} folds)"
-        if self.scheme == "splits":
-            splits = how_many(n_parts, "split")
-            selecting = f"{len(held_out_rows):,} of {train.words} ({splits})"
-        return replace(
-            held_out_rows,
-            words=f"out-of-fold {what} of {selecting}",
-            fold=self.fold[is_held_out].astype(np.uint8),
-            refit=refit,
-        )
+        held_out = rows.part(self.fold >= 0)
+        words = f"the {len(held_out):,} held-out rows"
+        if self.scheme == "cv":
+            words = f"out-of-fold probabilities of {rows.words} ({len(self.parts)} folds)"
+        elif self.scheme == "splits":
+            splits = how_many(len(self.parts), "split")
+            words = f"out-of-fold probabilities of {len(held_out):,} of {rows.words} ({splits})"
+        return replace(held_out, words=words, refit=True)
 
 
-def _check_split(split: int, held_out: Mask, fitted_rows: Mask, clusters: Ints | None) -> None:
-    """Raise ValueError if a split shares rows or clusters between its sides, or has an empty side."""
-    if (held_out & fitted_rows).any():
-        raise ValueError(f"cv: split {split} fits rows that it also holds out")
+def _fault(held_out: Mask, fitted: Mask, clusters: Ints | None) -> str:
+    """Return the fault of a split: its sides share rows or clusters, or one is empty; "" without a fault."""
+    if (held_out & fitted).any():
+        return "fits rows that it also holds out"
     if not held_out.any():
-        raise ValueError(f"cv: split {split} leaves no rows to judge on")
-    if not fitted_rows.any():
-        raise ValueError(f"cv: split {split} leaves no rows to fit on")
-    if clusters is not None and np.isin(clusters[held_out], clusters[fitted_rows]).any():
-        raise ValueError(
-            f"cv: split {split} separates rows with the same value of clusters; GroupKFold "
-            "keeps them together"
-        )
+        return "leaves no rows to judge on"
+    if not fitted.any():
+        return "leaves no rows to fit on"
+    if clusters is not None and np.isin(clusters[held_out], clusters[fitted]).any():
+        return "separates rows with the same value of clusters; GroupKFold keeps them together"
+    return ""
 
 
-def _row_mask(rows: Any, position: Ints, split: int) -> Mask:
-    """Return rows of a split as a mask of the rows with positive weight, shape (n,).
-
-    ``rows`` has row numbers, or is a mask of all rows. ``position`` has the place of each row among the rows
-    with positive weight, −1 for a row of weight 0. ``split`` is the number of the split, for messages.
-    """
-    rows = np.asarray(rows)
-    if rows.dtype == np.bool_ and rows.shape == position.shape:
-        rows = np.flatnonzero(rows)
-    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+def _row_mask(rows: Any, n: int, split: int) -> Mask:
+    """Return row numbers, or a mask, as a mask of n rows; messages name the number of the ``split``."""
+    mask = np.zeros(n, dtype=bool)
+    try:
+        if len(rows):  # NumPy's empty array has floats
+            mask[np.asarray(rows)] = True
+    except IndexError as error:
         raise ValueError(
-            f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one"
-        )
-    if rows.size and not (rows.min() >= 0 and rows.max() < len(position)):
-        raise ValueError(
-            f"cv: split {split} names row {rows.max():,}, but there are {len(position):,} rows"
-        )
-    places = position[rows.astype(np.intp)]
-    mask = np.zeros(np.count_nonzero(position >= 0), dtype=bool)
-    mask[places[places >= 0]] = True
+            f"cv: split {split} must be two arrays of row numbers: {error}"
+        ) from error
     return mask
 
 
 def _default_size(
     rows: Rows, hashes: Hashes, n_distinct: int, five_up_to: float
 ) -> int | float:
-    """Return the number of folds, or the fraction to hold out, for "auto", see `Split.from_training_set`.
+    """Return the number of folds, or the fraction to hold out, for "auto", see `Split.of_rows`.
 
     Parameters
     ----------
@@ -426,12 +310,12 @@ def _default_size(
     """
     if n_distinct > CROSS_FIT_UP_TO:
         _, first_of_content = np.unique(hashes, return_index=True)
-        different = rows.part(np.isin(np.arange(len(rows)), first_of_content))
+        y = rows.y[first_of_content]
         columns: Any = [None]  # without groups, the strata are the classes
-        if different.groups is not None:
-            columns = different.groups.reshape(len(different), -1).T
-        sizes = [np.bincount(numbered_strata(different.y, column)) for column in columns]
-        if min(int(of_column.min()) for of_column in sizes) * HELD_OUT >= LEAST_HELD_OUT:
+        if rows.groups is not None:
+            columns = rows.groups[first_of_content].reshape(len(y), -1).T
+        sizes = [np.bincount(numbered_strata(y, column)).min() for column in columns]
+        if min(sizes) * HELD_OUT >= LEAST_HELD_OUT:
             return HELD_OUT
     if n_distinct > five_up_to:
         return FEW_FOLDS
