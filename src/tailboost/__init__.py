@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.selection.summary import Summary as Summary
     from tailboost.storage.models import load_model as load_model
     from tailboost.storage.models import save_model as save_model
-    from tailboost.storage.rule_documents import save_rule as save_rule
+    from tailboost.storage.rule_classifier import save_rule as save_rule
     from tailboost.storage.rule_files import load_rule as load_rule
 
 __version__ = "0.1.0"
@@ -64,7 +64,7 @@ _MODULES = {
     "learners.scores": "Scores",
     "selection.rule": "Rule ThresholdRule",
     "storage.models": "load_model save_model",
-    "storage.rule_documents": "save_rule",
+    "storage.rule_classifier": "save_rule",
     "storage.rule_files": "load_rule",
 }
 _HOME = {

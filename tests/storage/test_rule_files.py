@@ -263,7 +263,7 @@ def test_a_rule_reads_a_table_of_arrow_and_names_what_is_no_table(tmp_path):
     answers = rule.predict(table["p"].to_numpy(), table["site"].to_numpy())
     for ask in (rule, rule.classifier):
         np.testing.assert_array_equal(ask.predict(arrow.Table.from_pandas(table)), answers)
-    with pytest.raises(ValueError, match="frame"):
+    with pytest.raises(ValueError, match="scores"):
         rule.classifier.predict([{"p": 0.5, "site": "a"}])
 
 

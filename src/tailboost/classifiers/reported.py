@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Table
+from tailboost.core.array_types import Floats, Groups, Labels, Table
+from tailboost.core.checks import as_pandas, groups_in, n_rows_of, take
 from tailboost.core.html import html_table
 from tailboost.core.limit_lines import limit_cells
 from tailboost.guarantees.bounds import CERTIFIED_WORDS
@@ -20,6 +21,7 @@ from tailboost.rows.judged import group_uses, is_about, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.seen import Seen
 from tailboost.selection.rate_table import RateTable
+from tailboost.selection.rule import answers_with_default, group_numbers
 
 MOST_LIMITS = 4
 MOST_RULE_LINES = 4
@@ -62,6 +64,28 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         if judged_clf.limit_lines:
             limits_table = html_table(*limit_cells(judged_clf.limit_lines), f"{title}:")
         return limits_table + judged_clf.rule_html + estimator_html_repr(self)
+
+    def _with_default(
+        self: Any, X: Table, groups: Groups, deferred: Any, default: Any
+    ) -> Labels:
+        """Return the answers of `predict`, the default to rows without a score or a known group."""
+        table = as_pandas(X)
+        has_answer = ~judged(self).without_score(table)
+        known = self.rule_.groups
+        if known is not None:
+            groups = judged(self).groups_of(table, groups_in(table, groups))
+            column = None if self.by_group is True else self.by_group
+            has_answer &= (
+                group_numbers(groups, known, n_rows_of(table), column, unknown=True) >= 0
+            )
+        return answers_with_default(
+            lambda rows: self.predict(
+                take(table, rows), groups=take(groups, rows), deferred=deferred
+            ),
+            has_answer,
+            self.classes_.tolist(),
+            default,
+        )
 
     # -- the rows of the fit ---------------------------------------------------------------------------
 

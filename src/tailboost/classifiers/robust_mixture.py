@@ -40,7 +40,6 @@ from tailboost.classifiers.robust_selection import (
     models_and_table,
     name_groups,
     outputs_on,
-    predict_with_default,
     tables_of,
 )
 from tailboost.core.array_types import (
@@ -535,7 +534,7 @@ class RobustMixtureClassifier(
         """
         check_is_fitted(self)
         if default is not ...:
-            return predict_with_default(self, X, groups, deferred, default)
+            return self._with_default(X, groups, deferred, default)
         member = self.selection_.member
         tables = tables_of(self, X, groups)
         labels = []

@@ -19,7 +19,7 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.classifiers.reselected import Restated
-from tailboost.core.array_types import Groups, Ints, Labels, Mask, Model, Table
+from tailboost.core.array_types import Groups, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     as_pandas,
     batched,
@@ -30,7 +30,6 @@ from tailboost.core.checks import (
     n_rows_of,
     names_columns,
     no_groups,
-    take,
 )
 from tailboost.core.long_work import steps, telling
 from tailboost.core.spelling import did_you_mean
@@ -38,14 +37,12 @@ from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.rates.strata import names_in
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.problem import Problem, name_of, stated
-from tailboost.selection.rule import answers_with_default, stacked
-from tailboost.selection.rule import group_numbers as numbers_of
+from tailboost.selection.rule import stacked
 from tailboost.selection.selection import Selection
 
 # -- the problem of the parameters -----------------------------------------------------------------------
@@ -337,43 +334,6 @@ def group_numbers(mix: Any, groups: Groups, n: int) -> Ints | None:
         # The rule reads one of several columns; `numbers_of` refuses a table without this column.
         groups = {name: groups[name] for name in groups if name in names.titles} or groups
     return names.numbers_of(groups, "groups", n)
-
-
-def predict_with_default(
-    mix: Any, X: Table, groups: Groups, deferred: Any, default: Any
-) -> Labels:
-    """Return the answers of a rule, the default to rows without a score or a known group; see `predict`.
-
-    Parameters
-    ----------
-    mix : RobustMixtureClassifier
-        A fitted classifier.
-    X : table of n rows
-        Features.
-    groups : array-like, table or name of a column
-        Groups of the rows.
-    deferred : label or None
-        Value for deferred rows, as in `predict`.
-    default : label, "human review" or None
-        Answer to rows without a score or of an unknown group.
-    """
-    table = as_pandas(X)
-    n = n_rows_of(table)
-    has_answer = ~judged(mix).without_score(table)
-    column = column_read(mix)
-    known = None
-    if column is not None:
-        groups = as_pandas(groups_in(X, groups))
-        title = mix._group_names.titles[column]
-        if title is not None and names_columns(groups) and title in groups:
-            groups = groups[title]
-        known = mix._group_names.values[column].tolist()
-    has_answer &= numbers_of(groups, known, n, unknown=True) >= 0
-
-    def answer(rows: Ints) -> Labels:
-        return mix.predict(take(table, rows), groups=take(groups, rows), deferred=deferred)
-
-    return answers_with_default(answer, has_answer, mix.classes_.tolist(), default)
 
 
 def models_and_rows(mix: Any, X: Table, groups: Groups) -> tuple[Models, Any, Ints | None]:

@@ -1,37 +1,39 @@
-"""The rule of a file as a fitted classifier of a table of scores."""
+"""The rule of a file as a fitted classifier of a table of scores, and rule files, written."""
 
 from __future__ import annotations
 
-import copy
+import json
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Never
+from pathlib import Path
+from typing import Any, Never
 
 import numpy as np
 
 from tailboost.classifiers.reported import ReportedClassifier
-from tailboost.core.array_types import Array, Column, Groups, Labels, Mask, Table
-from tailboost.core.checks import (
-    as_pandas,
-    column_name,
-    n_rows_of,
-    names_columns,
-    no_groups,
-    take,
-    with_missing_group,
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    FilePath,
+    Groups,
+    Labels,
+    Mask,
+    Model,
+    Table,
 )
+from tailboost.core.checks import as_pandas, with_missing_group
+from tailboost.core.files import write_output
 from tailboost.core.limit_lines import LimitLine
 from tailboost.guarantees.certificates import Certificate
-from tailboost.learners.scores import Scores, score_columns
+from tailboost.learners.scores import Scores, score_columns, scores_among
+from tailboost.rates import as_expression
 from tailboost.rows.fingerprints import digest_of_rule
 from tailboost.rows.judged import RecordedScores, columns_of, judged, labels_or_mark
 from tailboost.rows.ledger import Ledger, Records
-from tailboost.rows.seen import Seen
+from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
-from tailboost.selection.rule import Rule, ThresholdRule, answers_with_default, group_numbers
-
-if TYPE_CHECKING:
-    from tailboost.storage.rule_files import RuleFile
+from tailboost.selection.rule import Rule, ThresholdRule
+from tailboost.storage.rule_files import RULE_FILE_FORMAT, RuleFile
 
 
 class JudgedRule(RecordedScores):
@@ -83,7 +85,7 @@ class JudgedRule(RecordedScores):
     @property
     def rule(self) -> ThresholdRule | Rule:
         """The rule as it was read from the file."""
-        return self.classifier.rule_
+        return self.classifier.rule
 
 
 class RuleClassifier(ReportedClassifier):
@@ -168,69 +170,116 @@ class RuleClassifier(ReportedClassifier):
         """The rule, under the name that fitted classifiers have."""
         return self.rule
 
-    def actions(self, X: Table, groups: Groups = None) -> Labels:
-        """Return the label of each row, or "human review"."""
-        read = self._groups_read(X, groups)
+    def _actions(self, X: Table, groups: Groups) -> Labels:
+        """Return the label of each row, or "human review"; groups are by default a column of the table."""
+        if not self.by_group:
+            groups = None
         if isinstance(self.rule, ThresholdRule):
-            return self.rule.predict(judged(self).checked(X)[:, 0], read)
-        model = copy.copy(self.scores)
-        model.classes_ = np.asarray(model.label)
+            return self.rule.predict(as_pandas(X), groups)
+        if self.by_group and groups is None:
+            groups = X[[self.by_group]]
         # The scores have the order of their columns, and a rule the order of its labels.
-        order = [model.label.index(label) for label in self.rule.classes]
-        P = model.predict_proba(X)[:, order]
-        return self.rule.predict(dict.fromkeys(self.rule.models or ["Scores"], P), read)
+        order = [self.scores.label.index(label) for label in self.rule.classes]
+        P = self.scores.probabilities_of(self.scores.values(X))[:, order]
+        return self.rule.predict(dict.fromkeys(self.rule.models or ["Scores"], P), groups)
 
     def predict(
         self, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
     ) -> Labels:
         """Return the label of each row; of deferred rows ``deferred`` or, with a warning, the first label.
 
-        Groups are by default the column of the table that the rule reads. Rows without a score and rows of
-        unknown groups are an error, or get the answer ``default``, as in the `predict` of the rule.
+        Rows without a score and rows of unknown groups are an error, or get the answer ``default``, as in the
+        `predict` of the rule.
         """
         if default is not ...:
-            return self._with_default(as_pandas(X), groups, deferred, default)
-        actions = self.actions(X, groups)
+            return self._with_default(X, groups, deferred, default)
+        actions = self._actions(X, groups)
         is_deferred = actions == HUMAN_REVIEW
         answers = np.where(is_deferred, self.rule.classes[0], actions)
         return labels_or_mark(self, answers.astype(self.classes_.dtype), is_deferred, deferred)
 
-    def _with_default(
-        self, table: Table, groups: Groups, deferred: Any, default: Any
-    ) -> Labels:
-        """Return the answers as `predict`, the default to rows without a score or a known group."""
-        has_answer = ~judged(self).without_score(table)
-        read = self._groups_read(table, groups)
-        numbers = group_numbers(read, self.rule.groups, n_rows_of(table), unknown=True)
-        has_answer &= numbers >= 0
-        return answers_with_default(
-            lambda rows: self.predict(
-                take(table, rows), groups=take(read, rows), deferred=deferred
-            ),
-            has_answer,
-            self.rule.classes,
-            default,
-        )
-
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred."""
-        return self.actions(X, groups) == HUMAN_REVIEW
+        return self._actions(X, groups) == HUMAN_REVIEW
 
-    def _groups_read(self, X: Table, groups: Groups) -> Groups:
-        """Return the column of groups that the rule reads, of the table by default; None if it reads none."""
-        if not self.by_group:
-            return None
-        name = "groups"
-        if groups is None:
-            name = "X"
-            groups = X
-        groups = as_pandas(groups)
-        if names_columns(groups):
-            if self.by_group not in groups:
-                raise ValueError(no_groups(name, self.by_group, groups))
-            return groups[self.by_group]
-        if name == "X":
-            return None
-        if column_name(groups) not in (None, self.by_group):
-            raise ValueError(no_groups(name, self.by_group, [column_name(groups)]))
-        return groups
+
+def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
+    """Write the rule of a classifier on columns of scores as a rule file, as `tailboost tune` does.
+
+    The file has the rule, its limits, certificate and ledger, and fingerprints of the rows that were used.
+    `load_rule` and the commands read it.
+
+    Parameters
+    ----------
+    classifier : classifier
+        Selected by `tune` or `calibrate` on `Scores`. Groups, if any, came in a table with named columns.
+    path : str or path
+        The file to write; its name ends in .json.
+    target : str, optional
+        Name of the column of the labels in files for the commands, otherwise their option --target.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the classifier has no rule on columns of scores, or a column has no name. Nothing is written.
+
+    Examples
+    --------
+    >>> import tailboost as tb
+    >>> rule = tb.calibrate(tb.Scores("p", "yes"), X, y, limits=["miss(yes) <= 20%"])  # doctest: +SKIP
+    >>> tb.save_rule(rule, "rule.json")  # doctest: +SKIP
+    """
+    file = Path(path)
+    if file.suffix != ".json":
+        raise ValueError(f"{str(file)!r}: the name of a rule file must end in '.json'")
+    write_output(file, rule_text(classifier, target))
+
+
+def rule_text(classifier: Model, target: str | None, cluster: str | None = None) -> str:
+    """Return the text of a rule file, with the columns of labels and clusters of other files."""
+    models = getattr(classifier, "estimators_", [])
+    scores = scores_among(models)
+    if not len(scores) == len(models) == 1 or scores[0].made_by is not None:
+        raise TypeError(
+            "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its classifier. "
+            "save_model(classifier, 'rule.model') keeps another rule with its models, and "
+            "rule_.to_json() is a rule alone"
+        )
+    final = judged(classifier)
+    columns = scores[0].column_list
+    groups = list(final.group_titles)
+    for name in (*columns, *groups):
+        if not isinstance(name, str):
+            raise ValueError(
+                f"a rule file names its columns by text, and a column here is {name!r}: select on a table "
+                "with named columns, such as groups={'site': site}"
+            )
+    by_group = classifier.by_group or None
+    objective = classifier.objective
+    certificate = final.certificate
+    records = classifier.records_
+    content = {
+        "format": RULE_FILE_FORMAT,
+        "rule": classifier.rule_.to_dict(),
+        "selection": {
+            "scores": columns,
+            "labels": scores[0].label_list,
+            "kind": scores[0].kind,
+            "missing": scores[0].missing,
+            "group": groups,
+            "by_group": groups[0] if by_group is True else by_group,
+            "objective": repr(objective) if as_expression(objective) else objective,
+            "limits": [limit.text for limit in final.stated_limits],
+            "target": target,
+            "cluster": cluster,
+        },
+        "groups": list(final.groups),
+        "groups_named": list(final.groups_named.items()),
+        "certificate": None if certificate is None else certificate.to_dict(),
+        "used": {
+            "selection": [rows.to_dict() for rows in records.used if rows.use == SELECTED_ON],
+            "attempts": 0 if certificate is None else len(certificate.attempts),
+        },
+        "ledger": records.ledger.to_dict(),
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

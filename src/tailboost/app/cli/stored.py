@@ -15,7 +15,7 @@ from tailboost.rows.ledger import Attempt, Ledger
 from tailboost.rows.readers import row_hashes
 from tailboost.rows.seen import Seen
 from tailboost.storage.models import read_notes
-from tailboost.storage.rule_documents import rule_text
+from tailboost.storage.rule_classifier import rule_text
 
 RULE, MODEL = ".json", ".model"
 LEDGER = "tailboost-attempts.json"
