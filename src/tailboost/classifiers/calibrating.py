@@ -269,9 +269,6 @@ def calibrate(
         **options,
     )
     calibrated.records_ = records.using(*calibrated.records_.used)
-    calibrated.certificate_.model.records_ = (
-        calibrated.records_
-    )  # it has a copy of the classifier
     return calibrated
 
 

@@ -54,6 +54,20 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     def certificate_(self, certificate: Certificate | None) -> None:
         self.__dict__["certificate_"] = certificate
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes; the certificate is about this classifier, which is stored once."""
+        state = dict(super().__getstate__())
+        if state.get("certificate_") is not None:
+            state["certificate_"] = replace(state["certificate_"], model=None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes of `__getstate__`."""
+        super().__setstate__(state)
+        certificate = state.get("certificate_")
+        if certificate is not None:
+            self.certificate_ = replace(certificate, model=self)
+
     def _html_repr(self) -> str:
         """Return the limits as a table, the rule, and scikit-learn's diagram."""
         judged_clf = judged(self)

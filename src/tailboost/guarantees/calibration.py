@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -263,7 +262,7 @@ class Attempted:
         classifier.certificate_ = replace(
             certificate,
             notes=(*of_attempt, *notes, *certificate.notes),
-            model=copy.copy(classifier),  # without a certificate: neither may hold itself
+            model=classifier,
             rule=judged(classifier).rule_digest,
         )
         return classifier
