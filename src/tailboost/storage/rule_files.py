@@ -19,7 +19,6 @@ from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule
 from tailboost.selection.rule import Rule, ThresholdRule
 
-KIND_OF_RULE_FILE = "rule of `tailboost tune`"
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
 # named no rule. Form 3 did not name the column of a rule, and form 4 no groups of the certificate.
 RULE_FILE_FORMAT = 5
@@ -65,13 +64,10 @@ def load_rule(path: FilePath) -> ThresholdRule | Rule:
             f"{str(file)!r} is no rule file: it is not JSON. A model file is read by load_model, and "
             "its rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
         ) from None
-    try:
-        with reading(KIND_OF_RULE_FILE):
-            if "bands" in content or "action_costs" in content:  # by to_json
-                return _rule_alone(content)
-            return _rule_of(content)
-    except ValueError as error:
-        raise ValueError(f"{str(file)!r}: {error}") from None
+    with reading(f"rule file of tailboost, {str(file)!r}"):
+        if "bands" in content or "action_costs" in content:  # by to_json
+            return _rule_alone(content)
+        return _rule_of(content)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +93,7 @@ class RuleFile:
         """The rule as a fitted classifier of a table with its columns of scores."""
         from tailboost.storage.rule_classifier import RuleClassifier
 
-        with reading(KIND_OF_RULE_FILE):
+        with reading("rule file"):
             return RuleClassifier.of(self)
 
     @property
