@@ -190,6 +190,9 @@ def test_an_alarm_ends_with_code_3(folder, tables):
         ("example .", "exists"),
         ("fit a.csv --target frod --out m.model", "'frod'"),
         ("fit a.csv --target score --out m.model", "classes"),
+        ("fit a.csv --target fraud --text cod --out m.model", "'cod'"),
+        ("fit twice.csv --target fraud --out m.model", "'fraud'"),
+        ("fit longer.csv --target fraud --out m.model", "--sep"),
         ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
         ("fit a.csv --target fraud --out no/m.model", "'no'"),
         ("tune none.csv --score score --target fraud --out r.json", "none.csv"),
@@ -218,6 +221,8 @@ def test_a_mistake_is_one_sentence_with_the_culprit(line, culprit, folder, capsy
     )
     for name in ("train", "tune", "test"):
         (folder / f"{name}.csv").touch()
+    (folder / "twice.csv").write_text("fraud,fraud\nyes,yes\nno,no\n")
+    (folder / "longer.csv").write_text("amount,fraud\n1,5,yes\n2,5,no\n")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(SystemExit) as ended:
         main(shlex.split(line))

@@ -96,7 +96,7 @@ def _scores(
     """Return the scores of options, with labels of the table."""
     if positive is None:
         positive = [name.rpartition("_")[2] for name in names]
-    by_text = {str(label): label for label in rows.labels.dropna().unique()}
+    by_text = {str(label): label for label in rows.labels.dropna().unique().tolist()}
     for label in positive:
         if label not in by_text:
             advice = did_you_mean(label, by_text)
@@ -158,6 +158,7 @@ def fit(
     check_output(out, [MODEL], data)
     roles = Roles(target, tuple(_columns(by_group, group)), cluster, drop=tuple(drop or ()))
     rows = reader.read(data, roles)
+    labels = rows.labels
     features = rows.features
     reader.refuse_odd(features)
     model = tb.RobustMixtureClassifier(
@@ -166,7 +167,7 @@ def fit(
         by_group=by_group or False,
         random_state=seed,
     )
-    model.fit(features, rows.labels, groups=rows.groups, clusters=rows.clusters)
+    model.fit(features, labels, groups=rows.groups, clusters=rows.clusters)
     write(model, out, rows.roles.given(features=tuple(features)))
     say(model.summary_)
 
@@ -248,8 +249,8 @@ def calibrate(
     else:
         if data is None:
             raise ValueError("give the table of fresh rows after MODEL, or name its --score")
-        check_output(out, [model.suffix], model, data)
         stored = Stored.read(model)
+        check_output(out, [model.suffix], model, data)
         roles = stored.roles.given(target=target, groups=groups, cluster=cluster)
         rows = reader.read(data, roles, stored.known)
         classifier = stored.classifier

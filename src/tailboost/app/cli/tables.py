@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -63,7 +64,12 @@ class Reader:
         if roles.target is not None:
             names.add(roles.target)
         try:
-            table = self._table(path, names)
+            with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+                table = self._table(path, names)
+        except pd.errors.ParserWarning:
+            raise ValueError(
+                f"{str(path)!r}: its rows have more cells than its header; give the separator by --sep"
+            ) from None
         except (ValueError, LookupError, ImportError) as error:
             cure = (
                 "; name its encoding by --encoding" if isinstance(error, UnicodeError) else ""
@@ -71,7 +77,9 @@ class Reader:
             raise ValueError(f"{str(path)!r} cannot be read: {error}{cure}") from None
         if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
-        return Rows(path, table, roles, {str(value): value for value in known})
+        rows = Rows(path, table, roles, {str(value): value for value in known})
+        rows.columns(self.text or ())
+        return rows
 
     def _table(self, path: Path, names: Iterable[str]) -> Any:
         """Return a table; columns with these names are text, and only empty cells are missing there."""
@@ -80,7 +88,11 @@ class Reader:
         options: dict[str, Any] = {
             "sep": "\t" if self.sep in ("tab", "\\t") else self.sep,
             "encoding": "utf-8-sig" if self.encoding == "utf-8" else self.encoding,
+            "index_col": False,
         }
+        header = pd.read_csv(path, header=None, nrows=1, dtype=str, **options).iloc[0].dropna()
+        if header.duplicated().any():
+            raise ValueError(f"two columns are called {header[header.duplicated()].iloc[0]!r}")
         missing = list(self.na or [])
         numbers = {"decimal": self.decimal, "thousands": self.thousands, "na_values": missing}
         table = pd.read_csv(path, low_memory=False, **options, **numbers)
