@@ -28,7 +28,7 @@ from tailboost.boosting.mixtures import (
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table, UnitLosses
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners import HistBoostClassifier
-from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture
+from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture, mixture_path
 
 
 class AverageBoostClassifier(MixtureClassifier):
@@ -194,7 +194,8 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
         return answers, ranked
 
     def _mix(self, losses: Array) -> Floats:
-        return minimize_cvar_mixture(losses, self.alpha, self.base_).mixture
+        (solution,) = mixture_path(losses, [self.alpha], self.base_)
+        return solution.mixture
 
     @property
     def bounds_(self) -> list[Bound]:

@@ -101,28 +101,29 @@ class Learner:
     target: float | None = None
 
     def __call__(self, w: Floats, t: int) -> Hypothesis:
-        """Return the hypothesis of round t, from 0, for weights w of the units."""
+        """Return the hypothesis of round t, from 0, for weights w of the units.
+
+        The loss of a row is 1[h ≠ y] for labels, and (1 − h_y)/2 for real h.
+        """
         weight = self.rows.weight * self.units.density(w)
         seed = int(np.random.SeedSequence([self.seed, t]).generate_state(1)[0])
-        if self.target is None or not hasattr(self.session, "stages"):
-            return self.measured(self.session.fit(weight, seed))
-        for model in self.session.stages(weight, seed):
-            hypothesis = self.measured(model)
-            if (w * hypothesis.losses).sum() <= self.target + 1e-9:
-                break
-        return hypothesis
-
-    def measured(self, model: Any) -> Hypothesis:
-        """Return a model with its losses and answers: 1[h ≠ y] for labels, (1 − h_y)/2 for real h."""
+        K = int(self.rows.y.max()) + 1
         y = self.rows.y
-        K = int(y.max()) + 1
-        answers = self.session.predict(model)
-        if answers.dtype.kind == "f":
-            losses = (1 - coded(answers, K)[np.arange(len(y)), y]) / 2
+        grows = self.target is not None and hasattr(self.session, "stages")
+        if grows:
+            stages = self.session.stages(weight, seed)
         else:
-            losses = answers != y
-        if self.loss:
-            losses = self.loss(losses)
+            stages = [self.session.fit(weight, seed)]
+        for model in stages:
+            answers = self.session.predict(model)
+            if answers.dtype.kind == "f":
+                losses = (1 - coded(answers, K)[np.arange(len(y)), y]) / 2
+            else:
+                losses = answers != y
+            if self.loss:
+                losses = self.loss(losses)
+            if self.target is None or (w * losses).sum() <= self.target + 1e-9:
+                break
         if self.judged is not self.rows:
             (answers,) = predict_models([model], self.judged.X)
         if answers.dtype.kind != "f":

@@ -119,6 +119,8 @@ class MixtureClassifier(Boosting):
         Zero-one losses of all candidates on the rows that select λ, the ranked labels first.
     answers_ : ndarray of shape (T, n_judged)
         Class numbers that the hypotheses answer to the rows that select λ.
+    losses_ : ndarray of bool, shape (T, n_judged)
+        Zero-one losses of the hypotheses on these rows.
     judged_y_, base_ : ndarray of shape (n_judged,)
         Class numbers and normalised sample weights of these rows.
     n_iter_ : int
@@ -159,6 +161,7 @@ class MixtureClassifier(Boosting):
             answers = np.array([each.hypothesis.answers for each in rounds])
         self.answers_ = answers
         self.judged_y_ = learn.judged.y
+        self.losses_ = answers != self.judged_y_
         self.base_ = learn.judged.weight / learn.judged.weight.sum()
         self.candidate_losses_ = self.losses_
         if ranked is not None:
@@ -172,11 +175,6 @@ class MixtureClassifier(Boosting):
         self.rank_weights_ = weights[:n_ranks]
         self.estimator_weights_ = weights[n_ranks:]
         return self
-
-    @property
-    def losses_(self) -> Array:
-        """Zero-one losses of the hypotheses on the rows that select λ, shape (T, n_judged)."""
-        return self.answers_ != self.judged_y_
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return the probability with which the rule answers each label, shape (n, K); bounds are about it.
@@ -249,7 +247,7 @@ class MixtureClassifier(Boosting):
         first = copy.copy(self)
         first.rank_weights_ = np.zeros(0)
         for t in range(1, self.n_iter_ + 1):
-            first.answers_ = self.answers_[:t]
+            first.losses_ = self.losses_[:t]
             first.estimators_ = self.estimators_[:t]
             first.estimator_weights_ = self._mix(first.losses_)
             yield first.predict(X)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from numbers import Integral
 from typing import Any
 
@@ -78,11 +78,6 @@ def growth_parameter(estimator: Model) -> str | None:
     return None
 
 
-def fit_whole(model: Model, X: Table, y: Ints, params: dict[str, Any]) -> Iterator[Any]:
-    """Yield a classifier after ``fit``: growth in one stage."""
-    yield model.fit(X, y, **params)
-
-
 def grow(model: Model, X: Table, y: Ints, params: dict[str, Any]) -> Iterator[Any]:
     """Yield the same classifier after each stage of its growth; one stage without `growth_parameter`.
 
@@ -99,7 +94,7 @@ def grow(model: Model, X: Table, y: Ints, params: dict[str, Any]) -> Iterator[An
     """
     parameter = growth_parameter(model)
     if parameter is None:
-        yield from fit_whole(model, X, y, params)
+        yield model.fit(X, y, **params)
         return
     n_steps = getattr(model, parameter)
     if hasattr(model, "partial_fit"):
@@ -160,16 +155,10 @@ class SklearnSession:
 
     def fit(self, weight: Floats, seed: int) -> Any:
         """Return a clone fitted by weight, or on a resample if the learner has no weights."""
-        return next(self._fitted(weight, seed, fit_whole))
+        return next(self.stages(weight, seed, in_stages=False))
 
-    def stages(self, weight: Floats, seed: int) -> Iterator[Any]:
-        """Yield a clone after each stage of its growth, see `grow`."""
-        return self._fitted(weight, seed, grow)
-
-    def _fitted(
-        self, weight: Floats, seed: int, fit_stages: Callable[..., Any]
-    ) -> Iterator[Any]:
-        """Yield a clone after each stage of `grow` or `fit_whole`; rows of one class give a constant."""
+    def stages(self, weight: Floats, seed: int, *, in_stages: bool = True) -> Iterator[Any]:
+        """Yield a clone after each stage of its growth, see `grow`; rows of one class give a constant."""
         X = self.X
         y = self.y
         params: dict[str, Any] = {}
@@ -189,7 +178,10 @@ class SklearnSession:
         present_classes, y = np.unique(y, return_inverse=True)
         model = clone(self.estimator)
         set_seeds(model, seed)
-        for fitted in fit_stages(model, X, y, params):
+        stages: Iterable[Any] = grow(model, X, y, params)
+        if not in_stages:
+            stages = [model.fit(X, y, **params)]
+        for fitted in stages:
             if len(present_classes) == self.n_classes:
                 yield fitted
             else:
@@ -300,7 +292,7 @@ def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
             yield model.predict_table(_prepared(model, X, tables))
             continue
         predictions = np.asarray(model.predict(X))
-        if is_real(predictions) and is_regressor(model):
+        if predictions.dtype.kind == "f" and is_regressor(model):
             yield predictions
         else:
             yield predictions.astype(np.intp).ravel()
@@ -346,13 +338,8 @@ def _prepared(model: Model, X: Table, tables: dict[Any, Any]) -> Any:
 
 def _votes(predictions: Any, n_classes: int) -> Floats:
     """Return 1 for the predicted class and 0 for others, or softmax(2h) of real values h, shape (n, K)."""
-    if not is_real(predictions):
+    if predictions.dtype.kind != "f":
         return np.asarray(predictions[:, None] == np.arange(n_classes), dtype=np.float64)
     if predictions.ndim == 1:
         predictions = np.column_stack([-predictions, predictions])
     return softmax(2.0 * predictions, axis=1)
-
-
-def is_real(predictions: Any) -> bool:
-    """Return whether predictions are values of a real-valued hypothesis instead of class numbers."""
-    return bool(predictions.dtype.kind == "f")

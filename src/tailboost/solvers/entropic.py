@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_number
+from tailboost.core.checks import check_number, finite
 from tailboost.core.long_work import one_blas_thread
-from tailboost.solvers.losses import combine, expectations
 from tailboost.solvers.mixture import TailGame
 from tailboost.solvers.newton import Entropic, divergence, newton
+from tailboost.solvers.tail import combine, expectations
 
 # Target gap on losses in [0, 1]. The gap bounds KL(w ‖ w*)/β, so the error of the weights is at most
 # √(β · gap/2): 7e-6 at β = 100.
@@ -91,7 +92,15 @@ def entropic_weights(
     """
     beta = check_number(beta, "beta", 0)
     game = TailGame.build(losses, alpha, base)
-    lam = game.reduce_mixture(start)
+    n_candidates = game.equal_to.size
+    first = np.full(n_candidates, 1.0) if start is None else finite(start, "start")
+    if first.size > n_candidates or first.ndim != 1 or first.min() < 0 or not first.sum() > 0:
+        raise ValueError(
+            f"start must be at most {n_candidates} non-negative weights with a positive sum, got {start!r}"
+        )
+    lam = np.bincount(
+        game.equal_to[: first.size], first / first.sum(), game.candidates.size
+    ).astype(float)
     scaled = min(beta * game.scale, FIRST_BETA)
     while True:  # the solution for a smaller β is a good start
         best_weights = Entropic(game.p, game.alpha, scaled)
@@ -100,7 +109,7 @@ def entropic_weights(
             break
         lam = solution.lam
         scaled = min(beta * game.scale, 5.0 * scaled)
-    w = game.expand(solution.w)
+    mixture, w = game.expand(solution.lam, solution.w)
     penalty = divergence(solution.w / game.p - 1.0, game.p) / beta
     value = 1.0 - float(expectations(game.full, w).min()) + penalty
     combined = combine(game.losses, solution.lam)
@@ -108,5 +117,4 @@ def entropic_weights(
     F = float(best.w @ combined) - best.penalty
     dual_value = 1.0 - game.offset - game.scale * F
     game.check("entropic_weights", value - dual_value, value)
-    mixture = game.expand_mixture(solution.lam)
     return EntropicSolution(w, mixture, value, dual_value, value - dual_value)

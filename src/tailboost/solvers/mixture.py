@@ -17,35 +17,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
-import highspy
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csc_array
+from scipy.optimize import linprog
 
 from tailboost.core.array_types import Array, Floats, Ints, Mask
 from tailboost.core.checks import check_alpha
 from tailboost.core.long_work import one_blas_thread
-from tailboost.solvers.highs import QuietHighs
-from tailboost.solvers.losses import (
+from tailboost.solvers.newton import Quadratic, newton
+from tailboost.solvers.tail import (
+    SolverError,
     as_losses,
     combine,
     expectations,
-    measure_of_units,
+    measure,
     patterns,
-    starting_mixture,
+    tail,
 )
-from tailboost.solvers.newton import Quadratic, newton
-from tailboost.solvers.tail import SolverError, tail, tail_boundary
 
 # Largest relative duality gap of a returned solution.
 DUALITY_GAP = 1e-8
+# Gap on losses in [0, 1] that is small enough to try no further method.
+CLOSED = 2e-9
 # Share of its mean loss that is added to the loss of each candidate.
 TIE = 1e-6
 # Candidates with expected losses within this distance of the least may be in an optimal mixture.
 TIED = 1e-9
 # Zero-one losses of fewer distinct units than this part are merged.
 MERGED = 0.9
-# Losses up to which the linear program of all units is faster.
+# Losses up to which the linear program of all units is as fast.
 SMALL_PROGRAM = 40_000
 # Number of free units per candidate at which ε no longer falls.
 FEW_FREE_UNITS = 6
@@ -97,11 +97,6 @@ class Optimum(NamedTuple):
     gap: float  # on the scale of the losses in [0, 1] and the shift
     threshold: float  # boundary η of the tail of ``combined``
 
-    @property
-    def closed(self) -> bool:
-        """Whether the gap is small enough to try no further method. Losses are in [0, 1]."""
-        return self.gap <= 0.2 * DUALITY_GAP
-
 
 @dataclass(frozen=True)
 class TailGame:
@@ -130,7 +125,7 @@ class TailGame:
         """Return the game of checked arguments; raise ValueError for invalid ones."""
         full = as_losses(losses)
         alpha = check_alpha(alpha)
-        full_p = measure_of_units(full, base)
+        full_p = measure(base, full.shape[1])
         used = np.flatnonzero(full_p)
         p = full_p
         reduced = full
@@ -168,32 +163,33 @@ class TailGame:
         return self.p / self.alpha
 
     def optimum(self, lam: Floats, w: Floats | None, shift: Floats) -> Optimum:
-        """Return the optimum with a mixture and weights, by default those of the worst tail."""
+        """Return the optimum with a mixture and weights, by default those of the worst tail.
+
+        Weights of a solver are repaired: then 0 ≤ w ≤ cap and Σ w = 1.
+        """
         combined = combine(self.losses, lam)
         worst, threshold = tail(combined, self.alpha, self.p)
         if w is None:
             w = worst
+        w = np.clip(w, 0.0, self.cap)
+        missing = 1.0 - float(w.sum())
+        if missing > 0:  # the units share it in proportion to their room below the cap
+            room = self.cap - w
+            w = np.minimum(w + missing * room / max(float(room.sum()), missing), self.cap)
+        else:
+            w = w / w.sum()
         bound = float((expectations(self.losses, w) + shift).min())
         gap = float(worst @ combined) + float(lam @ shift) - bound
         gap /= 1.0 + float(np.ptp(shift))
         return Optimum(lam, w, combined, gap, threshold)
 
-    def expand(self, w: Floats) -> Floats:
-        """Return the weights of all units, shape (n_units,), from weights of the reduced problem."""
-        full_w = np.zeros(self.full.shape[1])
-        full_w[self.used] = (w / self.p)[self.unit] * self.full_p[self.used]
-        return full_w
-
-    def expand_mixture(self, lam: Floats) -> Floats:
-        """Return the mixture of all candidates from one of distinct ones: the first of equals gets all."""
+    def expand(self, lam: Floats, w: Floats) -> tuple[Floats, Floats]:
+        """Return the mixture of all candidates (the first of equals gets all), and weights of all units."""
         full_lam = np.zeros(self.equal_to.size)
         full_lam[self.candidates] = lam
-        return full_lam
-
-    def reduce_mixture(self, start: ArrayLike | None) -> Floats:
-        """Return a starting mixture of distinct candidates from one of all: equal ones are added."""
-        lam = starting_mixture(start, self.equal_to.size)
-        return np.bincount(self.equal_to, lam, self.candidates.size).astype(np.float64)
+        full_w = np.zeros(self.full.shape[1])
+        full_w[self.used] = (w / self.p)[self.unit] * self.full_p[self.used]
+        return full_lam, full_w
 
     def check(self, what: str, gap: float, value: float) -> None:
         """Raise SolverError for a gap above the tolerance, which is at least the rounding of the losses.
@@ -246,7 +242,8 @@ def minimize_cvar_mixture(
         If no method closes the gap to ``1e-8 (1 + |value|)``.
     """
     game = TailGame.build(losses, alpha, base)
-    return _certified(game, _of_least_mean(game, None))
+    optimum = _of_least_mean(game, None)
+    return _certified(game, optimum._replace(w=_closest(game, optimum)))
 
 
 @one_blas_thread
@@ -289,8 +286,7 @@ def mixture_path(
 
 def _certified(game: TailGame, optimum: Optimum) -> MixtureSolution:
     """Return the solution with both objectives of the full problem, computed from the returned weights."""
-    w = game.expand(_closest(game, optimum))
-    lam = game.expand_mixture(optimum.lam)
+    lam, w = game.expand(optimum.lam, optimum.w)
     combined = combine(game.full, lam)
     worst, threshold = tail(combined, game.alpha, game.full_p)
     value = float(worst @ combined)
@@ -309,7 +305,7 @@ def _of_least_mean(game: TailGame, start: Floats | None) -> Optimum:
         lam = np.zeros(len(expected))
         lam[possible] = solve(part, TIE * expectations(part.losses, game.p)).lam
         tied = game.optimum(lam, best.w, np.zeros(len(expected)))
-        if tied.closed:
+        if tied.gap <= CLOSED:
             return tied
     return best
 
@@ -336,7 +332,7 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
         closest = newton(losses, respond, optimum.lam, 1e-13, fixed=fixed)
         if (fixed + expectations(losses, closest.w)).min() >= least:
             others[tied] = closest.w
-            return feasible(others, game.cap)
+            return game.optimum(optimum.lam, others, 0 * fixed).w
     return w
 
 
@@ -349,26 +345,17 @@ def solve(game: TailGame, shift: Floats, start: Floats | None = None) -> Optimum
     alone = np.zeros(len(game.losses))
     alone[(expectations(game.losses, game.p) + shift).argmin()] = 1.0
     best = game.optimum(alone, None, shift)
-    if not best.closed:
+    n_candidates, n_units = game.losses.shape
+    is_large = n_units > max(2 * FEW_FREE_UNITS * n_candidates, SMALL_PROGRAM / n_candidates)
+    if best.gap > CLOSED and is_large:
         by_newton = _by_newton(game, shift, start)
         if by_newton is not None:
             best = min(best, by_newton, key=lambda optimum: optimum.gap)
-    if not best.closed:
+    if best.gap > CLOSED:
         lam, w = mixture_program(game.losses, game.cap, shift)
-        whole = game.optimum(lam, feasible(w, game.cap), shift)
+        whole = game.optimum(lam, w, shift)
         best = min(best, whole, key=lambda optimum: optimum.gap)
     return best
-
-
-def feasible(w: Floats, cap: Floats) -> Floats:
-    """Return weights w with 0 ≤ w ≤ cap and Σ w = 1, after a repair of rounding errors; shape (n,)."""
-    w = np.clip(w, 0.0, cap)
-    missing = 1.0 - float(w.sum())
-    if missing <= 0:
-        return w / w.sum()
-    # The units share the missing weight in proportion to their room below the cap.
-    room = cap - w
-    return np.minimum(w + missing * room / max(float(room.sum()), missing), cap)
 
 
 class _FreeUnits(NamedTuple):
@@ -399,20 +386,17 @@ def _free_units(game: TailGame, free: Mask, above: Mask, shift: Floats) -> _Free
 def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum | None:
     """Return the optimum by Newton's method for a falling ε, until few units are free.
 
-    ``start`` is a mixture, shape (T,), or None. Return None if a linear program of all units is as fast, or
-    if too many units stay free.
+    ``start`` is a mixture, shape (T,), or None. Return None if too many units stay free.
     """
     n_candidates, n_units = game.losses.shape
     few = FEW_FREE_UNITS * n_candidates
-    if n_units <= max(2 * few, SMALL_PROGRAM / n_candidates):
-        return None
     lam = np.full(n_candidates, 1.0 / n_candidates)
     if start is not None:
         lam = start
     combined = combine(game.losses, lam)
     # At the first ε a good part of the units has free weights. A large ε would spread the weights of a tiny α
     # over more than the tail.
-    eta = tail_boundary(combined, game.alpha, game.p)
+    _, eta = tail(combined, game.alpha, game.p)
     near_boundary = 4 * float(np.quantile(np.abs(combined - eta), 0.1))
     epsilon = max(game.alpha, 0.01) * max(near_boundary, 0.3 * float(combined.std()), 1e-3)
     if start is not None:
@@ -454,7 +438,7 @@ def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Opt
     the first units near the boundary are too many for a gain.
     """
     n_candidates, n_units = game.losses.shape
-    eta = tail_boundary(combined, game.alpha, game.p)
+    _, eta = tail(combined, game.alpha, game.p)
     distance = np.abs(combined - eta)
     n_nearest = min(FEW_FREE_UNITS * n_candidates, n_units - 1)
     near = distance <= np.partition(distance, n_nearest)[n_nearest]
@@ -467,13 +451,13 @@ def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Opt
         lam, w = mixture_program(free.losses, game.cap[free.units], free.fixed, free.mass)
         weights = free.weights.copy()
         weights[free.units] = w
-        optimum = game.optimum(lam, feasible(weights, game.cap), shift)
+        optimum = game.optimum(lam, weights, shift)
         if best is None or optimum.gap < best.gap:
             best = optimum
         combined = optimum.combined
         eta = optimum.threshold
         on_wrong_side = ~near & (above != (combined > eta))
-        if optimum.closed or not on_wrong_side.any():
+        if optimum.gap <= CLOSED or not on_wrong_side.any():
             break
         near = near | on_wrong_side
     return best
@@ -482,38 +466,28 @@ def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Opt
 def mixture_program(
     losses: Array, cap: Floats, fixed: Floats, mass: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Return optimal λ and w of max_w min_t (Lw + fixed)_t with 0 ≤ w ≤ cap and Σ w = mass, by HiGHS.
+    """Return optimal λ and w of max_w min_t (Lw + fixed)_t with 0 ≤ w ≤ cap and Σ w = mass.
 
     ``losses`` are L, shape (T, n).
     """
     n_candidates, n_units = losses.shape
-    # Variables w and the minimum η, which is made large: (Lw)_t − η ≥ −fixed_t, and Σ w = mass.
-    matrix = np.ones((n_candidates + 1, n_units + 1))
-    matrix[:-1, :-1] = losses
-    matrix[:-1, -1] = -1.0
-    matrix[-1, -1] = 0.0
-    sparse = csc_array(matrix)
-    model = highspy.HighsModel()
-    lp = model.lp_
-    lp.num_row_, lp.num_col_ = matrix.shape
-    lp.col_cost_ = np.append(np.zeros(n_units), -1.0)
-    lp.row_lower_ = np.append(-fixed, mass)
-    lp.row_upper_ = np.append(np.full(n_candidates, np.inf), mass)
-    lp.col_lower_ = np.append(np.zeros(n_units), -np.inf)
-    # No weight exceeds Σ w, so larger caps have no effect.
-    lp.col_upper_ = np.append(np.minimum(cap, 2.0 * mass), np.inf)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_ = sparse.indptr
-    lp.a_matrix_.index_ = sparse.indices
-    lp.a_matrix_.value_ = sparse.data
-    highs = QuietHighs()
-    for side in ("primal", "dual"):
-        highs.setOptionValue(f"{side}_feasibility_tolerance", 1e-10)
-    highs.passModel(model)
-    highs.run()
-    solution = highs.getSolution()
-    w = np.array(solution.col_value)[:-1]
-    lam = np.maximum(np.array(solution.row_dual)[:-1], 0.0)  # the duals of the candidates
+    # Variables w and the minimum η, which is made large: η − (Lw)_t ≤ fixed_t, and Σ w = mass.
+    found = linprog(
+        np.append(np.zeros(n_units), -1.0),
+        A_ub=np.hstack([-losses.astype(np.float64), np.ones((n_candidates, 1))]),
+        b_ub=fixed,
+        A_eq=np.append(np.ones(n_units), 0.0)[None],
+        b_eq=[mass],
+        # No weight exceeds Σ w, so larger caps have no effect.
+        bounds=[
+            *zip(np.zeros(n_units), np.minimum(cap, 2.0 * mass), strict=True),
+            (None, None),
+        ],
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if found.x is None:
+        return np.full(n_candidates, 1 / n_candidates), cap
+    lam = np.maximum(-found.ineqlin.marginals, 0.0)  # the duals of the candidates
     if not lam.any():
         lam = np.ones(n_candidates)
-    return lam / lam.sum(), w
+    return lam / lam.sum(), found.x[:-1]

@@ -18,8 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
 from tailboost.core.array_types import Array, Floats, Mask
-from tailboost.solvers.losses import combine, covariance, expectations
-from tailboost.solvers.tail import tail
+from tailboost.solvers.tail import combine, covariance, expectations, tail
 
 # A slope of F below this value is rounding, and the full Newton step is taken.
 ROUNDING = 1e-13

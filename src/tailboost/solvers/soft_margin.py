@@ -16,9 +16,8 @@ from scipy.optimize import minimize
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number, check_weights
 from tailboost.core.long_work import one_blas_thread
-from tailboost.solvers.losses import as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
-from tailboost.solvers.tail import SolverError
+from tailboost.solvers.tail import SolverError, as_losses
 
 # Largest relative duality gap of the quadratic program, and the gap at which no search starts again.
 QUADRATIC_GAP = 1e-5

@@ -1,12 +1,18 @@
-"""The CVaR of a vector of losses: the maximum and the maximiser, with a fractional boundary unit."""
+"""The CVaR of a vector of losses, with a fractional boundary unit; and loss matrices of candidates on units.
+
+Loss matrices have shape (T, n). They are bytes if the losses are zero or one, else floats.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Floats
-from tailboost.core.checks import base_measure, check_alpha, loss_vector
+from tailboost.core.array_types import Array, Floats, Ints
+from tailboost.core.checks import check_alpha, finite, loss_vector
+
+# Units that are converted to floats together, so a block fits the processor's cache.
+UNITS_AT_ONCE = 4096
 
 
 class SolverError(RuntimeError):
@@ -61,7 +67,7 @@ def cvar_weights(losses: ArrayLike, alpha: float, base: ArrayLike | None = None)
         If a parameter is outside its range.
     """
     values = loss_vector(losses)
-    w, _ = tail(values, check_alpha(alpha), base_measure(base, values.size))
+    w, _ = tail(values, check_alpha(alpha), measure(base, values.size))
     return w
 
 
@@ -70,7 +76,17 @@ def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
 
     ``losses`` and the base measure ``p``, of sum 1, have shape (n,).
     """
-    boundary = tail_boundary(losses, alpha, p)
+    if p.min() == p.max():
+        # The factor keeps rounding from adding a unit to the tail.
+        n_in_tail = int(np.ceil(alpha * losses.size * (1 - 1e-14)))
+        n_below = losses.size - n_in_tail
+        boundary = float(np.partition(losses, n_below)[n_below])
+    else:
+        largest_first = np.argsort(losses)[::-1]
+        mass = np.cumsum(p[largest_first])
+        # At alpha = 1 rounding may leave the total mass just below alpha. Then all units are in the tail.
+        last_in_tail = np.searchsorted(mass, min(alpha, mass[-1]))
+        boundary = float(losses[largest_first[last_in_tail]])
     w = np.where(losses > boundary, p, 0.0)
     w /= alpha
     remaining = max(1.0 - float(w.sum()), 0.0)
@@ -80,15 +96,104 @@ def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
     return w, boundary
 
 
-def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
-    """Return the smallest loss of the worst ``alpha`` of the mass; ``losses`` and ``p`` as in `tail`."""
-    if p.min() == p.max():
-        # The factor keeps rounding from adding a unit to the tail.
-        n_in_tail = int(np.ceil(alpha * losses.size * (1 - 1e-14)))
-        n_below = losses.size - n_in_tail
-        return float(np.partition(losses, n_below)[n_below])
-    largest_first = np.argsort(losses)[::-1]
-    mass = np.cumsum(p[largest_first])
-    # At alpha = 1 rounding may leave the total mass just below alpha. Then all units are in the tail.
-    last_in_tail = np.searchsorted(mass, min(alpha, mass[-1]))
-    return float(losses[largest_first[last_in_tail]])
+# -- loss matrices
+
+
+def as_losses(losses: ArrayLike) -> Array:
+    """Return a checked loss matrix: booleans, and bytes of zeros and ones, are bytes, other numbers floats.
+
+    Raise ValueError if ``losses`` is not a non-empty finite (T, n) matrix.
+    """
+    array = np.asarray(losses)
+    if array.ndim != 2 or not array.size:
+        raise ValueError(f"losses must have shape (T, n) with T, n ≥ 1, got {array.shape}")
+    if array.dtype == np.bool_:
+        return array.view(np.uint8)
+    if array.dtype == np.uint8 and array.max() <= 1:
+        return array
+    return finite(array, "losses")
+
+
+def measure(base: ArrayLike | None, n: int) -> Floats:
+    """Return the base measure p of n units, shape (n,): ``base`` divided by its sum, or 1/n for None."""
+    if base is None:
+        return np.full(n, 1 / n)
+    weights = finite(base, "base")
+    if weights.shape != (n,) or weights.min() < 0 or not weights.max() > 0:
+        raise ValueError(
+            f"base must be {n} non-negative weights, not all zero, one for each column of losses; got "
+            f"the shape {weights.shape} and the least weight {weights.min(initial=0)}"
+        )
+    weights = weights / weights.max()  # no sum of these overflows
+    return weights / weights.sum()
+
+
+def combine(losses: Array, lam: Floats) -> Floats:
+    """Return the loss of each unit under a mixture: Σ_t λ_t ℓ^t, shape (n,)."""
+    used = np.flatnonzero(lam)
+    if used.size < 0.5 * lam.size:  # a copy of few candidates pays
+        losses = losses[used]
+        lam = lam[used]
+    if losses.dtype != np.uint8:
+        return lam @ losses
+    combined = np.empty(losses.shape[1])
+    for start in range(0, combined.size, UNITS_AT_ONCE):
+        block = slice(start, start + UNITS_AT_ONCE)
+        combined[block] = lam @ losses[:, block].astype(np.float64)
+    return combined
+
+
+def expectations(losses: Array, w: Floats) -> Floats:
+    """Return the expected loss of each candidate under unit weights w: ⟨w, ℓ^t⟩, shape (T,)."""
+    if losses.dtype != np.uint8:
+        return losses @ w
+    units = np.flatnonzero(w)
+    if units.size < 0.5 * w.size:  # a copy of few units pays
+        losses = losses[:, units]
+        w = w[units]
+    expected = np.zeros(len(losses))
+    for start in range(0, w.size, UNITS_AT_ONCE):
+        block = slice(start, start + UNITS_AT_ONCE)
+        expected += losses[:, block].astype(np.float64) @ w[block]
+    return expected
+
+
+def covariance(losses: Array, d: Floats) -> Floats:
+    """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)', shape (T, T): a weighted sum over the units.
+
+    ℓ_i are the losses of all candidates on unit i, and m is their mean under the weights d ≥ 0. Zero-one
+    losses of equal weight are counted in float32, which is exact and twice as fast.
+    """
+    units = np.flatnonzero(d)
+    weights = d[units]
+    sums = np.zeros((len(losses), len(losses)))
+    if not units.size:
+        return sums
+    total = float(weights.sum())
+    counts = losses.dtype == np.uint8 and weights.min() == weights.max()
+    mean = expectations(losses, d) / total
+    for start in range(0, units.size, UNITS_AT_ONCE):
+        block = slice(start, start + UNITS_AT_ONCE)
+        columns = losses[:, units[block]]
+        if counts:
+            columns = columns.astype(np.float32)
+        else:
+            columns = (columns - mean[:, None]) * np.sqrt(weights[block])
+        sums += columns @ columns.T
+    if counts:
+        sums = weights[0] * sums - total * np.outer(mean, mean)
+    return sums
+
+
+def patterns(losses: Array) -> tuple[Ints, Ints]:
+    """Return the first unit of each combination of zero-one losses, and each unit's combination.
+
+    Units are compared by a hash of 64 bits. Solutions are certified on the losses of all units, so two
+    combinations with one hash would be noticed.
+    """
+    hashes = np.zeros(losses.shape[1], dtype=np.uint64)
+    rng = np.random.default_rng(0)
+    for plane in np.packbits(losses, axis=0):  # eight candidates in a byte
+        hashes += plane * rng.integers(2**64, dtype=np.uint64)
+    _, first_unit, pattern = np.unique(hashes, return_index=True, return_inverse=True)
+    return first_unit, pattern

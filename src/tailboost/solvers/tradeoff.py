@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.long_work import one_blas_thread
-from tailboost.solvers.losses import as_losses, combine, expectations, measure_of_units
 from tailboost.solvers.mixture import TailGame, solve
-from tailboost.solvers.tail import tail
+from tailboost.solvers.tail import as_losses, combine, expectations, measure, tail
 
 # A point at most this far below the chord between its neighbours lies on the chord.
 ON_CHORD = 1e-10
@@ -81,7 +80,7 @@ class _Frontier:
                 f"means must be {len(matrix)} finite numbers, one for each row of losses"
             )
         if alpha is None:  # the CVaR is the largest loss
-            p = measure_of_units(matrix, base)
+            p = measure(base, matrix.shape[1])
             alpha = float(p[p > 0].min())
         # Of candidates with equal losses the game keeps the first: the one of least mean.
         self.order = np.argsort(all_means, kind="stable")
@@ -91,7 +90,7 @@ class _Frontier:
     def mixture(self, point: _Point) -> Floats:
         """Return the mixture of all candidates, in their order."""
         mixture = np.zeros(self.order.size)
-        mixture[self.order] = self.game.expand_mixture(point.mixture)
+        mixture[self.order], _ = self.game.expand(point.mixture, self.game.p)
         return mixture
 
     def point(self, lam: Floats) -> _Point:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import base_measure, check_number, loss_vector
+from tailboost.core.checks import check_number, loss_vector
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.mixture import DUALITY_GAP
 from tailboost.solvers.newton import divergence
-from tailboost.solvers.tail import SolverError
+from tailboost.solvers.tail import SolverError, measure
 
 # For θ below this, the tilted measure is computed as a difference from p.
 SMALL = 0.1
@@ -82,7 +82,7 @@ def worst_case_weights(
     """
     radius = check_number(radius, "radius", 0, closed=True)
     values = loss_vector(losses)
-    p = base_measure(base, values.size)
+    p = measure(base, values.size)
     used = p > 0
     if not used.all():
         solution = worst_case_weights(values[used], radius=radius, base=p[used])
