@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -31,7 +29,7 @@ from tailboost.core.long_work import Steps, noticing_interrupts, steps
 from tailboost.core.spelling import a_type_of, number_form
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, TableLearner
-from tailboost.learners.scores import Scores, only_scores
+from tailboost.learners.scores import Scores
 from tailboost.learners.table import OpenTable
 from tailboost.rows.rows import Rows, Split
 from tailboost.selection.outputs import ModelOutputs, Models
@@ -46,8 +44,6 @@ Jobs = dict[int, tuple[str, Any]]
 FIVE_FOLDS_UP_TO = 5_000
 # Out-of-fold log-probabilities are rounded to multiples of this step.
 LOG_STEP = 2.0**-16
-# The number of rows with the rows of `tune` as a part.
-_n_given_rows: ContextVar[int | None] = ContextVar("part_of", default=None)
 
 
 def fit_models(
@@ -98,9 +94,8 @@ def fit_models(
         The kind of selection data after resolution of "auto".
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
-    scores = only_scores([estimator for _, estimator in estimators])
     if validation is None:
-        split, rows = _held_out(training, cv, seed, all_frozen=all(frozen), scores=scores)
+        split, rows = _held_out(training, cv, seed, all_frozen=all(frozen))
     else:
         split, rows = Split(np.full(len(training), -1), "X_val"), validation
 
@@ -136,9 +131,7 @@ def fit_models(
     return outputs, rows, split.scheme
 
 
-def _held_out(
-    training: Rows, cv: Any, seed: int, *, all_frozen: bool, scores: bool
-) -> tuple[Split, Rows]:
+def _held_out(training: Rows, cv: Any, seed: int, *, all_frozen: bool) -> tuple[Split, Rows]:
     """Return the held-out parts of the training rows, none if nothing is fitted, and the selection data.
 
     Parameters
@@ -151,8 +144,6 @@ def _held_out(
         Seed of the folds.
     all_frozen : bool
         Whether nothing is fitted here.
-    scores : bool
-        Whether all models are columns of scores.
 
     Raises
     ------
@@ -161,14 +152,8 @@ def _held_out(
     """
     n = len(training)
     if isinstance(cv, str) and all_frozen:
-        kind = "given rows (no model was fitted on them, as stated)"
-        n_given = _n_given_rows.get()
-        if n_given is not None:
-            kind = f"rows (of the {n_given:,} given) that select"
-        elif scores:
-            kind = "rows of scores"
-        split = Split(np.full(n, -1), "frozen")
-        return split, replace(training, words=f"the {n:,} {kind}")
+        words = f"the {n:,} given rows (no model was fitted on them, as stated)"
+        return Split(np.full(n, -1), "frozen"), replace(training, words=words)
     if isinstance(cv, (str, Real)):
         split = Split.of_rows(training, cv, seed, FIVE_FOLDS_UP_TO)
     else:
@@ -384,16 +369,6 @@ def _single_fits(
     )
     for (i, _), fit in zip(tasks, single_fits, strict=True):
         yield i, fit
-
-
-@contextmanager
-def selecting_from(n_given: int) -> Iterator[None]:
-    """Describe the rows given to `tailboost.tune` in the block as a part of so many rows."""
-    token = _n_given_rows.set(n_given)
-    try:
-        yield
-    finally:
-        _n_given_rows.reset(token)
 
 
 def _fit_alone(training: Rows, weighted: bool, name: str, estimator: Model, rows: Mask) -> Fit:
