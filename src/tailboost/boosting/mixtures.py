@@ -138,30 +138,17 @@ class MixtureClassifier(Boosting):
         return np.full(len(losses), 1 / len(losses))
 
     def _set_rule(
-        self,
-        learn: Learner,
-        rounds: Sequence[Round],
-        answers: Array | None = None,
-        ranked: Array | None = None,
+        self, learn: Learner, rounds: Sequence[Round], ranked: Array | None = None
     ) -> None:
         """Set the attributes of a game.
 
-        Parameters
-        ----------
-        learn, rounds
-            The game.
-        answers : ndarray of shape (T, n_judged), optional
-            Class numbers that the hypotheses answer to the rows that select λ, by default those of the game.
-        ranked : ndarray of shape (n_judged, K), optional
-            The `ranked_labels` of these rows.
+        ``ranked`` are the `ranked_labels` of the rows that select λ, shape (n_judged, K), or None.
         """
         self._set_game(learn, rounds)
         self.estimators_ = [each.hypothesis.model for each in rounds]
-        if answers is None:
-            answers = np.array([each.hypothesis.answers for each in rounds])
-        self.answers_ = answers
+        self.answers_ = np.array([each.hypothesis.answers for each in rounds])
         self.judged_y_ = learn.judged.y
-        self.losses_ = answers != self.judged_y_
+        self.losses_ = self.answers_ != self.judged_y_
         self.base_ = learn.judged.weight / learn.judged.weight.sum()
         self.candidate_losses_ = self.losses_
         if ranked is not None:
