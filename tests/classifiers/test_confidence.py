@@ -53,12 +53,12 @@ def _values(limit, rows):
 def test_the_probability_is_stated_if_it_is_asked_for():
     mix, plain = selected(0, 400, MISS, confidence=0.9), selected(0, 400, MISS)
     _, P, y = drawn(0, 400)
-    assert 0.9 <= mix.selection_.rule.likely < 1
-    assert plain.selection_.rule.likely < 0.9  # a rule of least error stops at its limit
+    assert 0.9 <= mix.selection_.likely < 1
+    assert plain.selection_.likely < 0.9  # a rule of least error stops at its limit
     assert "probability" not in f"{plain.rates_} {plain.rates_.verdict}"
     assert mix.limits_met_
-    assert pickle.loads(pickle.dumps(mix)).selection_.rule.likely == mix.selection_.rule.likely
-    assert RobustMixtureClassifier.from_probabilities({"m": P}, y).selection_.rule.likely is None
+    assert pickle.loads(pickle.dumps(mix)).selection_.likely == mix.selection_.likely
+    assert RobustMixtureClassifier.from_probabilities({"m": P}, y).selection_.likely is None
 
 
 @pytest.mark.parametrize("limits", [MISS, GAP], ids=["miss", "gap"])
@@ -70,7 +70,7 @@ def test_limits_hold_on_new_rows_more_often_with_confidence(limits):
         found = [excess(mix, limits) for mix in (plain, surer)]
         broken.append([one[0] for one in found])
         priced.append(found[1][1] - found[0][1])
-        assert surer.selection_.rule.likely >= 0.9
+        assert surer.selection_.likely >= 0.9
         assert surer.limits_met_
     plain, surer = np.array(broken).T
     assert np.mean(surer <= 0) >= 0.9 - 2 * np.sqrt(0.9 * 0.1 / 6)
@@ -101,7 +101,7 @@ def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
         mix = RobustMixtureClassifier.from_probabilities({"m": P}, y, confidence=0.9, **given)
     kind = tb.exceptions.ConfidenceNotReachedWarning
     (_said,) = [str(each.message) for each in told if each.category is kind]
-    assert mix.selection_.rule.likely < 0.9
+    assert mix.selection_.likely < 0.9
     share = np.mean(mix.predict({"m": P}, groups={"g": g}) == 1)
     assert 0.05 <= share <= 0.95
 
@@ -109,7 +109,7 @@ def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
 def test_a_limit_that_holds_anyway_is_not_tightened():
     plain = selected(0, 600, [rates.miss(1) <= 0.95])
     surer = plain.reweight(confidence=0.95)
-    assert surer.selection_.rule.likely > 0.99
+    assert surer.selection_.likely > 0.99
     np.testing.assert_array_equal(*(mix.predict({"m": FRESH[1]}) for mix in (plain, surer)))
     assert "tightened" not in str(surer.rates_)
 
@@ -143,7 +143,7 @@ def test_confidence_without_limits_is_refused():
     with pytest.raises(ValueError, match="confidence"):
         RobustMixtureClassifier(confidence=0.9).fit(P, y)
     limited = RobustMixtureClassifier.from_probabilities({"m": P}, y, max_error=0.6, confidence=0.9)
-    assert limited.selection_.rule.likely > 0.9
+    assert limited.selection_.likely > 0.9
     with pytest.raises(ValueError, match="confidence"):
         limited.reweight(objective="error", confidence=0.9)
     free = selected(1, 300, MISS, confidence=0.9).reweight(limits=[])
@@ -164,7 +164,7 @@ def test_where_the_probability_is_not_known_a_confidence_has_no_effect_and_says_
     plain = selected(0, 400, limits)
     with pytest.warns(tb.exceptions.ConfidenceNotReachedWarning):
         surer = plain.reweight(confidence=0.9)
-    assert surer.selection_.rule.likely is None
+    assert surer.selection_.likely is None
     assert "probability" not in str(surer.rates_)
     np.testing.assert_array_equal(*(mix.predict({"m": FRESH[1]}) for mix in (plain, surer)))
 
@@ -178,6 +178,6 @@ def test_stated_and_kept_probabilities_agree_over_many_draws(limits):
         stated, kept = [], []
         for seed in range(300):
             mix = selected(1000 + seed, 1_500, limits, confidence=0.9)
-            stated.append(mix.selection_.rule.likely)
+            stated.append(mix.selection_.likely)
             kept.append(excess(mix, limits)[0] <= 0)
         assert np.mean(stated) == pytest.approx(np.mean(kept), abs=0.08)

@@ -1,14 +1,11 @@
 """A deferred row counts as deferred in metrics, rates and certificates; bare answers need `deferred=`."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import tailboost as tb
 from tailboost import metrics, rates
-from tailboost.rows.subgroups import deferral_lines
 
 R = np.random.default_rng(0)
 Y = R.integers(0, 2, 400)
@@ -84,28 +81,3 @@ def deferring(sites):
     X, y, groups = sites
     limits = ["miss(ill, by=site) <= 30%", "deferred() <= 30%"]
     return tb.calibrate(tb.Scores("s", "ill"), X, y, groups=groups, limits=limits)
-
-
-def test_a_fit_says_what_deferral_hides(sites):
-    X, y, groups = sites
-    limits = ["miss(ill, by=site) <= 30%", "deferred() <= 30%"]
-    rule = tb.tune(tb.Scores("s", "ill"), X, y, groups=groups, limits=limits)
-    deferred, _wrong = rule.defers(X), rule.predict(X) != y
-    south = deferred[groups["site"] == "South"].mean()
-    assert south > 2 * deferred.mean()
-    lines = {line.subgroup: line for line in rule.rates_ if line.rate == "miss rate of 'ill' by site"}
-    assert lines["South"].deferred == pytest.approx(south)
-    text = str(rule.summary_)
-    told = re.search(rf"{100 * south:.0f} % of South are deferred here, (\S+) % of all", text)
-    assert float(told[1]) == pytest.approx(100 * deferred.mean(), abs=0.01)
-    assert re.search(rf"^share deferred +all +{told[1]} %", text, flags=re.M)
-    plain = tb.tune(tb.Scores("s", "ill"), X, y, groups=groups, limits=limits[:1])
-    assert plain.rates_.deferral == ()
-    assert "deferred" not in str(plain.summary_)
-
-
-def test_the_advice_on_deferral_can_be_read_as_a_limit():
-    shares = {"North": 0.1, "South": 0.5}
-    (_, line) = deferral_lines("10 %", 0.2, {"Site (ward)": shares})
-    text = line.split('"')[1].replace("…", "10%")
-    assert rates.parse(text) == (rates.deferred(by="Site (ward)") <= 0.1)

@@ -209,7 +209,7 @@ def test_limits_hold_with_the_confidence(name):
     fresh = setting.rows(np.random.default_rng(99), FRESH)
     for seed in range(DRAWS):
         clf = setting.select(seed, confidence=0.9)
-        if clf is None or (clf.selection_.rule.likely or 0.0) < 0.9:
+        if clf is None or (clf.selection_.likely or 0.0) < 0.9:
             assert clf is None or "all limits hold together" not in f"{clf.rates_} {clf.rates_.verdict}"
             continue
         answered = setting.answered(clf, fresh)

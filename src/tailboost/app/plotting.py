@@ -148,7 +148,9 @@ class LimitsDisplay:
             truth, np.asarray(answers), groups=groups, deferred=is_deferred
         )
         name = f"rates on {len(truth):,} rows"
-        table = RateTable.measured(checked_limits(limits), answered, name)
+        table = RateTable.counted(
+            checked_limits(limits), answered.strata, answered.counts, name
+        )
         return cls(table.limit_lines(), name=name).plot(ax)
 
     def plot(self, ax: Axes = None) -> Self:

@@ -50,7 +50,6 @@ from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.problem import Trade
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule, ThresholdRule
-from tailboost.selection.selected import SelectedRule
 from tailboost.selection.selection import Selection
 
 
@@ -61,9 +60,9 @@ class JudgedModels(Recorded):
     selects_rule = True
 
     @property
-    def selected(self) -> SelectedRule:
+    def selected(self) -> Selection:
         """The rule of `predict`, with its rates on the selection data."""
-        return self.classifier.selection_.rule
+        return self.classifier.selection_
 
     @property
     def limits_met(self) -> bool | None:
@@ -247,7 +246,7 @@ class JudgedModels(Recorded):
         elif arguments.groups is not None:
             engine = engine_by(mix, arguments.groups, problem)
         check_groups(mix, problem, engine.outputs.rows.groups)
-        set_rule(mix, Selection.of(engine, problem))
+        set_rule(mix, engine.select(problem))
         mix.selection_.warn(forewarned=False)
 
     def rate_curve(self, trade: Trade, n_points: int) -> Curve:

@@ -53,8 +53,7 @@ from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.outputs import ModelOutputs, Models, averaging
 from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.program import Program
-from tailboost.selection.selected import warn_of_limits
-from tailboost.selection.selection import Selection, Unselected
+from tailboost.selection.selection import Selection, Unselected, warn_of_limits
 
 Named = list[tuple[str, Any]]
 """Classifiers with their names."""
@@ -138,7 +137,7 @@ def first_selection(
     """
     mix.records_ = records
     try:
-        set_rule(mix, Selection.of(engine, problem))
+        set_rule(mix, engine.select(problem))
     except InfeasibleLimitsError as error:
         mix.selection_ = cast("Selection", Unselected(engine, problem))
         error.unselected = mix

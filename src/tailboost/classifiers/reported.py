@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +17,7 @@ from tailboost.core.html import html_table
 from tailboost.core.limit_lines import limit_cells
 from tailboost.guarantees.bounds import CERTIFIED_WORDS
 from tailboost.guarantees.certificates import Certificate
-from tailboost.rows.judged import group_uses, is_about, judged
+from tailboost.rows.judged import is_about, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.seen import Seen
 from tailboost.selection.rate_table import RateTable
@@ -152,8 +152,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         After `tailboost.calibrate` the verdict of the certificate comes first.
         """
         check_is_fitted(self)
-        table = rates_with_verdicts(self, judged(self).selected.estimates)
-        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
+        return rates_with_verdicts(self, judged(self).selected.estimates)
 
     @property
     def limits_met_(self) -> bool | None:
@@ -178,7 +177,8 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     def subgroup_intervals_(self) -> Floats:
         """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
         check_is_fitted(self)
-        return judged(self).errors_table.intervals()
+        lines = judged(self).errors_table
+        return np.array([(line.low, line.high) for line in lines]).reshape(-1, 2)
 
 
 def rates_with_verdicts(classifier: ReportedClassifier, table: RateTable) -> RateTable:
@@ -213,8 +213,11 @@ def stated_lines(rule: Any) -> list[tuple[str, str]]:
             ("error", words.removeprefix("Overall error ")) for words in certificate.lines()[:1]
         ]
     else:
-        limits = [(limit.words, limit.found) for limit in rule.rates_.stated_limits()]
-        error_lines = [("error", summary.error_words or summary.headline)]
+        limits = [
+            (f"{line.name} {line.limit}", f"{line.verdict} ({line.numbers})")
+            for line in rule.rates_.limit_lines()
+        ]
+        error_lines = [("error", summary.error_words)]
         if limits:
             error_lines.append(("", "Certify the limits on fresh rows by tailboost.calibrate."))
     width = max((len(words) for words, _ in limits), default=0)

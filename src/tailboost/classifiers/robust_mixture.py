@@ -650,19 +650,19 @@ class RobustMixtureClassifier(
     @property
     def objective_(self) -> Any:
         """The minimised rate."""
-        return self.selection_.rule.problem.objective
+        return self.selection_.problem.objective
 
     @property
     def gap_(self) -> float:
         """By how much a mixture of the candidates could lower the objective, on the selection data."""
         check_is_fitted(self)
-        return self.selection_.rule.gap
+        return self.selection_.best.gap
 
     @property
     def summary_(self) -> Summary:
         """The errors by subgroup and the objective, with comparisons."""
         check_is_fitted(self)
-        summary = self.selection_.rule.summary()
+        summary = self.selection_.summary()
         return replace(summary, groups=group_uses(self), certificate=self.certificate_)
 
     # -- scikit-learn --------------------------------------------------------------------------------

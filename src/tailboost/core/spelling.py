@@ -9,20 +9,6 @@ from collections.abc import Iterable, Sequence
 COLUMNS_NAMED = 5
 
 
-def name_in_limit(column: object) -> str:
-    """Return the name of a column in the text of a limit: in quotes unless all are letters and digits.
-
-    Examples
-    --------
-    >>> from tailboost.core.spelling import name_in_limit
-    >>> print(name_in_limit("site"), name_in_limit("Site (ward)"))
-    site 'Site (ward)'
-    """
-    if isinstance(column, str) and not column.isidentifier():
-        return repr(column)
-    return str(column)
-
-
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean …? " with known names close to an unknown one, or an empty text.
 

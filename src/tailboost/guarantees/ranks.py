@@ -154,7 +154,7 @@ def _at(case: Case, family: Any, thresholds: Floats) -> Certified | Refused:
     """Return the certified rule at thresholds; a refusal if it gives all rows one answer."""
     if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
         return Refused(case.fresh, ONE_ANSWER)
-    rule = case.selection.at(family, thresholds, fresh=[case.fresh.table])
+    rule = case.selection.with_candidate(family.candidate(thresholds), [case.fresh.table])
     return Certified(rule, "ranks", AT_RANKS)
 
 
@@ -221,7 +221,7 @@ def run_beside_test(case: Case, family: Any) -> Certified | Refused:
         case.fresh.table.part(np.unique(rows_of_ranks))
     ]  # these rows alone write decimals
     for thresholds in (safest, best):
-        rule = case.selection.at(family, thresholds, fresh=opened)
+        rule = case.selection.with_candidate(family.candidate(thresholds), opened)
         answered = case.fresh.by(rule)
         counts = [case.counted(answered, test) for test in joint]
         if not all(
@@ -235,7 +235,9 @@ def run_beside_test(case: Case, family: Any) -> Certified | Refused:
             (test.limit, name): PART * case.level for test in joint for name in test.names
         }
         why = "no thresholds within the ranks keep the limits that join groups"
-        return Refused(case.fresh.by(case.selection.at(family, safest)), why, levels)
+        return Refused(
+            case.fresh.by(case.selection.with_candidate(family.candidate(safest))), why, levels
+        )
     if len(np.unique(case.fresh.by(certified).answered.actions)) == 1:
         return Refused(case.fresh, ONE_ANSWER)
     made = f"{AT_RANKS} Limits that join groups were tested on the other label, one rule after the other."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,7 +25,6 @@ from tailboost.core.checks import (
     positions,
     refuse_missing,
 )
-from tailboost.core.spelling import name_in_limit
 from tailboost.rows.columns import text
 
 if TYPE_CHECKING:
@@ -37,12 +36,6 @@ FEWEST_OF_A_NUMBER = 10
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
-
-# A group is named if its share of deferred rows is above this multiple of the overall share.
-MUCH_DEFERRED = 2.0
-
-# Begins the remark on deferral, which a price of the answered rows makes superfluous.
-DEFERRAL_COUNTED = "Deferred rows count as neither missed nor wrong: a human decides them."
 
 # Ends the remark that the rule estimates groups.
 FROM_FEATURES = "from the features"
@@ -65,46 +58,6 @@ def deferral_words(n_deferred: int, n: int) -> str:
         "miss, and stays among the rows of a class or group; the error among answered rows "
         "and precisions exclude it."
     )
-
-
-def deferral_lines(
-    answered_error: str,
-    overall: float,
-    by_column: Mapping[Any, Mapping[Any, float]],
-    overall_text: str | None = None,
-) -> list[str]:
-    """Return sentences on deferral: the error of the answered rows, and each group with many deferred rows.
-
-    Parameters
-    ----------
-    answered_error : str
-        The error of the answered rows, as printed.
-    overall : float
-        The fraction of deferred rows among all rows.
-    by_column : mapping of dict
-        For each column of groups, the fraction of deferred rows of each group.
-    overall_text : str, optional
-        ``overall`` in percent as a table prints it; by default in whole ones.
-    """
-    if overall_text is None:
-        overall_text = whole_percents(overall)
-    lines = [f"{DEFERRAL_COUNTED} Error of answered rows {answered_error}."]
-    for column, share_of_group in by_column.items():
-        shares = [(share, unit_name(group)) for group, share in share_of_group.items()]
-        largest_share, group_name = max(shares, default=(0, ""))
-        if largest_share > MUCH_DEFERRED * overall:
-            lines.append(
-                f"{whole_percents(largest_share)} of {group_name} are deferred here, "
-                f"{overall_text} of all: {limits_it('deferred', column)}."
-            )
-    return lines
-
-
-def limits_it(rate: str, column: Any) -> str:
-    """Return a clause: the limit on a rate of each group of a column."""
-    limit = f"{rate}(by={name_in_limit(column)}) <= …"
-    quote = '"' if "'" in limit else "'"
-    return f"{quote}{limit}{quote} limits it"
 
 
 def whole_percents(share: float) -> str:

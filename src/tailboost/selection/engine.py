@@ -49,10 +49,7 @@ from tailboost.selection.program import (
     within_budget,
 )
 from tailboost.selection.search import best_by_search, first_candidates
-from tailboost.selection.selected import (
-    MOST_ERRORS,
-    SelectedRule,
-)
+from tailboost.selection.selection import MOST_ERRORS, Selection
 
 # Selections within tightened limits. A rule with one action for a larger fraction of the rows is not selected
 # to reach a confidence. Without this bound 11 of 50 rules changed, each to more error plus excess on fresh
@@ -212,7 +209,7 @@ class ProbabilityEngine(Uncached):
 
     # -- selection -------------------------------------------------------------------------------------
 
-    def select(self, problem: Problem) -> SelectedRule:
+    def select(self, problem: Problem) -> Selection:
         """Return the selected rule.
 
         Parameters
@@ -227,9 +224,10 @@ class ProbabilityEngine(Uncached):
         ValueError
             If a rate names an unknown label, group or column.
         """
-        return self._rule_of(problem)
+        engine = self.on(problem)
+        return engine.write_thresholds(engine._rule_of(problem))
 
-    def _rule_of(self, problem: Problem, pool: Pool | None = None) -> SelectedRule:
+    def _rule_of(self, problem: Problem, pool: Pool | None = None) -> Selection:
         """Return the selected rule of a problem of rates; new candidates are added to the pool, if given.
 
         With a ``confidence``, `_surer` tightens the limits, so that the stated limits hold on new rows with
@@ -251,7 +249,7 @@ class ProbabilityEngine(Uncached):
             return rule
         return self._surer(rule, problem.confidence)
 
-    def _surer(self, rule: SelectedRule, confidence: float) -> SelectedRule:
+    def _surer(self, rule: Selection, confidence: float) -> Selection:
         """Return the rule of least objective with limits kept on new rows with a stated probability.
 
         All limits are tightened by the same number of standard errors, found by bisection. If no selection
@@ -261,7 +259,7 @@ class ProbabilityEngine(Uncached):
         pool = rule.pool
         program = rule.program
         n_strata = len(program.strata.mass)
-        most_alike = max(MOST_ALIKE, _largest_share(rule.selection, n_strata))
+        most_alike = max(MOST_ALIKE, _largest_share(rule.best, n_strata))
 
         tried = [(self._probability_of_limits(rule), rule)]
         if tried[0][0] >= confidence:
@@ -287,19 +285,19 @@ class ProbabilityEngine(Uncached):
 
         reached = [surer for likely, surer in tried if likely >= confidence]
         if reached:
-            selected = min(reached, key=lambda surer: surer.selection.value)
+            selected = min(reached, key=lambda surer: surer.best.value)
         else:
             _, selected = max(tried, key=itemgetter(0))
         return selected
 
-    def _probability_of_limits(self, rule: SelectedRule) -> float:
+    def _probability_of_limits(self, rule: Selection) -> float:
         """Return about the probability that a rule keeps the stated limits; 1 if it is unknown."""
         likely = probability_kept(
             rule.problem.limits, self.data.strata, rule.counts, rule.refit_spread
         )
         return 1.0 if likely is None else likely
 
-    def _tightened(self, program: Program, rule: SelectedRule, n_errors: float) -> Program:
+    def _tightened(self, program: Program, rule: Selection, n_errors: float) -> Program:
         """Return a program with stated limits tightened by ``n_errors`` standard errors of a rule's rates.
 
         Further limits of the program, such as that of an error budget, stay.
@@ -321,24 +319,23 @@ class ProbabilityEngine(Uncached):
 
     def rule(
         self, problem: Problem, program: Program, pool: Pool, selection: Best
-    ) -> SelectedRule:
+    ) -> Selection:
         """Return the rule of a selection.
 
         ``selection`` picks from ``pool`` within ``program``.
         """
-        return SelectedRule(
+        return Selection(
+            engine=self,
             problem=problem,
             program=program,
             member=self.member(pool.candidates[selection.numbers[0]]),
-            words=self.words,
-            refit=self.refit,
             pool=pool,
-            selection=selection,
+            best=selection,
         )
 
     def along(
         self, problem: Problem, limited: Stated, n_points: int
-    ) -> tuple[list[SelectedRule], Floats]:
+    ) -> tuple[list[Selection], Floats]:
         """Return rules between the least objective and the tightest limit on another rate.
 
         ``limited`` is this other rate. The second result has the limited rate and the objective of each rule,
@@ -348,7 +345,7 @@ class ProbabilityEngine(Uncached):
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
         pool = self.first_candidates(program)
         program = within_budget(pool, program, problem.error_budget)
-        rules: list[SelectedRule] = []
+        rules: list[Selection] = []
         first_candidates_suffice = (
             limited == Objective.from_expression(error())
             and problem.objective.worst
@@ -403,8 +400,8 @@ class ProbabilityEngine(Uncached):
         return list(self.data.strata.classes), groups
 
     def write_thresholds(
-        self, rule: SelectedRule, fresh: Sequence[LogProbabilities] = ()
-    ) -> SelectedRule:
+        self, rule: Selection, fresh: Sequence[LogProbabilities] = ()
+    ) -> Selection:
         """Return a rule on one score in the form of its thresholds; another rule is unchanged.
 
         Thresholds are written as short decimals. The selection rows and the ``fresh`` rows get the same
@@ -430,7 +427,7 @@ class ProbabilityEngine(Uncached):
             [KnownScores.from_table(table, score, self.probabilities) for table in fresh]
         )
 
-    def rule_by(self, problem: Problem, candidate: Candidate) -> SelectedRule:
+    def rule_by(self, problem: Problem, candidate: Candidate) -> Selection:
         """Return the rule of a stated candidate, which may break limits of the problem."""
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
         pool = Pool(self.data)

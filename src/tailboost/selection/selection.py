@@ -1,42 +1,69 @@
-"""A selection: candidates on selection data, a problem, the rule selected among them, and its thresholds."""
+"""The selection: a rule selected among candidates for a problem, with its rates, warnings and summary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from tailboost.core.array_types import Floats, Ints, Stated
-from tailboost.rates import Limit
+from tailboost.core.array_types import Column, Floats, Ints, Stated
+from tailboost.core.exceptions import (
+    BoundNotMetWarning,
+    ConfidenceNotReachedWarning,
+    LimitBelowNoiseWarning,
+    SmallSubgroupsWarning,
+    UselessRuleWarning,
+    warn_user,
+)
+from tailboost.core.spelling import joined
+from tailboost.rates import Limit, Objective, Rate, Spread, Strata, deferred, error
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.candidates import Scale, scores_in
+from tailboost.selection.contradiction import reached_words
 from tailboost.selection.curve import undominated_rules
 from tailboost.selection.data import (
     Candidate,
+    Pool,
     SelectionData,
     ThresholdFamily,
     Uncached,
     possible_thresholds,
 )
-from tailboost.selection.engine import ProbabilityEngine
+from tailboost.selection.intervals import REFIT, below_noise, probability_kept, tightened
 from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.probabilities import stratum_probabilities
-from tailboost.selection.problem import (
-    Problem,
-)
+from tailboost.selection.problem import Problem
+from tailboost.selection.program import SOLVED, Best, Program, best_guess, overall_errors, solve
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.selected import SelectedRule
+from tailboost.selection.summary import Summary
 
-# Smaller factors of a class in a group count as this one.
-LEAST_FACTOR = 1e-300
+# Maximum number of subgroups in a warning.
+SUBGROUPS_SHOWN = 4
+# A rule is useless if a larger fraction of the rows gets one action. If a fraction r > .9 of the rows has
+# this label, the limit is (1 + r)/2.
+MOST_EQUAL = 0.95
+# The most standard errors by which limits are tightened.
+MOST_ERRORS = 3.0
+# A warning names rates over fewer rows.
+FEW_ROWS = 10
+
+
+def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
+    """Warn of limits with too few rows to confirm any rule."""
+    for limit in limits:
+        words = below_noise(limit, strata)
+        if words is not None:
+            warn_user(words, LimitBelowNoiseWarning)
 
 
 @dataclass(frozen=True, eq=False)
 class Selection(Uncached):
-    """The candidates of models on selection data, and the rule selected among them for a problem.
+    """The rule selected for a problem among the candidates on selection data, with its rates there.
 
     Another problem gives another selection: no model is fitted, no classifier is needed, and nothing warns.
 
@@ -46,72 +73,217 @@ class Selection(Uncached):
         The candidates on the selection data.
     problem : Problem
         The objective within limits.
-    rule : SelectedRule
-        The selected rule.
+    program : Program
+        The rates of the problem and all limits, including the error budget.
+    member : ProbabilityRule
+        The selected candidate with its models.
+    pool : Pool
+        The candidates, with their counts.
+    best : Best
+        The counts of the selected candidate, and the possible decrease of the objective.
     """
 
-    engine: ProbabilityEngine
+    engine: Any
     problem: Problem
-    rule: SelectedRule
-
-    @classmethod
-    def of(cls, engine: ProbabilityEngine, problem: Problem) -> Selection:
-        """Return the selection for a problem.
-
-        Raises
-        ------
-        InfeasibleLimitsError
-            If limits contradict each other.
-        ValueError
-            If a rate names an unknown label, group or column, or needs costs or groups that were not kept.
-        """
-        engine = engine.on(problem)
-        return cls(engine, problem, engine.write_thresholds(engine.select(problem)))
+    program: Program
+    member: Any
+    pool: Pool
+    best: Best
 
     def select(self, problem: Problem) -> Selection:
-        """Return the selection for another problem; raises as `of`."""
-        return Selection.of(self.engine, problem)
+        """Return the selection for another problem; raises as `ProbabilityEngine.select`."""
+        selected: Selection = self.engine.select(problem)
+        return selected
 
     def within(self, limits: Sequence[Limit]) -> Selection:
-        """Return the rule within other limits, without a confidence; raises as `of`."""
+        """Return the selection within other limits, without a confidence; raises as `select`."""
         return self.select(replace(self.problem.within(tuple(limits)), confidence=None))
-
-    def placed_within(self, limits: Sequence[Limit]) -> Selection:
-        """Return a selection within other limits, for a procedure with a choice of thresholds.
-
-        Rules on one score differ in thresholds alone, so this rule stays for the procedure to replace. If
-        rules estimate the group, or have no thresholds on one score, a rule is selected as by `within`.
-        """
-        has_thresholds = self.family(by_group=False) is not None or self.log_odds is not None
-        if self.engine.probabilities.estimates_groups or not has_thresholds:
-            return self.within(limits)
-        return self.stated_within(limits)
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
-        rule = self.rule.within(limits)
-        return replace(self, problem=self.problem.within(tuple(limits)), rule=rule)
+        problem = replace(self.problem, limits=tuple(limits), aims=False, confidence=None)
+        program = self.program.within(limits)
+        best = replace(self.best, violations=program.violations(self.counts))
+        return replace(self, problem=problem, program=program, best=best)
 
-    # -- the selected rule -------------------------------------------------------------------------------
+    # -- rates on the selection data ---------------------------------------------------------------------
 
     @property
-    def member(self) -> Any:
-        """The selected candidate."""
-        return self.rule.member
+    def counts(self) -> Floats:
+        """The confusion counts of the rule on the selection data."""
+        return self.best.counts
 
     @property
     def n_rows(self) -> float:
         """Number of selection rows; of weighted rows the effective number."""
-        return float(self.engine.data.strata.size.sum())
+        return float(self.program.strata.size.sum())
 
     @property
+    def words(self) -> str:
+        """The selection data, for people."""
+        words: str = self.engine.words
+        return words
+
+    @property
+    def refit_spread(self) -> float:
+        """The spread of rates under a refit; 0 if the counted models answer."""
+        return REFIT if self.engine.refit else 0.0
+
+    def value(self, measured: Objective | Spread) -> float:
+        """Return another objective, or the gap or ratio of a family."""
+        return measured.value(measured.rate.terms(self.program.strata).values(self.counts))
+
+    def rates(self, stated: Iterable[Rate | Limit], kind: Any = "") -> RateTable:
+        """Return the table of rates and limits; ``kind`` as in `RateTable`."""
+        return RateTable.counted(
+            stated,
+            self.program.strata,
+            self.counts,
+            self.words,
+            kind=kind,
+            spread=self.refit_spread,
+            is_favoured=self._is_favoured,
+        )
+
+    @cached_property
     def estimates(self) -> RateTable:
-        """The rates of the objective and the limits."""
-        return self.rule.estimates
+        """The rates of the objective and the limits by subgroup."""
+        return self.rates([self.program.objective.rate, *self.program.limits])
+
+    @cached_property
+    def errors(self) -> RateTable:
+        """The errors of the subgroups of the problem, with the first limit on each."""
+        kind = self.problem.subgroup_kind
+        rate = error(by=kind)
+        limits = [
+            each for each in self.program.limits if each.rate == rate and not each.compares
+        ]
+        stated: list[Rate | Limit] = [*limits, rate]
+        return self.rates(stated[:1], kind)
+
+    @property
+    def limits_met(self) -> bool | None:
+        """Whether all limits hold; None if no row is limited."""
+        return self.best.keeps if (self.program.limit_of_row >= 0).any() else None
+
+    @cached_property
+    def has_room(self) -> bool:
+        """Whether one answer for all rows keeps the limits, or rules keep tighter limits.
+
+        These are tightened by three standard errors. Gaps and ratios are not tightened, because the noise of
+        the counts enlarges them.
+        """
+        program = self.program.within(self.problem.limits)
+        if any(program.keeps(constant) for constant in program.strata.constants()):
+            return True
+        tighter = [
+            limit
+            if limit.compares
+            else tightened(limit, program.strata, self.counts, self.refit_spread, MOST_ERRORS)
+            for limit in self.problem.limits
+        ]
+        return solve(self.pool.counts, program.within(tighter)).feasible
+
+    def _is_favoured(self, rate: Rate) -> bool:
+        """Whether a rate has no interval, because the selection finds where these rows are favourable.
+
+        So it does if the limits leave little room, for a ratio, whose denominator depends on the answers, and
+        for the errors of thresholds by group: the true overall error of two, three or four groups was above
+        its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws, and below it in none; with one threshold
+        it was above in 8 of 150 and below in 3.
+        """
+        if self.problem.limits and not self.problem.aims and not self.has_room:
+            return True
+        probabilities = self.member.probabilities
+        by_group = probabilities.group_aware and probabilities.n_places > 1
+        return rate.is_ratio or (by_group and not rate.terms(self.program.strata).of_answers)
+
+    @cached_property
+    def likely(self) -> float | None:
+        """About the probability that all limits hold on new rows; None if it is unknown.
+
+        It is unknown without limits and where the limits leave little room: there the
+        selection finds where these rows are favourable.
+        """
+        if not self.problem.limits or not self.has_room:
+            return None
+        strata = self.program.strata
+        return probability_kept(self.problem.limits, strata, self.counts, self.refit_spread)
+
+    def summary(self) -> Summary:
+        """Return the summary, with a comparison with constants that defer no more rows."""
+        program = self.program
+        (rule_error,) = overall_errors(program, self.counts[None]).tolist()
+        least_error = None
+        share = 0.0
+        if program.strata.defers:
+            (share,) = (
+                deferred().terms(program.strata).values(self.counts).clip(0.0, 1.0).tolist()
+            )
+            program = program.within((*program.limits, deferred() <= share))
+        else:
+            least = float(overall_errors(program, self.pool.all_counts).min())
+            least_error = min(rule_error, least)
+        upper_ends = [
+            line.high for line in self.estimates if not line.limit and not np.isnan(line.value)
+        ]
+        return Summary(
+            objective=str(self.problem.objective),
+            measured_on=self.words,
+            achieved=program.value(self.counts),
+            upper=None if np.isnan(upper_ends).any() else max(upper_ends),
+            constants_value=best_guess(program),
+            kept=self.best.keeps,
+            errors=self.errors,
+            rates=self.estimates,
+            deferred=share,
+            overall=(rule_error, least_error),
+        )
+
+    # -- warnings ----------------------------------------------------------------------------------------
 
     def warn(self, *, forewarned: bool) -> None:
-        """Give the warnings of limits and rates; with ``forewarned``, `warn_of_limits` has been called."""
-        self.rule.warn(forewarned=forewarned)
+        """Warn of violated limits, few rows, and a rule with nearly one answer.
+
+        With ``forewarned``, `warn_of_limits` has been called.
+        """
+        strata = self.program.strata
+        if not forewarned:
+            warn_of_limits(self.program.limits, strata)
+        for number in np.flatnonzero(self.best.violations > SOLVED):
+            limit = self.program.limits[number]
+            reached = reached_words(self.program, limit, self.counts)
+            warn_user(
+                f"limit violated on {self.words}: {limit}, but the best rule found reaches {reached}",
+                BoundNotMetWarning,
+            )
+        confidence = self.problem.confidence
+        if confidence and self.problem.limits and (self.likely or 0.0) < confidence:
+            warn_user(
+                f"confidence={confidence:g}: no rule found satisfies all limits on new rows with this "
+                "probability, as far as these rows show. Widen the limits, bring more rows, or certify "
+                "the limits by tailboost.calibrate",
+                ConfidenceNotReachedWarning,
+            )
+        shares = self.counts[: len(strata.mass)].sum(axis=0)
+        answer = mostly_one_action(shares, np.bincount(strata.y, strata.mass))
+        if answer is not None and self.best.keeps:
+            name = unit_name([*strata.classes, HUMAN_REVIEW][answer])
+            warn_user(
+                f"the rule answers {name} in {shares[answer]:.1%} of {self.words}",
+                UselessRuleWarning,
+            )
+        few = [
+            f"{line.rate} of {line.texts[1]} ({line.rows:.0f})"
+            for line in self.estimates
+            if 0 < line.rows < FEW_ROWS
+        ]
+        if few:
+            warn_user(
+                f"few rows of selection data ({self.words}): fewer than {FEW_ROWS} for "
+                f"{joined(list(dict.fromkeys(few)), SUBGROUPS_SHOWN, '; ')}",
+                SmallSubgroupsWarning,
+            )
 
     # -- trade-offs --------------------------------------------------------------------------------------
 
@@ -133,12 +305,19 @@ class Selection(Uncached):
         points = []
         for i in undominated_rules(limited, *reached.T):
             rate, value = reached[i].tolist()
-            point_problem = problem.also_within(limited.within(rate))
-            rule = engine.write_thresholds(rules[i].within(point_problem.limits))
-            points.append((rate, value, Selection(engine, point_problem, rule)))
+            limits = problem.also_within(limited.within(rate)).limits
+            points.append(
+                (rate, value, engine.write_thresholds(rules[i].stated_within(limits)))
+            )
         return points
 
     # -- thresholds --------------------------------------------------------------------------------------
+
+    @property
+    def weighs_groups(self) -> bool:
+        """Whether the rule weighs an estimate of the group, and so is no threshold on one score."""
+        weighs: bool = self.member.weighs_groups
+        return weighs
 
     def family(self, *, by_group: bool) -> ThresholdFamily | None:
         """Return the family of the selected rule with other thresholds; None if the rule has no thresholds.
@@ -155,50 +334,26 @@ class Selection(Uncached):
         if data is None:
             return None
         if by_group:
-            if self.engine.probabilities.group_aware:
-                return ThresholdFamily.plain(data, self.engine.probabilities.places)
-            return None
+            probabilities = self.engine.probabilities
+            if not probabilities.group_aware:
+                return None
+            return ThresholdFamily.plain(data, probabilities.places)
         family = ThresholdFamily.from_candidate(self.member.candidate, data.strata)
         return family or ThresholdFamily.plain(data)
-
-    @property
-    def one_threshold(self) -> ThresholdFamily | None:
-        """The family with one threshold on the class score; None without one.
-
-        For a group-aware rule, all groups of this family have the same threshold.
-        """
-        family = self.family(by_group=True)
-        if family is None:
-            return self.family(by_group=False)
-        # In a group, the class probabilities are p(y | x) times factors; gains divide by the factors.
-        gains = 1.0 / np.maximum(self.engine.probabilities.class_factors, LEAST_FACTOR)
-        return replace(family, gains=gains, place=np.zeros_like(family.place), by_group=False)
-
-    # Whether cases are rows: without clusters they are independent of each other.
-    has_independent_cases: ClassVar[bool] = True
-
-    @property
-    def weighs_groups(self) -> bool:
-        """Whether the rule weighs an estimate of the group, and so is no threshold on one score."""
-        return self.member.weighs_groups
 
     @property
     def log_odds(self) -> LogOdds | None:
         """The score of two labels on the selection data; None without one, or for rules of another form."""
         if self._scored_data is None or self.weighs_groups:
             return None
-        return self.engine.log_odds
+        odds: LogOdds | None = self.engine.log_odds
+        return odds
 
     @property
     def _scored_data(self) -> SelectionData | None:
-        """The selection data for a family of thresholds.
-
-        None with an error budget or costs.
-        """
-        data = self.engine.data
-        if self.problem.error_budget is not None:
-            return None
-        if data.costs is not None:
+        """The selection data for a family of thresholds; None with an error budget or costs."""
+        data: SelectionData = self.engine.data
+        if self.problem.error_budget is not None or data.costs is not None:
             return None
         return data
 
@@ -209,31 +364,34 @@ class Selection(Uncached):
 
         Thresholds are written as short decimals, and keep the candidate's answers to the ``fresh`` rows.
         """
-        rule = self.engine.rule_by(self.problem, candidate)
-        return replace(self, rule=self.engine.write_thresholds(rule, fresh))
+        rule: Selection = self.engine.rule_by(self.problem, candidate)
+        rule = replace(rule, problem=self.problem)
+        written: Selection = self.engine.write_thresholds(rule, fresh)
+        return written
 
     def thresholds(self, family: ThresholdFamily) -> Thresholds:
         """Return a family of rules on the selection data and on further rows."""
         return Thresholds(self.engine, family)
 
-    def at(
-        self,
-        family: ThresholdFamily,
-        thresholds: Floats,
-        fresh: Sequence[LogProbabilities] = (),
-    ) -> Selection:
-        """Return the selection with the rule of stated thresholds, shape (m,), of a `family`.
 
-        ``fresh`` are further rows, as in `with_candidate`.
-        """
-        return self.with_candidate(family.candidate(thresholds), fresh)
+def mostly_one_action(shares: Floats, class_mass: Column) -> int | None:
+    """Return the number of the action that a rule gives to nearly all rows; None if there is none.
+
+    ``shares`` has the share of the rows with each action, shape (A,), and ``class_mass`` the mass of the rows
+    of each label: a frequent label may be a frequent answer.
+    """
+    frequency = np.append(class_mass / class_mass.sum(), 0.0)  # 0: deferral is no label
+    commonest = int(shares.argmax())
+    if shares[commonest] > max(MOST_EQUAL, (1.0 + frequency[commonest]) / 2.0):
+        return commonest
+    return None
 
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
     """A family of rules by thresholds, on the selection data and on further rows."""
 
-    engine: ProbabilityEngine
+    engine: Any
     family: ThresholdFamily
 
     @property
@@ -249,10 +407,6 @@ class Thresholds:
     def scores(self, rows: LogProbabilities) -> Floats:
         """Return the score of each row, shape (n,)."""
         return self.family.scores(stratum_probabilities(self.engine.probabilities, rows))
-
-    def once(self, rows: LogProbabilities, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the result of ``make`` about rows, called once for a key by all families like this one."""
-        return rows.derived((self.engine, self.family.key, key), make)
 
     def places(self, rows: LogProbabilities) -> Ints:
         """Return the number of each row's threshold, shape (n,)."""
@@ -295,14 +449,13 @@ class Thresholds:
 class Unselected:
     """Candidates on selection data for an infeasible problem; `select` with another problem may succeed."""
 
-    engine: ProbabilityEngine
+    engine: Any
     problem: Problem
 
     def select(self, problem: Problem) -> Selection:
-        """Return the selection for another problem; raises as `Selection.of`."""
-        return Selection.of(self.engine, problem)
+        """Return the selection for another problem; raises as `ProbabilityEngine.select`."""
+        selected: Selection = self.engine.select(problem)
+        return selected
 
-    @property
-    def rule(self) -> SelectedRule:
-        """Raise: there is no rule."""
+    def __getattr__(self, name: str) -> Any:
         raise NotFittedError("no rule was selected, because the limits contradict each other")
