@@ -138,7 +138,7 @@ class Summary:
                 self.rates.text,
                 "",
                 f"Overall error {self.error_words}, on the rows that selected the rule.",
-                self.comparison,
+                *([] if self.beats_constants else [self.comparison]),
                 "Certify the limits on fresh rows by tailboost.calibrate.",
             ]
         return "\n".join(
