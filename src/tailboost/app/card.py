@@ -79,7 +79,7 @@ class ModelCard:
         >>> rule = tb.calibrate(tb.Scores(0, 1), p[:2000], y[:2000], limits=["miss(1) <= 40%"])
         >>> card = tb.ModelCard.of(rule, p[2000:], y[2000:], purpose="An example.")
         >>> list(card.sections)
-        ['Purpose', 'Certificate', 'Rule', 'Further rows', 'Not tested']
+        ['Purpose', 'Certificate', 'Rule', 'Further rows', 'Assumptions', 'Not tested']
         """
         rows = {"groups": groups, "clusters": clusters}
         certificate = getattr(model, "certificate_", None)
@@ -99,6 +99,7 @@ class ModelCard:
             if tested is not None:
                 verdicts.append(f"{name}: {tested.verdict}")
                 sections[name] = str(tested).partition("\n\n")[2]
+        sections["Assumptions"] = certificate.assumptions
         not_tested = [
             "whether the recorded rows and labels are correct",
             "rows unlike the measured ones",
