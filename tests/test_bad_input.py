@@ -355,11 +355,11 @@ SCORES = tb.tune(tb.Scores(0, True), FITTED.predict_proba(X)[:, 1:], Y == 0, lim
 CURES = {
     "probabilities as the model": (
         lambda: tb.tune(FITTED.predict_proba(X), X, Y),
-        "got a ndarray; for scores of the rows give tb.Scores",
+        "tb.Scores",
     ),
     "a name as the model": (
         lambda: tb.tune("xgboost", X, Y),
-        r"RobustMixtureClassifier\(\[\('model', 'xgboost'\)\]\) trains",
+        "is a str",
     ),
     "rows before the model": (
         lambda: tb.certify(FRAME, Y, FITTED),

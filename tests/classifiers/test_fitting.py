@@ -12,8 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, load_model, save_model, tune
-from tailboost.classifiers.default_models import default_estimators
-from tailboost.classifiers.fitting import LOG_STEP, fit_models
+from tailboost.classifiers.fitting import LOG_STEP, default_estimators, fit_models
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest

@@ -1,11 +1,10 @@
-"""Cross-fitting of estimators: out-of-fold probabilities, and the final models."""
+"""The models of a fit: given, named or default estimators, cross-fitted, and their final fits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from itertools import product
+from math import prod
 from numbers import Real
 from typing import Any
 
@@ -13,41 +12,198 @@ import numpy as np
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
-from tailboost.core.array_types import Floats, Ints, Mask, Model
+from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     NAMES_SHOWN,
     check_same_kind,
     label_column,
-    no_classes,
     positions,
     take,
 )
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
-from tailboost.core.spelling import a_type_of, number_form
+from tailboost.core.spelling import a_type_of
+from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
+from tailboost.learners.forest import TableForest
+from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import AveragingLearner, TableLearner
-from tailboost.learners.scores import Scores
-from tailboost.learners.table import OpenTable
+from tailboost.learners.scores import Scores, as_classifier, needs_adapter
+from tailboost.learners.table import OpenTable, TableNumbers
+from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows, Split
 from tailboost.selection.outputs import ModelOutputs, Models
 from tailboost.selection.rule import logs_of
 
-Estimators = Sequence[tuple[str, Any]]
+# Classifiers with their names.
+Named = list[tuple[str, Any]]
 # A fitted classifier, and the class number of each column of its probabilities.
 Fit = tuple[Any, Ints]
-# The name and the seeded estimator of the fits, by its number among the estimators.
-Jobs = dict[int, tuple[str, Any]]
 # The most distinct rows for which "auto" makes five folds instead of three.
 FIVE_FOLDS_UP_TO = 5_000
+# On tables with more columns trees take a thousand times as long as logistic regression.
+MOST_COLUMNS = 300
 # Out-of-fold log-probabilities are rounded to multiples of this step.
 LOG_STEP = 2.0**-16
 
+# -- estimators ------------------------------------------------------------------------------------------
+
+
+def default_estimators(n_rows: int = 1_000, n_columns: int = 20) -> Named:
+    """Return the estimators of ``estimators=None``: boosted trees, a forest and logistic regression.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of distinct rows. From 5,000 on, held-out rows give the number of boosted trees.
+    n_columns : int
+        Number of columns. Tables of more than 300 get logistic regression alone.
+    """
+    logistic = LogisticRegression(max_iter=1_000)
+    linear = ("linear", make_pipeline(TableNumbers(linear=True), logistic))
+    if n_columns > MOST_COLUMNS:
+        return [linear]
+    boosted = HistBoostClassifier(n_estimators=50, max_depth=6, learning_rate=0.2)
+    if n_rows > FIVE_FOLDS_UP_TO:
+        boosted.set_params(n_estimators="auto", learning_rate=0.1)
+    return [("boosted", boosted), ("forest", TableForest()), linear]
+
+
+def estimators_of(training: Rows) -> Named:
+    """Return the default estimators for training rows; pixels and channels of images are columns."""
+    labelled = hashes_of_pairs(hash_rows(training.X), training.y.astype(np.uint64))
+    return default_estimators(len(np.unique(labelled)), prod(training.X.shape[1:]))
+
+
+def is_pair(item: Any) -> bool:
+    """Return whether an item of the parameter ``estimators`` is a pair of a name and anything."""
+    return isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
+
+
+def named_models(models: Any) -> Named:
+    """Return models as (name, model) pairs.
+
+    A dict and a list of pairs keep their names. Models without a name are called by their class, function or
+    score column, and numbered from 1 if several have the same name.
+    """
+    if isinstance(models, Mapping):
+        return list(models.items())
+    model_list = list(models) if isinstance(models, (list, tuple)) else [models]
+    if all(map(is_pair, model_list)):
+        return model_list
+    kinds = [_kind_of(model) for model in model_list]
+    named = []
+    for i, (kind, model) in enumerate(zip(kinds, model_list, strict=True)):
+        if kinds.count(kind) > 1:
+            kind = f"{kind} {kinds[: i + 1].count(kind)}"
+        named.append((kind, model))
+    return named
+
+
+def _kind_of(model: Model) -> str:
+    """Return the name of a model: of a score its column, of others their class or function."""
+    if isinstance(model, Scores) and len(model.column_list) == 1:
+        return str(model.column_list[0])
+    return str(getattr(model, "__name__", type(model).__name__))
+
+
+def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
+    """Return the given estimators by name, with models in other forms as frozen classifiers.
+
+    Parameters
+    ----------
+    estimators : list of (str, model)
+        The models as given.
+    X, y : table of n rows, array-like of shape (n,)
+        The rows of the fit as given.
+    weighted : bool
+        Whether ``fit`` of the models gets weights of the rows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is none, or one cannot be used. The message names the estimator.
+    """
+    if not estimators:
+        raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
+    found = []
+    for name, model in estimators:
+        title = f"estimators: {name!r}"
+        if isinstance(model, str):
+            model = named_learner(model, title)
+        is_frozen = isinstance(model, FrozenEstimator)
+        given = model.estimator if is_frozen else model
+        if isinstance(given, type):
+            raise TypeError(f"{title} is a class; give an instance: {given.__name__}()")
+        if not (needs_adapter(given) or hasattr(given, "fit" if is_frozen else "get_params")):
+            raise TypeError(
+                f"{title} is {a_type_of(given)}, no classifier of scikit-learn; tailboost.tune takes "
+                "fitted models, tb.Scores('p', label) scores of the rows, and RobustMixtureClassifier."
+                "from_probabilities({'model': P}, y) probabilities"
+            )
+        if type(given).__name__ != name:
+            title += f" ({type(given).__name__})"
+        classifier = as_classifier(model, X, y)
+        if hasattr(given, "__sklearn_tags__") and is_regressor(given):
+            raise TypeError(
+                f"{title} is a regressor; a classifier with predict_proba is needed"
+            )
+        if is_frozen and not hasattr(given, "classes_"):
+            raise NotFittedError(
+                f"{title} is not fitted: call its fit first, or give it to RobustMixtureClassifier"
+            )
+        if not hasattr(classifier, "predict_proba"):
+            raise ValueError(
+                f"{title} has no predict_proba; CalibratedClassifierCV gives it one"
+            )
+        is_fitted_here = not isinstance(classifier, FrozenEstimator)
+        if weighted and is_fitted_here and weight_parameter(classifier) is None:
+            raise ValueError(f"sample_weight, class_weight: {title} takes no weights in fit")
+        found.append((name, classifier))
+    return found
+
+
+def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
+    """Return a fitted classifier, and the class number of each of its ``classes_``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the classifier in messages.
+    estimator : fitted classifier
+        The classifier.
+    classes : ndarray of shape (K,)
+        The labels of y.
+
+    Raises
+    ------
+    ValueError
+        If it has a class that is not among the labels of y.
+    """
+    title = f"classes_ of {name!r}"
+    known = label_column(estimator.classes_, title)
+    check_same_kind(label_column(classes, "y"), "y", known, title)
+    columns = positions(
+        known, classes, title, f"classes that are not in y, which has {classes.tolist()[:5]}"
+    )
+    unknown = np.setdiff1d(classes, known).tolist()
+    if unknown:
+        warn_user(
+            f"y has labels that {name!r} does not know: {unknown[:NAMES_SHOWN]}; it knows {known.tolist()}. "
+            "Leave their rows out, or train the model on such rows too"
+        )
+    return estimator, columns
+
+
+# -- fits ------------------------------------------------------------------------------------------------
+
 
 def fit_models(
-    estimators: Estimators,
+    estimators: Named,
     training: Rows,
     classes: Any,
     *,
@@ -82,7 +238,7 @@ def fit_models(
     factors : ndarray of shape (n,), optional
         Factors from ``class_weight``. The fits use weights times factors, the selection data only weights.
     validation : Rows, optional
-        The given selection data.
+        Given selection data.
 
     Returns
     -------
@@ -93,165 +249,100 @@ def fit_models(
     scheme : str, int or float
         The kind of selection data after resolution of "auto".
     """
-    frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
-    if validation is None:
-        split, rows = _held_out(training, cv, seed, all_frozen=all(frozen))
+    frozen = {name: each for name, each in estimators if isinstance(each, FrozenEstimator)}
+    no_folds = np.full(len(training), -1)
+    if validation is not None:
+        split = Split(no_folds, "X_val")
+        rows = validation
+    elif isinstance(cv, str) and len(frozen) == len(estimators):
+        split = Split(no_folds, "frozen")
+        words = f"the {len(training):,} given rows (no model was fitted on them, as stated)"
+        rows = replace(training, words=words)
     else:
-        split, rows = Split(np.full(len(training), -1), "X_val"), validation
+        if isinstance(cv, (str, Real)):
+            split = Split.of_rows(training, cv, seed, FIVE_FOLDS_UP_TO)
+        else:
+            split = Split.from_splits(training, cv)
+        rows = split.selection_rows(training)
 
     # The fits get other weights than the selection data.
-    weighted_training = training
+    fitted_rows = training
     if factors is not None:
-        weighted_training = replace(training, weight=training.weight * factors)
-    fits = _fits(
-        estimators,
-        frozen,
-        weighted_training,
-        split,
-        weighted=weighted,
-        seed=seed,
-        n_jobs=n_jobs,
+        fitted_rows = replace(training, weight=training.weight * factors)
+    to_fit = [(name, each) for name, each in estimators if name not in frozen]
+    fits = _fits(to_fit, fitted_rows, split, weighted=weighted, seed=seed, n_jobs=n_jobs)
+    left_out = [name for name, _ in to_fit if name not in fits]
+    if left_out:
+        if len(left_out) == len(estimators):
+            raise KeyboardInterrupt
+        warn_user(
+            f"fit was interrupted: {left_out} left out of the mixture", FitInterruptedWarning
+        )
+    fits |= {name: [frozen_fit(name, each, classes)] for name, each in frozen.items()}
+    names = [name for name, _ in estimators if name in fits]
+    final = [fits[name][-1] for name in names]
+    models = Models(
+        names=names,
+        n_classes=training.n_classes,
+        fitted=[model for model, _ in final],
+        columns=[columns for _, columns in final],
     )
-    models = Models(names=[], n_classes=training.n_classes, fitted=[], columns=[])
-    log_probabilities = []
-    for i, (name, estimator) in enumerate(estimators):
-        if i not in fits:  # left out with a warning
-            continue
-        if frozen[i]:
-            fits[i] = [frozen_fit(name, estimator, classes)]
-        *fold_fits, final = fits[i]
-        models.names.append(name)
-        models.fitted.append(final[0])
-        models.columns.append(final[1])
-        log_probabilities.append(_selection_logs(models, final, fold_fits, split, rows))
-    outputs = ModelOutputs.with_hashes(models, log_probabilities, rows.without_features())
+    logs = [_selection_logs(models, i, fits[name], split, rows) for i, name in enumerate(names)]
+    outputs = ModelOutputs.with_hashes(models, logs, rows.without_features())
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
     if rows.clusters is not None:
         outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=rows.row_hashes))
     return outputs, rows, split.scheme
 
 
-def _held_out(training: Rows, cv: Any, seed: int, *, all_frozen: bool) -> tuple[Split, Rows]:
-    """Return the held-out parts of the training rows, none if nothing is fitted, and the selection data.
-
-    Parameters
-    ----------
-    training : Rows
-        The training rows.
-    cv : "auto", int, float, splitter or iterable of splits
-        As in `RobustMixtureClassifier`.
-    seed : int
-        Seed of the folds.
-    all_frozen : bool
-        Whether nothing is fitted here.
-
-    Raises
-    ------
-    ValueError
-        If the rows cannot be split this way, or a cluster would be separated.
-    """
-    n = len(training)
-    if isinstance(cv, str) and all_frozen:
-        words = f"the {n:,} given rows (no model was fitted on them, as stated)"
-        return Split(np.full(n, -1), "frozen"), replace(training, words=words)
-    if isinstance(cv, (str, Real)):
-        split = Split.of_rows(training, cv, seed, FIVE_FOLDS_UP_TO)
-    else:
-        split = Split.from_splits(training, cv)
-    return split, split.selection_rows(training)
-
-
-def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
-    """Return a fitted classifier, and the class number of each of its ``classes_``.
-
-    Parameters
-    ----------
-    name : str
-        Name of the classifier in messages.
-    estimator : fitted classifier
-        The classifier.
-    classes : ndarray of shape (K,)
-        The labels of y.
-
-    Raises
-    ------
-    ValueError
-        If it has a class that is not among the labels of y.
-    """
-    title = f"classes_ of {name!r}"
-    model_classes = label_column(estimator.classes_, title)
-    check_same_kind(label_column(classes, "y"), "y", model_classes, title)
-    labels = model_classes.tolist()
-    if len(classes) > NAMES_SHOWN > len(labels) and classes.dtype.kind in "iuf":
-        raise ValueError(f"{title} are {labels}, and {no_classes(classes)}")
-    unknown = [label for label in classes.tolist() if label not in labels]
-    if unknown:
-        warn_user(
-            f"y has labels that {name!r} does not know, and gives no probability: {unknown}; "
-            f"it knows {labels}. Leave their rows out, or train the model on such rows too"
-        )
-    problem = f"classes that are not in y, which has {classes.tolist()[:5]}"
-    if labels == list(range(len(classes))):  # as of XGBoost, which reads no other labels
-        problem = (
-            f"{problem}; map y to {labels} as in the model's training, as by "
-            f"y.map({{{classes.tolist()[0]!r}: …}})"
-        )
-    return estimator, positions(estimator.classes_, classes, title, problem)
-
-
 def _selection_logs(
-    models: Models, final: Fit, fold_fits: list[Fit], split: Split, rows: Rows
+    models: Models, i: int, fits: list[Fit], split: Split, rows: Rows
 ) -> Floats:
-    """Return the log-probabilities of the selection data by the last one of ``models``, shape (n, K).
+    """Return the log-probabilities of the selection data by model i, shape (n, K).
 
     The models of its folds predict the rows held out; a frozen model predicts all rows.
 
     Parameters
     ----------
     models : Models
-        The models so far; the result is about the last one.
-    final : (classifier, ndarray of int)
-        Its final fit, and the class number of each column of its probabilities.
-    fold_fits : list of such pairs
-        Its fits without each held-out part; empty for a frozen model.
+        The final models.
+    i : int
+        Number of the model.
+    fits : list of (classifier, ndarray of int)
+        Its fits without each held-out part, and the final one.
     split : Split
         The parts of the rows that are held out.
     rows : Rows
         The selection data.
     """
-    last = len(models.names) - 1
-    if not fold_fits:  # a frozen model, or a validation set
-        return logs_of(models.probabilities(last, *final, rows.X))
-    out_of_fold = np.zeros((len(rows), models.n_classes))
+    *of_folds, final = fits
+    if not of_folds:  # a frozen model, or a validation set
+        return logs_of(models.probabilities(i, *final, rows.X))
+    logs = np.zeros((len(rows), models.n_classes))
     fold = split.fold[split.fold >= 0]  # some rows may never be held out
-    for j, fit in enumerate(fold_fits):
-        out_of_fold[fold == j] = logs_of(
-            models.probabilities(last, *fit, take(rows.X, fold == j))
-        )
+    for j, fit in enumerate(of_folds):
+        logs[fold == j] = logs_of(models.probabilities(i, *fit, take(rows.X, fold == j)))
     # Models of other folds differ far more than by this step. Zeros in the digits beyond make files smaller.
-    return np.rint(out_of_fold / LOG_STEP) * LOG_STEP
+    return np.rint(logs / LOG_STEP) * LOG_STEP
 
 
 def _fits(
-    estimators: Estimators,
-    frozen: list[bool],
+    estimators: Named,
     training: Rows,
     split: Split,
     *,
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-) -> dict[int, list[Fit]]:
-    """Return the `Fit`s of each estimator: one for each part, and the final model; none of a frozen one.
+) -> dict[str, list[Fit]]:
+    """Return the `Fit`s of each estimator by name: one for each part, and the final model.
 
     An estimator without all its fits at Ctrl-C is left out, with a warning.
 
     Parameters
     ----------
     estimators : list of (str, classifier)
-        All estimators with their names.
-    frozen : list of bool
-        Which of them are fitted already, and get no fit here.
+        The estimators.
     training : Rows
         The training rows, with the weights of the fits.
     split : Split
@@ -262,113 +353,41 @@ def _fits(
         Seed of the estimators without a seed of their own.
     n_jobs : int or None
         Number of parallel fits.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C came before the last fit of any estimator.
     """
-    fits: dict[int, list[Fit]] = {i: [] for i in range(len(estimators))}
-    jobs: Jobs = {
-        i: (name, _seeded(estimator, seed))
-        for i, (name, estimator) in enumerate(estimators)
-        if not frozen[i]
-    }
-    table_jobs = {i: job for i, job in jobs.items() if isinstance(job[1], TableLearner)}
-    single_jobs = {i: job for i, job in jobs.items() if i not in table_jobs}
-
-    n_fits = len(split.parts) + 1  # of each estimator: the last is on all rows
+    learners = {name: _seeded(estimator, seed) for name, estimator in estimators}
+    of_tables = [name for name in learners if isinstance(learners[name], TableLearner)]
+    parts = [*split.fitted, np.ones(len(training), dtype=bool)]  # the last is on all rows
+    tasks = [(name, rows) for name in learners if name not in of_tables for rows in parts]
+    fits: dict[str, list[Fit]] = {name: [] for name in learners}
+    threads = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    processes = Parallel(n_jobs=n_jobs, return_as="generator")
     with (
-        steps("fits", n_fits * len(jobs)) as report_fit,
+        steps("fits", len(parts) * len(learners)) as report,
         noticing_interrupts() as interrupted,
     ):
         try:
-            for i, table_fits in _table_fits(
-                table_jobs, training, split, seed, report_fit, n_jobs
-            ):
-                fits[i] = table_fits
-            for i, fit in _single_fits(single_jobs, training, split, weighted, n_jobs):
+            if of_tables:
+                table = OpenTable(training.X)
+                found = threads(
+                    delayed(_fits_on_table)(
+                        training, split, seed, report, table, name, learners[name]
+                    )
+                    for name in of_tables
+                )
+                fits |= zip(of_tables, found, strict=True)
+            found = processes(
+                delayed(_fit_alone)(training, weighted, name, learners[name], rows)
+                for name, rows in tasks
+            )
+            for (name, _), fit in zip(tasks, found, strict=True):
                 # A learner that catches Ctrl-C may have returned a half-trained model.
                 if interrupted():
                     raise KeyboardInterrupt
-                fits[i].append(fit)
-                report_fit(detail=estimators[i][0])
+                fits[name].append(fit)
+                report(detail=name)
         except KeyboardInterrupt:
             pass  # what is finished stays
-
-    unfinished = {i: name for i, (name, _) in jobs.items() if len(fits[i]) < n_fits}
-    if len(unfinished) == len(estimators):
-        raise KeyboardInterrupt
-    if unfinished:
-        verb = number_form(len(unfinished), "is", "are")
-        warn_user(
-            f"fit was interrupted: {list(unfinished.values())} {verb} left out of the mixture",
-            FitInterruptedWarning,
-        )
-    return {i: fits[i] for i in fits if i not in unfinished}
-
-
-def _table_fits(
-    jobs: Jobs,
-    training: Rows,
-    split: Split,
-    seed: int,
-    report_fit: Steps,
-    n_jobs: int | None,
-) -> Iterator[tuple[int, list[Fit]]]:
-    """Yield the number of each learner of tailboost, with all its fits on one prepared table.
-
-    Parameters
-    ----------
-    jobs : dict of int to (str, learner)
-        The learners with their names, by their numbers among the estimators.
-    training : Rows
-        The training rows.
-    split : Split
-        The parts of the rows that are held out.
-    seed : int
-        Seed of the fits.
-    report_fit : callable
-        Called after each fit.
-    n_jobs : int or None
-        Number of learners that are fitted in parallel.
-    """
-    if not jobs:
-        return
-    opened = OpenTable(training.X)
-    fit_on_table = partial(_fits_on_table, training, split, seed, report_fit, opened)
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-    all_fits = parallel(delayed(fit_on_table)(*job) for job in jobs.values())
-    yield from zip(jobs, all_fits, strict=True)
-
-
-def _single_fits(
-    jobs: Jobs, training: Rows, split: Split, weighted: bool, n_jobs: int | None
-) -> Iterator[tuple[int, Fit]]:
-    """Yield the number of an estimator with each of its fits, estimator by estimator.
-
-    Parameters
-    ----------
-    jobs : dict of int to (str, classifier)
-        The estimators with their names, by their numbers.
-    training : Rows
-        The training rows.
-    split : Split
-        The parts of the rows that are held out.
-    weighted : bool
-        Whether ``fit`` gets the weights of the rows.
-    n_jobs : int or None
-        Number of parallel fits.
-    """
-    if not jobs:
-        return
-    all_rows = np.ones(len(training.y), dtype=bool)
-    tasks = list(product(jobs, [*split.fitted, all_rows]))
-    single_fits = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_fit_alone)(training, weighted, *jobs[i], rows) for i, rows in tasks
-    )
-    for (i, _), fit in zip(tasks, single_fits, strict=True):
-        yield i, fit
+    return {name: fits[name] for name in fits if len(fits[name]) == len(parts)}
 
 
 def _fit_alone(training: Rows, weighted: bool, name: str, estimator: Model, rows: Mask) -> Fit:
@@ -457,103 +476,3 @@ def _seeded(estimator: Model, seed: int) -> Any:
             stated_seeds[name] = value
     set_seeds(estimator, seed)  # also the stated ones, which come back
     return estimator.set_params(**stated_seeds)
-
-
-def check_estimators(estimators: Estimators, weighted: bool) -> None:
-    """Raise if an estimator cannot be used.
-
-    Parameters
-    ----------
-    estimators : list of (str, classifier)
-        The models with their names.
-    weighted : bool
-        Whether ``fit`` will get weights of the rows.
-
-    Raises
-    ------
-    ValueError, TypeError
-        The message names the estimator.
-    """
-    for name, estimator in estimators:
-        is_frozen = isinstance(estimator, FrozenEstimator)
-        model = estimator
-        if is_frozen:
-            model = estimator.estimator
-        _refuse_other_things(name, model)
-        kind = type(model).__name__
-        if name == kind:
-            title = repr(name)
-        else:
-            title = f"{name!r} ({kind})"
-        if hasattr(model, "__sklearn_tags__") and is_regressor(model):
-            raise TypeError(
-                f"estimators: {title} is a regressor; a classifier with predict_proba is needed"
-            )
-        if is_frozen and not hasattr(model, "classes_"):
-            raise NotFittedError(
-                f"estimators: {name!r} is not fitted: call fit of the {kind} first, or give it "
-                "to RobustMixtureClassifier, which fits it"
-            )
-        if not hasattr(model, "predict_proba"):
-            raise ValueError(
-                f"estimators: {title} has no predict_proba; CalibratedClassifierCV gives it one"
-            )
-        if weighted and not is_frozen and weight_parameter(estimator) is None:
-            raise ValueError(
-                f"sample_weight, class_weight: {name!r} ({kind}) takes no weights in fit"
-            )
-
-
-def _refuse_other_things(name: str, model: Any) -> None:
-    """Raise TypeError for a class, and for anything without ``fit``: a table, probabilities, a text."""
-    if isinstance(model, type):
-        raise TypeError(
-            f"estimators: {name!r} is a class; give an instance: {model.__name__}()"
-        )
-    if hasattr(model, "fit"):
-        return
-    cure = "the table of rows is the next argument"
-    if isinstance(model, str):
-        cure = f"RobustMixtureClassifier([('model', {model!r})]) trains a learner of this name"
-    elif hasattr(model, "dtype"):
-        cure = (
-            "for scores of the rows give tb.Scores('p', label), and a table with the "
-            "column 'p'; for probabilities "
-            "RobustMixtureClassifier.from_probabilities({'model': P}, y)"
-        )
-    raise TypeError(
-        f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed here, got "
-        f"{a_type_of(model)}; {cure}"
-    )
-
-
-def _kind_of(model: Model) -> str:
-    """Return the name of a model: of a score its column, of others their class or function."""
-    if isinstance(model, Scores) and len(model.column_list) == 1:
-        return str(model.column_list[0])
-    if isinstance(model, type) or not hasattr(model, "predict_proba"):
-        return str(getattr(model, "__name__", type(model).__name__))
-    return type(model).__name__
-
-
-def named_models(models: Any) -> list[tuple[str, Any]]:
-    """Return models as (name, model) pairs.
-
-    A dict and a list of pairs keep their names. Models without a name are called by their class, function or
-    score column, and numbered from 1 if several have the same name.
-    """
-    if isinstance(models, Mapping):
-        return list(models.items())
-    model_list = [models]
-    if isinstance(models, (list, tuple)):
-        model_list = list(models)
-    if model_list and all(isinstance(pair, tuple) and len(pair) == 2 for pair in model_list):
-        return model_list
-    kinds = [_kind_of(model) for model in model_list]
-    named = []
-    for i, (kind, model) in enumerate(zip(kinds, model_list, strict=True)):
-        name = kind
-        if kinds.count(kind) > 1:
-            name = f"{kind} {kinds[: i + 1].count(kind)}"
-        named.append((name, model))
-    return named

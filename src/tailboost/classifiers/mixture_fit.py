@@ -11,8 +11,14 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from tailboost.classifiers.default_models import estimators_of
-from tailboost.classifiers.fitting import check_estimators, fit_models, frozen_fit
+from tailboost.classifiers.fitting import (
+    Named,
+    estimators_of,
+    fit_models,
+    frozen_fit,
+    is_pair,
+    usable,
+)
 from tailboost.classifiers.input import (
     checked_table,
     class_factors,
@@ -29,15 +35,11 @@ from tailboost.classifiers.robust_selection import (
     problem_of,
     set_rule,
 )
-from tailboost.core.array_types import Column, Model, Table
+from tailboost.core.array_types import Model
 from tailboost.core.long_work import doing
-from tailboost.core.spelling import a_type_of
-from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import (
-    as_classifier,
     columns_of_scores,
-    needs_adapter,
     only_scores,
 )
 from tailboost.rates import InfeasibleLimitsError
@@ -54,9 +56,6 @@ from tailboost.selection.outputs import ModelOutputs, Models, averaging
 from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.program import Program
 from tailboost.selection.selection import Selection, Unselected, warn_of_limits
-
-Named = list[tuple[str, Any]]
-"""Classifiers with their names."""
 
 
 def learn(mix: Model, arguments: Given, validation: Given) -> None:
@@ -167,11 +166,6 @@ def models_of_probabilities(mix: Any, probabilities: Mapping[str, Any], classes:
     return Models.from_given(list(probabilities), mix.classes_)
 
 
-def is_pair(item: Any) -> bool:
-    """Return whether an item of the parameter ``estimators`` is a pair of a name and anything."""
-    return isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
-
-
 def check_pairs(estimators: Any) -> None:
     """Raise TypeError if ``estimators`` is a list of anything but (name, classifier) pairs."""
     if not isinstance(estimators, list):
@@ -219,7 +213,8 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Rows, 
     """
     estimators: Named = []
     if mix.estimators is not None:
-        estimators = _usable(mix, arguments.X, arguments.y, weighted)
+        mix._validate_names([name for name, _ in mix.estimators])
+        estimators = usable(mix.estimators, arguments.X, arguments.y, weighted=weighted)
     training = read_training_set(mix, learner=mix, rows=arguments)
     if mix.estimators is None:
         estimators = estimators_of(training)
@@ -234,42 +229,6 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Rows, 
         if isinstance(estimator, FrozenEstimator):
             frozen_fit(name, estimator, mix.classes_)
     return training, estimators
-
-
-def _usable(mix: Model, X: Table, y: Column, weighted: bool) -> Named:
-    """Return the given estimators by name, with models in other forms as frozen classifiers.
-
-    Parameters
-    ----------
-    mix : RobustMixtureClassifier
-        The classifier that is fitted.
-    X, y : table of n rows, array-like of shape (n,)
-        The rows of the fit as given.
-    weighted : bool
-        Whether ``fit`` of the models gets weights of the rows.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If there is none, or one cannot be used.
-    """
-    if not mix.estimators:
-        raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
-    estimators = []
-    for name, model in mix.estimators:
-        if isinstance(model, str):
-            model = named_learner(model, f"estimators: {name!r}")
-        if not (hasattr(model, "__sklearn_tags__") or needs_adapter(model)):
-            raise TypeError(
-                f"estimators: {name!r} is {a_type_of(model)}, which is no scikit-learn "
-                "classifier; let its class inherit from sklearn's ClassifierMixin and "
-                "BaseEstimator or, if it is fitted, give it to tailboost.tune"
-            )
-        estimators.append((name, model))
-    mix._validate_names([name for name, _ in estimators])
-    classifiers = [(name, as_classifier(model, X, y)) for name, model in estimators]
-    check_estimators(classifiers, weighted)
-    return classifiers
 
 
 def _check_strata(mix: Model, problem: Problem, training: Rows, selecting: Rows) -> None:

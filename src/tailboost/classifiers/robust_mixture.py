@@ -16,14 +16,12 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.classifiers.default_models import default_estimators
-from tailboost.classifiers.fitting import named_models
+from tailboost.classifiers.fitting import default_estimators, is_pair, named_models
 from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags, with_parameters
 from tailboost.classifiers.judged import JudgedModels
 from tailboost.classifiers.mixture_fit import (
     check_pairs,
     first_selection,
-    is_pair,
     learn,
     models_of_probabilities,
     problem_for_probabilities,
