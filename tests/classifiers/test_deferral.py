@@ -131,7 +131,6 @@ def test_predict_warns_of_labels_of_deferred_rows_in_every_form(tmp_path):
         # Other parts of the library count these rows as deferred.
         tb.certify(selected, scores[800:], ill[800:], rates=limits[:1])
         tb.Monitor(rule).add(scores[800:], ill[800:])
-        rule.tradeoff().measured({"rule": rule}, scores[800:], ill[800:])
 
 
 def test_rules_on_probabilities_answer_human_review():

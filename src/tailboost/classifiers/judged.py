@@ -277,13 +277,10 @@ class JudgedModels(Recorded):
             tuple(points),
             limited=trade.limited,
             objective=trade.minimised,
-            measured_on=engine.words,
+            measured_on=", within ".join([engine.words, *map(str, trade.other_limits)]),
+            bound=bound_of(selection_of_fit.problem, trade.limited),
             _at=at,
             _source=self.classifier,
-            limits=trade.other_limits,
-            bound=bound_of(selection_of_fit.problem, trade.limited),
-            _recounted=engine.data.strata.columns
-            != selection_of_fit.engine.data.strata.columns,
         )
 
     def within(self, objective: Objective, limits: tuple[Limit, ...]) -> Any:
