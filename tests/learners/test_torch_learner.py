@@ -25,7 +25,7 @@ from torch.nn import functional
 
 import tailboost as tb
 from tailboost.learners.foreign import open_session
-from tailboost.learners.torch import RowPreparation, TorchClassifier
+from tailboost.learners.torch import RowPreparation, TorchClassifier, Training
 from tailboost.rows.fingerprints import hash_rows
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -157,7 +157,7 @@ def test_it_is_plain_training(device):
 def test_rows_are_drawn_by_weight_with_replacement():
     weight = np.arange(len(Y), dtype=float) ** 2
     s = session(weight=ONES, batch_size=100)
-    drawn = s._begin(weight, 3).draw(2000)
+    drawn = Training(s, 3, weight).draw(2000)
     assert drawn.shape == (2000, 100)
     counts = np.bincount(drawn.ravel(), minlength=len(Y))
     expected = drawn.size * weight / weight.sum()
@@ -214,7 +214,8 @@ def test_rounds_start_from_one_warm_model_and_share_nothing():
 
 def test_momentum_is_carried_into_the_rounds():
     s = session(warmup_steps=30, steps=1, learning_rate=1e-3)
-    start_of = s._begin(ONES, 1)
+    s.fit(ONES, 1)
+    start_of = Training(s, 1, ONES, s.start)
     assert all(
         v["momentum_buffer"].abs().max() > 0 for v in start_of.optimizer.state_dict()["state"].values()
     )

@@ -31,11 +31,6 @@ def constant(k: int, n_classes: int) -> DummyClassifier:
     return classifier.fit(np.zeros((n_classes, 1)), np.arange(n_classes))
 
 
-def is_constant(model: Model) -> bool:
-    """Return whether a base model is the result of `constant`."""
-    return isinstance(model, DummyClassifier)
-
-
 def set_seeds(estimator: Model, seed: int) -> None:
     """Set all ``random_state`` parameters of an estimator, including nested ones, from one seed."""
     params = sorted(estimator.get_params(deep=True))

@@ -12,7 +12,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from tailboost.core.array_types import Floats, Ints, Mask, Table
 from tailboost.core.constraints import Constraints
 from tailboost.core.long_work import count_threads
-from tailboost.learners.table import OpenTable, TableClassifier, mean_of
+from tailboost.learners.table import ClassProbabilities, OpenTable, TableClassifier
 
 # Most rows and leaves of a tree, which bound the time and the memory of a forest.
 ROWS_OF_TREE = 20_000
@@ -30,7 +30,7 @@ class ForestSession:
     each fold is the final forest, so a cross-fit grows one forest.
     """
 
-    mean = staticmethod(mean_of)
+    mean = ClassProbabilities
 
     def __init__(
         self, template: TableForest, opened: OpenTable, y: Ints, n_classes: int

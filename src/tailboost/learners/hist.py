@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -24,7 +24,12 @@ from tailboost.core.constraints import Constraints, OneOf
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
 from tailboost.learners.protocols import TableSession
-from tailboost.learners.table import OpenTable, TableClassifier, TableNumbers, mean_of
+from tailboost.learners.table import (
+    ClassProbabilities,
+    OpenTable,
+    TableClassifier,
+    TableNumbers,
+)
 
 # n_estimators="auto": trees are added until the loss of held-out rows has not fallen by LEAST_GAIN in WAIT
 # trees, or there are MOST_TREES.
@@ -130,7 +135,7 @@ class TreeSession:
 class BoostSession(TreeSession):
     """Fits of boosted trees, whose models of several folds answer together."""
 
-    mean = staticmethod(mean_of)
+    mean = ClassProbabilities
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _XGBoostTrees:
         """Return a classifier fitted on the rows of a mask (None: all).
@@ -203,8 +208,6 @@ class _XGBoostTrees(TableClassifier):
     _session: ClassVar[type[TreeSession]] = TreeSession
     # With more than two classes: whether a leaf contains a value for every class.
     _vector_leaves: ClassVar[bool] = False
-    # With two classes: class 1 is predicted if XGBoost's output is above.
-    _threshold: ClassVar[float]
     _n_trees: Any = 1
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -254,31 +257,17 @@ class _XGBoostTrees(TableClassifier):
     # The booster is stored as bytes, which can be pickled and copied.
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return {k: v for k, v in state.items() if k != "_booster"}
+        return {k: v for k, v in state.items() if k != "booster_"}
 
-    def _opened(self) -> None:
-        if self.peer_ is None:
-            self._booster = _load(self.model_)
-
-    @property
+    @cached_property
     def booster_(self) -> Any:
         """XGBoost model. Do not change it: predictions in other threads may use it."""
-        booster = self.__dict__.get("_booster")
-        if booster is None:  # several threads may load it; all of them use the first one
-            booster = self.__dict__.setdefault("_booster", _load(self.model_))
-        return booster
+        return _load(self.model_)
 
     def _margin(self, table: Table) -> Floats32:
         """Return the booster's margins of the rows of a prepared table."""
         predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
         return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
-
-    def predict_table(self, table: Table) -> Ints:
-        """Return class numbers for ``table_.transform(X)``, shape (n,); ties go to the first class."""
-        margin = self._margin(table)
-        if margin.ndim == 1:
-            return (margin > self._threshold).astype(np.intp)
-        return margin.argmax(axis=1)
 
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
@@ -329,7 +318,6 @@ class HistTreeClassifier(_XGBoostTrees):
     4
     """
 
-    _threshold: ClassVar[float] = 0.5
     _vector_leaves = True
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -428,7 +416,6 @@ class HistBoostClassifier(_XGBoostTrees):
     """
 
     _session: ClassVar[type[TreeSession]] = BoostSession
-    _threshold: ClassVar[float] = 0.0
 
     _parameter_constraints: ClassVar[Constraints] = {
         **_XGBoostTrees._parameter_constraints,

@@ -201,21 +201,16 @@ class Scores(ClassifierMixin, BaseEstimator):
             self.levels_ = levels
 
     def values(self, X: Table) -> Floats:
-        """Return the scores of rows, checked, shape (n, columns)."""
-        return self.checked(score_columns(X, self.column_list, repr(self)))
-
-    def checked(self, values: Array) -> Floats:
-        """Return checked scores of shape (n, columns); missing scores become ``missing``."""
-        kind = score_kind(self.kind)
-        return kind.checked(values, repr(self), self.missing)
+        """Return the scores of rows, checked, shape (n, columns); missing scores become ``missing``."""
+        values = score_columns(X, self.column_list, repr(self))
+        return score_kind(self.kind).checked(values, repr(self), self.missing)
 
     def without_score(self, X: Table) -> Mask:
         """Return which rows have no score, shape (n,); none if `missing` is the score of such rows."""
         values = score_columns(X, self.column_list, repr(self))
         if self.missing is not None:
             return np.zeros(len(values), dtype=np.bool_)
-        kind = score_kind(self.kind)
-        scores = kind.checked(values, repr(self), np.nan)
+        scores = score_kind(self.kind).checked(values, repr(self), np.nan)
         return np.asarray(np.isnan(scores).any(axis=1))
 
     def predict_proba(self, X: Table) -> Floats:

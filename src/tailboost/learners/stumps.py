@@ -327,8 +327,8 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
             session = fitted.open_session(X[used], y[used], len(classes), weight[used])
             # The session's stump answers by class numbers; this one has the labels.
             by_number = session.fit(weight[used], seed=0)
-            for name in ("feature_", "threshold_", "above_", "cost_", "table_"):
-                setattr(fitted, name, getattr(by_number, name))
+            results = {name: v for name, v in vars(by_number).items() if name.endswith("_")}
+            fitted.__dict__.update(results)
             fitted.classes_ = classes
         return self
 

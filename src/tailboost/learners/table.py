@@ -243,11 +243,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             else:
                 fitted.peer_ = model
             fitted.classes_ = classes  # those of the session's model are numbers
-            fitted._opened()
         return self
-
-    def _opened(self) -> None:
-        """Prepare for predictions."""
 
     def __sklearn_is_fitted__(self) -> bool:
         # scikit-learn's default iterates over all attributes, while another thread may add some.
@@ -327,7 +323,7 @@ class TableNumbers(TransformerMixin, BaseEstimator):
 
 
 class ClassProbabilities:
-    """Mean class probabilities of several models of one open table."""
+    """Mean class probabilities of several models of one open table, see `protocols.AveragingLearner`."""
 
     def __init__(self, models: Sequence[PreparedProba]) -> None:
         self.models = list(models)
@@ -361,8 +357,3 @@ class ClassProbabilities:
     def predict(self, X: Table) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_proba(X).argmax(axis=1)
-
-
-def mean_of(models: list[Any]) -> ClassProbabilities:
-    """Return the mean of models of the folds, see `protocols.AveragingLearner`."""
-    return ClassProbabilities(models)

@@ -313,30 +313,27 @@ class TorchSession:
         self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
         self.start: Training | None = None
 
-    def _begin(self, weight: Floats, seed: int) -> Training:
-        """Return the training of a round before its first step: a new net, or the warmed-up one."""
-        n_steps = self.learner.warmup_steps
-        if n_steps and self.start is None:
-            self.start = Training(self, self.seed, self.sample_weight)
-            self.start.advance(n_steps)
-        return Training(self, seed, weight, self.start)
+    def stages(
+        self, weight: Floats, seed: int, growth: int | None = None
+    ) -> Iterator[FittedNet]:
+        """Yield the net after every ``growth`` steps, up to ``steps``, trained on rows drawn by weight.
 
-    def stages(self, weight: Floats, seed: int) -> Iterator[FittedNet]:
-        """Yield the net after every ``growth`` steps, up to ``steps``; the last is the result of `fit`."""
-        return self._grown(weight, seed, self.learner.growth or self.learner.steps)
-
-    def fit(self, weight: Floats, seed: int) -> FittedNet:
-        """Return a net trained for all steps on rows drawn with these weights."""
-        return next(self._grown(weight, seed, self.learner.steps))
-
-    def _grown(self, weight: Floats, seed: int, growth: int) -> Iterator[FittedNet]:
-        """Yield the net after every ``growth`` steps."""
+        The training begins with a new net, or with the warmed-up one.
+        """
         learner = self.learner
-        training = self._begin(weight, seed)
+        if learner.warmup_steps and self.start is None:
+            self.start = Training(self, self.seed, self.sample_weight)
+            self.start.advance(learner.warmup_steps)
+        training = Training(self, seed, weight, self.start)
+        growth = growth or learner.growth or learner.steps
         milestones = tuple(round(share * learner.steps) for share in learner.milestones)
         while training.steps_taken < learner.steps:
             training.advance(min(growth, learner.steps - training.steps_taken), milestones)
             yield FittedNet(self.architecture, self.feed, learner.eval_batch_size, training.net)
+
+    def fit(self, weight: Floats, seed: int) -> FittedNet:
+        """Return the net after all steps."""
+        return next(self.stages(weight, seed, self.learner.steps))
 
     def predict(self, model: Model) -> Ints:
         """Return class numbers of the session's rows."""
