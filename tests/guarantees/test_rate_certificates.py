@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.bounds import BETTING, MEAN_BOUNDS, RateFamily, joint_bounds
+from tailboost.guarantees.bounds import RateFamily, joint_bounds
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
@@ -63,7 +63,7 @@ def test_a_bound_that_names_clopper_pearson_is_one(kind):
         rate = getattr(rates, kind)(*[1] * KINDS[kind].labelled)
     (bound,) = tb.certify(a, None, y, rates=[rate], deferred=deferred).bounds
     in_part = kind == "cost in steps" or KINDS[kind].weighted
-    other = MEAN_BOUNDS[BETTING].name if kind == "cost in steps" else "betting"  # on a ratio of sums
+    other = "betting"
     assert bound.method == (other if in_part else "Clopper–Pearson")
     k = round(bound.estimate * bound.n)
     upper = beta.ppf(0.975, k + 1, bound.n - k)

@@ -12,10 +12,11 @@ from scipy.stats import beta, binomtest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.bounds import BETTING, MEAN_BOUNDS, CertifiedBound, RateFamily
+from tailboost.guarantees.bounds import CertifiedBound, RateFamily
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.monitor import Bets
 from tailboost.rates import ABOVE, BELOW, Answered, Sample
+from tailboost.rates.bounds import betting_upper, clopper_pearson_upper
 
 
 def limit_bounds(families, level):
@@ -63,31 +64,36 @@ def test_bounds_contain_the_mean_and_are_those_of_shares(low, high, kind, n):
         np.testing.assert_allclose(unit, ends, atol=1e-9)
 
 
-EACH_BOUND = pytest.mark.parametrize("bound", MEAN_BOUNDS.values(), ids=MEAN_BOUNDS)
+UPPER = {
+    "counts": lambda shares, level: clopper_pearson_upper(round(shares.sum()), len(shares), level),
+    "parts": betting_upper,
+}
+EACH_BOUND = pytest.mark.parametrize("kind", UPPER)
 
 
 @EACH_BOUND
-def test_each_bound_on_a_mean_falls_with_rows_whatever_their_order(bound):
-    """The contract of `MeanBound`; a bound may be 1 for a few rows, as that of Hoeffding is."""
+def test_each_bound_on_a_mean_falls_with_rows_whatever_their_order(kind):
+    """A bound may be 1 for a few rows, as that of Hoeffding is."""
+    of_rows = UPPER[kind]
     rng = np.random.default_rng(0)
-    shares = shares_of("counts" if bound.of_counts else "parts", 64, rng)
-    upper = bound.upper(shares, 0.05)
+    shares = shares_of(kind, 64, rng)
+    upper = of_rows(shares, 0.05)
     assert shares.mean() < upper <= 1.0
     for others in (rng.permutation(shares), np.sort(shares), np.sort(shares)[::-1]):
-        assert bound.upper(others, 0.05) == pytest.approx(upper, abs=1e-6), "users may sort their rows"
-    assert bound.upper(np.tile(shares, 4), 0.05) <= upper <= bound.upper(shares, 0.01)
-    assert bound.upper(np.tile(shares, 100), 0.05) < 1.0
-    assert bound.upper(np.zeros(1), 0.05) <= 1.0
+        assert of_rows(others, 0.05) == pytest.approx(upper, abs=1e-6), "users may sort their rows"
+    assert of_rows(np.tile(shares, 4), 0.05) <= upper <= of_rows(shares, 0.01)
+    assert of_rows(np.tile(shares, 100), 0.05) < 1.0
+    assert of_rows(np.zeros(1), 0.05) <= 1.0
 
 
 @EACH_BOUND
 @pytest.mark.parametrize("level", [0.02, 0.3])
 @pytest.mark.parametrize("n", [1, 2, 7])
-def test_each_bound_on_a_mean_is_below_it_with_at_most_its_level(bound, n, level):
+def test_each_bound_on_a_mean_is_below_it_with_at_most_its_level(kind, n, level):
     """Exactly: over all sequences of n numbers with two possible values, for means just above each bound."""
-    for low, high in [(0.0, 1.0)] if bound.of_counts else [(0.0, 1.0), (0.0, 0.4), (0.3, 1.0), (0.2, 0.5)]:
+    for low, high in [(0.0, 1.0)] if kind == "counts" else [(0.0, 1.0), (0.0, 0.4), (0.3, 1.0), (0.2, 0.5)]:
         sequences = np.array(list(product([low, high], repeat=n)))
-        uppers = np.array([bound.upper(numbers, level) for numbers in sequences])
+        uppers = np.array([UPPER[kind](numbers, level) for numbers in sequences])
         n_high = (sequences == high).sum(axis=1)
         for mean in np.append(np.unique(uppers) + 1e-9, np.linspace(0.05, 0.95, 19)):
             p = (mean - low) / (high - low)
@@ -116,9 +122,7 @@ def test_a_comparison_without_a_test_of_pairs_halves_the_level(form, tie):
     )
     *of_groups, bound = limit_bounds([tested], 0.04)
     (low, _), (_, high) = (
-        ends(each, 0.02)
-        if exact
-        else (1.0 - MEAN_BOUNDS[BETTING].upper(1.0 - each, 0.02), MEAN_BOUNDS[BETTING].upper(each, 0.02))
+        ends(each, 0.02) if exact else (1.0 - betting_upper(1.0 - each, 0.02), betting_upper(each, 0.02))
         for each in shares
     )
     assert (of_groups[0].lower, of_groups[1].upper) == pytest.approx((low, high))

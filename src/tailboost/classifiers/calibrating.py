@@ -51,6 +51,7 @@ from tailboost.guarantees.calibration import (
     calibrate_selected,
     stated_limits,
 )
+from tailboost.guarantees.case import Case
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tests import Tests
@@ -265,7 +266,7 @@ def selected_on_part(
     """Return a model with a rule selected on a part of the rows, and the rows that certify.
 
     These are the other rows of the batch; all rows if thresholds on one score are all that is selected, see
-    `tailboost.guarantees.ranks.thresholds_of`.
+    `tailboost.guarantees.ranks`.
 
     Raises
     ------
@@ -309,7 +310,7 @@ def selected_on_part(
         # Limits that every rule keeps: they only name the groups.
         loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
         everything = tuned(np.ones(len(labels), dtype=bool), loosest)
-        if ranks.thresholds_of(everything.selection_.stated_within(limits)) is not None:
+        if ranks.applies(Case(everything.selection_.stated_within(limits), None, 0.0)):
             return everything, given  # within the limits by ranks alone
     clusters = numbered_clusters(given.clusters, len(labels))
     selects = drawn_part(

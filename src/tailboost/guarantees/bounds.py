@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -189,35 +188,34 @@ class CertifiedBound:
     @property
     def bound_text(self) -> str:
         """The certified sides, as printed."""
-        words = partial(
-            bound_words, n_rows=self.n, beside=self.target, in_percent=self.in_percent
-        )
-        lower, upper = words(self.lower, above=False), words(self.upper, above=True)
+        ends = [
+            bound_words(
+                end, self.n, above=above, beside=self.target, in_percent=self.in_percent
+            )
+            for end, above in ((self.lower, False), (self.upper, True))
+        ]
         if self.sense == "≥":
-            return f"≥ {lower}"
+            return f"≥ {ends[0]}"
         if self.sense == "≤" or self.lower == 0.0:  # 0 bounds every rate from below
-            return f"≤ {upper}"
-        return f"{lower.removesuffix(' %')} to {upper}"
+            return f"≤ {ends[1]}"
+        return f"{ends[0].removesuffix(' %')} to {ends[1]}"
 
     @property
     def limit_line(self) -> LimitLine:
         """The bound for drawings: the interval ends at the certified bounds."""
-        verdict = ": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason)))
         words = f"{self.estimate_text}, bound {self.bound_text}"
         if self.target in (self.lower, self.upper) and not self.compares:
             words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
-        lower, upper = self.sides
         return LimitLine(
-            verdict=verdict,
-            good=self.certified,
-            name=self.title,
-            limit=self.limit,
-            numbers=words,
-            value=self.estimate,
-            low=lower,
-            high=upper,
-            bound=self.target,
-            deferred="" if self.deferred is None else whole_percents(self.deferred),
+            ": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason))),
+            self.certified,
+            self.title,
+            self.limit,
+            words,
+            self.estimate,
+            *self.sides,
+            self.target,
+            "" if self.deferred is None else whole_percents(self.deferred),
         )
 
     def at_target(self, method: str) -> CertifiedBound:
@@ -251,29 +249,6 @@ def _tuples(name: Any) -> Any:
 
 
 # -- bounds on means ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MeanBound:
-    """A confidence bound on the mean of independent numbers in [0, 1].
-
-    ``upper(values, level)`` is below the true mean with a probability of at most the level, whatever the
-    distribution of the numbers. The order of the numbers has no effect.
-    """
-
-    name: str
-    upper: Callable[[Floats, float], float]
-    of_counts: bool = False  # whether the bound is for numbers that can only be 0 or 1
-
-
-def _exact_upper(values: Floats, level: float) -> float:
-    return clopper_pearson_upper(round(float(values.sum())), len(values), level)
-
-
-#: The bounds on means by their names. The kind of the numbers decides which one is taken, never their values.
-MEAN_BOUNDS = {
-    EXACT: MeanBound(EXACT, _exact_upper, of_counts=True), BETTING: MeanBound(BETTING, betting_upper)
-}  # fmt: skip
 
 
 def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
@@ -314,8 +289,9 @@ class RateFamily:
             # Each row has the smallest or the largest value of the rate.
             exact = set(np.unique(counted)) <= set(rate.range(strata))
         samples = fresh.samples(rate)
-        apart = fresh.are_apart(samples)
-        return cls(rate, expression.limit, expression.sides, samples, exact, apart)
+        return cls(
+            rate, expression.limit, expression.sides, samples, exact, fresh.are_apart(samples)
+        )
 
     def bounds(self, level: float) -> list[CertifiedBound]:
         """Return the bounds of the subgroups, each at the given level, then the bound of a gap or ratio."""
@@ -323,43 +299,36 @@ class RateFamily:
         targets = np.full(len(self.samples), np.nan)
         if limit is not None and not limit.compares:
             targets = limit.bounds([sample.name for sample in self.samples])
-        sense = "≤" if ABOVE in self.sides else "≥"
         template = CertifiedBound(
             self.rate,
-            sense="" if len(self.sides) > 1 else sense,
+            sense="" if len(self.sides) > 1 else {ABOVE: "≤", BELOW: "≥"}[self.sides[0]],
             in_percent=limit is not None and limit.in_percent,
         )
         bounds = []
         for sample, target in zip(self.samples, targets.tolist(), strict=True):
             lower, upper = self.bounds_of(sample, level)
-            method = BETTING if sample.among is not None or not self.exact else EXACT
-            bounds.append(
-                replace(
-                    template,
-                    subgroup=sample.name,
-                    target=number_or_none(target),
-                    estimate=number_or_none(sample.mean),
-                    lower=lower,
-                    upper=upper,
-                    n=len(sample.rows),
-                    method=method if len(sample.rows) else "no rows",
-                )
+            method = EXACT if self.exact and sample.among is None else BETTING
+            bound = replace(
+                template,
+                subgroup=sample.name,
+                target=number_or_none(target),
+                estimate=number_or_none(sample.mean),
+                lower=lower,
+                upper=upper,
+                n=len(sample.rows),
+                method=method if len(sample.rows) else "no rows",
             )
-        if limit is not None and limit.compares:
-            bounds.append(self._compared(limit, template, bounds))
-        return bounds
-
-    def _compared(
-        self, limit: Limit, template: CertifiedBound, bounds: Sequence[CertifiedBound]
-    ) -> CertifiedBound:
-        """Return the bound on a gap or ratio from the ``bounds`` on the rate of each subgroup."""
-        lowest_rate = min(sample.low for sample in self.samples)
-        limit.comparison.refuse_negative(lowest_rate, f"{limit!r}: ")
+            bounds.append(bound)
+        if limit is None or not limit.compares:
+            return bounds
+        limit.comparison.refuse_negative(
+            min(sample.low for sample in self.samples), f"{limit!r}: "
+        )
         lower, upper = limit.comparison.bounds(
             np.array([bound.lower for bound in bounds]),
             np.array([bound.upper for bound in bounds]),
         )
-        return replace(
+        compared = replace(
             template,
             subgroup=limit.form,
             sense=limit.sense,
@@ -371,6 +340,7 @@ class RateFamily:
             method=f"bounds of {len(bounds)} subgroups",
             subgroups=tuple(bound.subgroup for bound in bounds),
         )
+        return [*bounds, compared]
 
     def tested(self, level: float) -> list[CertifiedBound]:
         """Return bounds for a test of the limit at the whole level; they do not hold together.
@@ -384,21 +354,20 @@ class RateFamily:
         apart = self.exact and self.apart and len(self.samples) > 1
         if limit is None or not limit.compares or not apart:
             return bounds
-        *of_subgroups, comparison = bounds
-        low, width = self.samples[0].low, self.samples[0].high - self.samples[0].low
+        *of_subgroups, bound = bounds
+        low = self.samples[0].low
+        width = self.samples[0].high - low
         counts = [
-            (round(float((sample.values - low).sum() / width)), len(sample.rows))
-            for sample in self.samples
+            (round(float((s.values - low).sum() / width)), len(s.rows)) for s in self.samples
         ]
         factor, gap = limit.pair  # of rates; of shares p with the rate low + width p
-        if all_pairs_pass(counts, (factor, (gap + (1.0 - factor) * low) / width), level):
-            return [*of_subgroups, comparison.at_target(PAIRS)]
-        upper, lower = comparison.upper, comparison.lower
-        if limit.from_above:
-            upper = max(upper, limit.bound + VISIBLE)
-        else:
-            lower = min(lower, limit.bound - VISIBLE)
-        return [*of_subgroups, replace(comparison, method=PAIRS, lower=lower, upper=upper)]
+        passes = all_pairs_pass(counts, (factor, (gap + (1.0 - factor) * low) / width), level)
+        if passes:
+            return [*of_subgroups, bound.at_target(PAIRS)]
+        lower = min(bound.lower, bound.target - VISIBLE)
+        upper = max(bound.upper, bound.target + VISIBLE)
+        beyond = {"upper": upper} if limit.from_above else {"lower": lower}
+        return [*of_subgroups, replace(bound, method=PAIRS, **beyond)]
 
     def bounds_of(self, sample: Sample, level: float) -> tuple[float, float]:
         """Return the lower and the upper bound on the mean of a subgroup, each at the level.
@@ -420,17 +389,18 @@ class RateFamily:
         # The bounds are for numbers in [0, 1]; rounding may exceed them.
         scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
         if sample.among is not None:
-            return sample.low + width * _ratio_upper(scaled, sample.among, level)
-        bound = MEAN_BOUNDS[EXACT if self.exact else BETTING]
-        return sample.low + width * bound.upper(scaled, level)
+            share = _ratio_upper(scaled, sample.among, level)
+        elif self.exact:
+            share = clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
+        else:
+            share = betting_upper(scaled, level)
+        return sample.low + width * share
 
 
 def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[CertifiedBound]:
     """Return the bounds of tests of each limit at the level, or as kept by construction."""
-    bounds = []
-    for limit in limits:
-        bounds += RateFamily.from_expression(limit, fresh).tested(level)
-    return with_kept(bounds, fresh)
+    families = [RateFamily.from_expression(limit, fresh) for limit in limits]
+    return with_kept([bound for family in families for bound in family.tested(level)], fresh)
 
 
 def joint_bounds(
@@ -471,7 +441,8 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
     precision of this label, because no row counts.
     """
-    rate, rule = bound.rate, judged(fresh.model).rule
+    rate = bound.rate
+    rule = judged(fresh.model).rule
     if rule is None or bound.target is None or bound.compares:
         return False
     if rate.is_across or rate.kind == "cost":
@@ -484,23 +455,19 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     strata = fresh.answered.strata
     counted, among = rate.tables(strata)
     answers = [*strata.classes, HUMAN_REVIEW][: counted.shape[1]]
-    possible = [number for number, answer in enumerate(answers) if answer in given]
-    counts = among[:, possible] > 0
-    parts = counted[:, possible][counts] / among[:, possible][counts]
-    if bound.sense == "≥":
-        return bool((parts >= bound.target).all())
-    return bool((parts <= bound.target).all())
+    counts = (among > 0) & np.array([answer in given for answer in answers])
+    parts = counted[counts] / among[counts]
+    is_within = parts >= bound.target if bound.sense == "≥" else parts <= bound.target
+    return bool(is_within.all())
 
 
 def with_deferral(bounds: Sequence[CertifiedBound], fresh: Fresh) -> list[CertifiedBound]:
     """Return bounds with the share of deferred rows of each subgroup; unchanged if no row is deferred."""
-    if not fresh.n_deferred:
-        return list(bounds)
     found = []
     for bound in bounds:
-        samples = {s.name: s for s in fresh.samples(deferred(by=bound.rate.by)) if len(s.rows)}
         share = None
-        if not bound.rate.counts_deferral and bound.subgroup in samples:
-            share = float(samples[bound.subgroup].mean)
+        if fresh.n_deferred and not bound.rate.counts_deferral:
+            means = {each.name: each.mean for each in fresh.samples(deferred(by=bound.rate.by))}
+            share = number_or_none(means.get(bound.subgroup, np.nan))
         found.append(replace(bound, deferred=share))
     return found

@@ -18,30 +18,25 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
     warn_user,
 )
-from tailboost.guarantees import deferral, ranks, sequence, tightened
+from tailboost.guarantees import chain, comparison, ranks, sequence, tightened
 from tailboost.guarantees.bounds import CONSTANT, CertifiedBound, tested_bounds
-from tailboost.guarantees.case import Case, Certified, Refused, Reweighted
+from tailboost.guarantees.case import Case, Certified, Refused
 from tailboost.guarantees.certificates import Price, certificate_of
-from tailboost.guarantees.fresh import Fresh, answering
+from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.stated import stated_by
 from tailboost.rates import Limit, checked_rates, error, limits_to_keep
 from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged, last_step
+from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, attempts_of
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.one_answer import answer_names
 
-#: Pairs of `applies` and `run`, the simplest procedure first; the last one applies to all limits.
-PROCEDURES: tuple[
-    tuple[Callable[[Case], Any], Callable[[Case, Any], Certified | Refused]], ...
-] = (
-    (ranks.applies, ranks.run),
-    (ranks.applies_to_comparison, ranks.run_comparison),
-    (ranks.applies_beside_test, ranks.run_beside_test),
-    (deferral.applies, deferral.run),
-    (sequence.applies, sequence.run),
-    (tightened.applies, tightened.run),
+#: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.
+PROCEDURES: Sequence[Any] = (ranks, comparison, chain, sequence, tightened)
+ONE_ANSWER = (
+    "the rule with the least loss within the limits gives every row the same answer; check that the scores "
+    "belong to these rows and labels, or state a limit that this answer breaks"
 )
 ONLY_COUNTED = "No label was read and no limit was tested, so no attempt is spent."
 MOST_PRICED = 4  # limits with a price of their own
@@ -111,7 +106,12 @@ def calibrate_selected(
     fresh = Fresh.of(model, given, rates, opens=True)
     _refuse_few_rows(stated, fresh, 1.0 - confidence, earlier)
     with before_any_attempt():
-        selection = selected_within(model, stated, places_alone=places_alone)
+        if places_alone:  # the rule stays as it is, for ranks to replace
+            selection = model.selection_.stated_within(stated)
+        elif list(model.selection_.problem.limits) == stated:
+            selection = model.selection_
+        else:
+            selection = judged(model).selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.
     call = repr((stated, confidence, fresh.equal_rows))
@@ -125,26 +125,6 @@ def calibrate_selected(
     return attempt.certified(outcome, reference, notes)
 
 
-def selected_within(model: Any, limits: list[Limit], *, places_alone: bool = False) -> Any:
-    """Return the selection of a classifier within limits; that of its fit if it had the same limits.
-
-    With ``places_alone`` the rule stays as it is, for ranks to replace.
-    """
-    if places_alone:
-        return model.selection_.stated_within(limits)
-    if not judged(model).takes_limits:
-        needing = [limit for limit in limits if limit.rate.needs_groups]
-        if needing and not len(judged(model).groups):
-            raise ValueError(
-                f"{needing[0]!r}: this {type(model).__name__} was fitted without groups; fit it with "
-                "groups="
-            )
-        return Reweighted(model).within(limits)
-    if list(model.selection_.problem.limits) == limits:
-        return model.selection_
-    return judged(model).selection_within(limits)
-
-
 def _refuse_few_rows(
     limits: Sequence[Limit], fresh: Fresh, level: float, earlier: tuple[Attempt, ...]
 ) -> None:
@@ -154,45 +134,33 @@ def _refuse_few_rows(
     defers, so few rows are no reason to refuse there.
     """
     strata = fresh.answered.strata
-    may_keep = judged(last_step(fresh.model)).by_group or strata.defers
+    may_keep = judged(fresh.model).by_group or strata.defers
     faults = []
     for limit in limits:
         rate = limit.rate
-        names, of_subgroup = strata.subgroups(rate.by)
-        sizes = of_subgroup @ np.bincount(fresh.answered.stratum, minlength=len(strata.y))
-        n_given = dict(zip(names, sizes.tolist(), strict=True))
-        samples = [] if rate.is_ratio else fresh.samples(rate)
-        n_counted = {sample.name: len(sample.rows) for sample in samples}
-        bounds = [np.nan if limit.compares else b for b in _bounds(limit, names)]
-        for name, bound in zip(names, bounds, strict=True):
-            if np.isnan(bound) and not limit.compares:
+        names, _, among = rate.by_subgroup(strata)
+        bounds = [limit.bound] * len(names) if limit.compares else limit.bounds(names).tolist()
+        for name, of_name, bound in zip(names, among.max(axis=2) > 0, bounds, strict=True):
+            if np.isnan(bound):
                 continue
             of_group = "" if name is None else f" of {unit_name(name)}"
-            n = n_counted.get(name, n_given[name])
+            n = len(fresh.voters(np.flatnonzero(of_name[fresh.answered.stratum])))
             if not n and not (rate.is_across and limit.from_above):
                 faults.append(f"{limit}{of_group} has no rows")
             allowed = limit.against(bound)
-            if limit.compares or not rate.is_share or rate.is_ratio or may_keep or not n:
-                continue
-            if 0.0 < allowed < 1.0 and n < rows_for_no_error(allowed, level):
+            is_tested = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
+            if is_tested and n and 0.0 < allowed < 1.0:
                 needed = rows_for_no_error(allowed, level)
-                faults.append(
-                    f"{limit}{of_group} has {n:,} rows, and needs at least {needed:,}"
-                )
+                if n < needed:
+                    faults.append(
+                        f"{limit}{of_group} has {n:,} rows, and needs at least {needed:,}"
+                    )
     if faults:
         raise NotCertifiedError(
             f"limits: too few rows to certify: {'; '.join(faults)}. Bring more rows, or leave the limit out. "
             f"{ONLY_COUNTED}",
             attempts=earlier,
         )
-
-
-def _bounds(limit: Limit, names: list[Any]) -> list[float]:
-    """Return the bound of a limit for each subgroup; of a gap or ratio its only bound."""
-    if limit.compares:
-        return [float(limit.bound)] * len(names)
-    bounds: list[float] = limit.bounds(names).tolist()
-    return bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,11 +193,16 @@ class Attempted:
     def outcome(self, selection: Any) -> Certified | Refused:
         """Return the result of the first procedure that applies to a selection."""
         case = Case(selection, self.fresh, self.level)
-        for applies, run in PROCEDURES:
-            plan = applies(case)
+        for procedure in PROCEDURES:
+            plan = procedure.applies(case)
             if plan is not None:
-                return run(case, plan)
-        raise AssertionError("the last procedure applies to all limits")
+                break
+        result: Certified | Refused = procedure.run(case, plan)
+        if isinstance(result, Certified):
+            answered = self.fresh.by(result.selection)
+            if len(np.unique(answered.answered.actions)) == 1:
+                return Refused(answered, self.level, ONE_ANSWER)
+        return result
 
     def certified(
         self,
@@ -256,7 +229,7 @@ class Attempted:
             f"This was attempt {len(self.attempts)}, with {spent:.3g} of the error probability. All attempts "
             "in the model's ledger together keep the confidence.",
         )
-        classifier = answering(self.fresh.model, result.selection, self.limits)
+        classifier = judged(self.fresh.model).answering(result.selection, self.limits)
         used = (attempt.rows for attempt in self.attempts)
         classifier.records_ = classifier.records_.using(*used)
         classifier.certificate_ = replace(
@@ -302,17 +275,8 @@ class Attempted:
 
     def refusal(self, result: Refused) -> NotCertifiedError:
         """Return the error with the tested limits, their bounds, and the rows that they need."""
-        bounds = []
-        for limit in self.limits:
-            of_limit = tested_bounds([limit], result.answered, self.level)
-            levels = {name: at for (each, name), at in result.levels.items() if each == limit}
-            for level in set(levels.values()):
-                at_level = tested_bounds([limit], result.answered, level)
-                of_limit = [
-                    new if levels.get(new.subgroup) == level else old
-                    for old, new in zip(of_limit, at_level, strict=True)
-                ]
-            bounds += [bound for bound in of_limit if bound.target is not None]
+        tested = tested_bounds(self.limits, result.answered, result.level)
+        bounds = [bound for bound in tested if bound.target is not None]
         certificate = replace(
             certificate_of(result.answered, bounds, self.confidence),
             attempts=self.attempts,

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tests import Tests, losses_of
 from tailboost.rates import Limit, Strata
-from tailboost.rows.judged import judged
-from tailboost.selection.data import ScoredRows, ThresholdFamily
-
-ONE_ANSWER = (
-    "the rule with the least loss within the limits gives every row the same answer; check "
-    "that the scores belong to these rows and labels, or state a limit that this answer breaks"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,33 +26,57 @@ class Certified:
 
 @dataclass(frozen=True, eq=False)
 class Refused:
-    """Fresh rows with the answers of a rule that is not certified.
-
-    Attributes
-    ----------
-    answered : Fresh
-        For the table of the refusal.
-    why : str
-        The reason, if these answers miss no limit.
-    levels : dict of (Limit, object) to float
-        Level of the test of a limit in a subgroup, if it is not the whole level.
-    """
+    """Fresh rows with the answers of the likeliest rule, the level of its tests, and a reason beside them."""
 
     answered: Fresh
+    level: float
     why: str = ""
-    levels: Mapping[tuple[Limit, Any], float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Rows by stratum and cell of a score, shape (S, V), with the place of each stratum, shape (S,).
+
+    A rule has two cuts in each place: rows in cells below the first get the first label, from the second on
+    the second label, and a human decides between them.
+    """
+
+    rows: Floats
+    place: Ints
+
+    @property
+    def end(self) -> int:
+        """V: a cut above all cells."""
+        return self.rows.shape[1]
+
+    @cached_property
+    def _below(self) -> Floats:
+        return np.pad(self.rows.cumsum(axis=1), ((0, 0), (1, 0)))
+
+    def answered(self, cuts: Ints) -> Floats:
+        """Return the rows of each stratum with each answer, (K, S, 3), of rules with cuts of (K, m, 2)."""
+        strata = np.arange(len(self.place))
+        low = self._below[strata, cuts[:, self.place, 0]]
+        high = self._below[strata, cuts[:, self.place, 1]]
+        return np.stack([low, self._below[:, -1] - high, high - low], axis=2)
+
+    def possible(self, cuts: Ints) -> Floats:
+        """Return 1 for each answer that rows of a stratum can get, whatever their score, (K, S, 3)."""
+        low = cuts[:, self.place, 0]
+        high = cuts[:, self.place, 1]
+        return np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
     """A selection within limits, the fresh rows, and the allowed probability of a broken limit.
 
-    Which procedure applies depends on the selection data and on numbers of fresh rows alone. So the next one
+    Which procedure applies depends on the selecting rows and on numbers of fresh rows alone. So the next one
     may have the whole level.
     """
 
     selection: Any
-    fresh: Fresh
+    fresh: Any  # Fresh; None where only the selection is asked
     level: float
 
     @property
@@ -68,71 +84,94 @@ class Case:
         """The limits of the selection's problem."""
         return self.selection.problem.limits
 
-    @cached_property
-    def tests(self) -> list[Tests] | None:
-        """The tests of all limits on the selection data; None if one has no counts."""
-        return self.tests_on(self.odds.data.strata)
-
-    @cached_property
-    def fresh_tests(self) -> list[Tests]:
-        """The tests of all limits on the fresh rows."""
-        tests = self.tests_on(self.fresh.answered.strata)
-        assert tests is not None
-        return tests
-
-    def tests_on(self, strata: Strata) -> list[Tests] | None:
-        """Return the tests of all limits on strata."""
-        tests = [Tests.of(limit, strata) for limit in self.limits]
-        return None if None in tests else tests  # type: ignore[return-value]
+    # -- the selecting rows ----------------------------------------------------------------------------
 
     @cached_property
     def odds(self) -> Any:
-        """The score of two labels on the selection data, `LogOdds`; None without a single score."""
-        return self.selection.log_odds
+        """The score of two labels on the selecting rows; None without one, or if rows do not count whole."""
+        odds = self.selection.log_odds
+        if odds is None:
+            return None
+        strata = odds.data.strata
+        is_counted = None not in self._tests_on(strata)
+        return odds if is_counted and self._losses_on(strata) is not None else None
 
     @cached_property
-    def losses(self) -> Floats | None:
-        """The loss of each answer by stratum of the selection data, (S, 3); None for no sum over rows."""
-        strata = self.odds.data.strata
-        losses = losses_of(self.selection.problem.objective, strata)
-        if losses is None:
-            return None
-        return np.pad(losses, ((0, 0), (0, 3 - strata.n_actions)))
+    def cells(self) -> Cells:
+        """The selecting rows by stratum and value of the score."""
+        return Cells(self.odds.weights, self.odds.places)
+
+    @property
+    def n_places(self) -> int:
+        """Number m of groups with thresholds of their own."""
+        return int(self.cells.place.max()) + 1
 
     @property
     def defers(self) -> bool:
         """Whether rows may be deferred."""
-        return bool(self.fresh.answered.strata.defers)
+        return bool(self.odds.data.strata.defers)
+
+    @cached_property
+    def tests(self) -> Any:
+        """The tests of all limits on the selecting rows."""
+        return self._tests_on(self.odds.data.strata)
+
+    @cached_property
+    def losses(self) -> Any:
+        """The loss of each answer by stratum of the selecting rows, shape (S, 3)."""
+        return self._losses_on(self.odds.data.strata)
+
+    def _tests_on(self, strata: Strata) -> list[Tests | None]:
+        return [Tests.of(limit, strata) for limit in self.limits]
+
+    def _losses_on(self, strata: Strata) -> Floats | None:
+        return losses_of(self.selection.problem.objective, strata)
+
+    # -- the fresh rows --------------------------------------------------------------------------------
 
     @property
     def ratio(self) -> float:
-        """Fresh rows, or clusters with a vote each, by selection rows."""
-        n_votes = self.fresh.n_clusters or len(self.fresh)
-        return float(n_votes / self.odds.n_rows)
+        """Fresh rows, or clusters with a vote each, by selecting rows."""
+        return float((self.fresh.n_clusters or len(self.fresh)) / self.odds.n_rows)
 
-    def scored_fresh(self, family: ThresholdFamily) -> ScoredRows:
-        """Return the fresh rows with their scores, the numbers of their thresholds, and losses."""
-        thresholds = self.selection.thresholds(family)
-        losses = losses_of(self.selection.problem.objective, self.fresh.answered.strata)
+    @cached_property
+    def fresh_tests(self) -> Any:
+        """The tests of all limits on the fresh rows."""
+        return self._tests_on(self.fresh.answered.strata)
+
+    @cached_property
+    def fresh_losses(self) -> Any:
+        """The loss of each answer to each fresh row, shape (n, 3)."""
+        losses = self._losses_on(self.fresh.answered.strata)
         assert losses is not None
-        return ScoredRows(
-            thresholds.scores(self.fresh.table),
-            thresholds.places(self.fresh.table),
-            losses[self.fresh.answered.stratum],
-        )
+        return losses[self.fresh.answered.stratum]
 
-    def scored_selection(self, family: ThresholdFamily, *, expected: bool) -> ScoredRows:
-        """Return the selection data with their scores and weighted losses, by labels or ``expected`` ones."""
-        thresholds = self.selection.thresholds(family)
-        data = thresholds.data
-        by_stratum = losses_of(self.selection.problem.objective, data.strata)
-        assert by_stratum is not None
-        scores, _ = thresholds.on_selection
-        losses = by_stratum[data.stratum]
-        if expected:
-            losses = data.probabilities.T.astype(np.float64) @ by_stratum
-        weights = data.weights * len(data)  # with mean 1
-        return ScoredRows(scores, family.place[data.stratum], losses * weights[:, None])
+    @cached_property
+    def fresh_place(self) -> Ints:
+        """The place of each stratum of the fresh rows."""
+        places: Ints = self.odds.places_of(self.fresh.answered.strata)
+        return places
+
+    @cached_property
+    def scores(self) -> Floats:
+        """The score of each fresh row, shape (n,)."""
+        scores: Floats = self._thresholds.scores(self.fresh.table)
+        return scores
+
+    @cached_property
+    def cell(self) -> Ints:
+        """The cell of each fresh row, on the side of each cut on which rules answer it, shape (n,)."""
+        scores = self._thresholds.scores_between_selected(self.fresh.table)
+        inner = self.odds.thresholds(np.arange(1, self.cells.end))
+        return np.searchsorted(inner, scores, side="right")
+
+    @property
+    def _thresholds(self) -> Any:
+        return self.selection.thresholds(self.odds.family)
+
+    def voters_of(self, strata: Mask) -> Ints:
+        """Return the fresh rows of some strata, shape (S,), of each cluster one."""
+        return self.fresh.voters(np.flatnonzero(strata[self.fresh.answered.stratum]))
 
     def counted(self, answered: Fresh, tests: Tests) -> tuple[Floats, Floats]:
         """Return wrong rows and all rows of each test on answered fresh rows, shape (1, m) each.
@@ -147,43 +186,18 @@ class Case:
         numbers = np.array(counts, dtype=np.float64).reshape(1, -1, 2)
         return numbers[..., 0], numbers[..., 1]
 
-    def voters_of(self, strata: Any) -> Ints:
-        """Return the fresh rows of some strata, shape (S,), of each cluster one."""
-        return self.fresh.voters(np.flatnonzero(strata[self.fresh.answered.stratum]))
+    # -- rules -----------------------------------------------------------------------------------------
 
+    def answered_by(self, cuts: Ints) -> Fresh:
+        """Return the fresh rows with the answers of cuts, shape (m, 2)."""
+        low, high = cuts[self.fresh_place[self.fresh.answered.stratum]].T
+        second_or_deferred = np.where(self.cell < high, 2, 1)
+        return self.fresh.with_actions(np.where(self.cell < low, 0, second_or_deferred))
 
-@dataclass(frozen=True, eq=False)
-class Reweighted:
-    """The selection of a boosting classifier for the overall error within limits.
+    def at(self, ends: Floats) -> Any:
+        """Return the selection with thresholds on the score, shape (m,), which part the fresh rows alike."""
+        return self.selection.with_candidate(self.odds.at(ends, ends), [self.fresh.table])
 
-    The class has the members of `Selection` for `tailboost.guarantees.tightened`.
-    """
-
-    classifier: Any
-
-    def within(self, limits: Sequence[Limit]) -> Reweighted:
-        """Return the selection within other limits."""
-        with warnings.catch_warnings():
-            # Missed limits are no reason to skip a rule.
-            warnings.simplefilter("ignore", UserWarning)
-            return Reweighted(self.classifier.reweight(objective="error", limits=list(limits)))
-
-    @property
-    def problem(self) -> Any:
-        """The objective within limits."""
-        return self.classifier.selection_.problem
-
-    @property
-    def n_rows(self) -> float:
-        """Number of selection rows; of weighted rows the effective number."""
-        return float(self.classifier.selection_.counts.strata.size.sum())
-
-    @property
-    def estimates(self) -> Any:
-        """The rates of the objective and the limits on the selection data."""
-        return judged(self.classifier).selected.estimates
-
-    log_odds = None
-
-    def family(self, *, by_group: bool) -> None:
-        """Return None: the rule has no thresholds."""
+    def rule(self, cuts: Ints) -> Any:
+        """Return the selection with the rule of cuts, shape (m, 2)."""
+        return self.selection.with_candidate(self.odds.candidate(cuts[:, 0], cuts[:, 1]))

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.checks import check_number, reading
-from tailboost.core.exceptions import LeakageError, warn_user
+from tailboost.core.exceptions import warn_user
 from tailboost.core.html import text_table
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.rate_words import estimate_words, interval_words
@@ -22,7 +22,7 @@ from tailboost.guarantees.bounds import (
 )
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.stated import as_model, stated_by
-from tailboost.rates import Expression, Objective, checked_limits, checked_rates, error
+from tailboost.rates import Objective, checked_limits, checked_rates, error
 from tailboost.rates.strata import groups_in
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
@@ -34,6 +34,8 @@ Cells = tuple[list[str], list[list[str]]]
 """The headings and the rows of a table."""
 
 MOST_PRINTED = 60  # bounds in a printed table; the largest ones of many without a limit
+#: The attributes that a file has as they are.
+STORED = ["confidence", "n_rows", "n_clusters", "compared", "deferred", "rule", "equal_rows", "date"]
 NOT_CHECKED = ", if none of them trained the model (not checked: pass training_rows=)"
 
 
@@ -116,23 +118,16 @@ class Certificate:
         return [bound for bound in self.bounds if bound.target is not None]
 
     @property
-    def tested(self) -> list[CertifiedBound]:
-        """The bounds to test on new rows."""
-        return list(self.bounds)
-
-    @property
     def groups_named(self) -> dict[Any, list[Any]]:
         """The groups that limits by group cover, by column; None is the name of a column without one."""
         titles = judged(self.model).group_titles
-        named: dict[Any, list[Any]] = {}
+        named: dict[Any, dict[Any, None]] = {}
         for bound in self._limited:
             if bound.rate.needs_groups and (bound.n or bound.certified):
                 for subgroup in bound.subgroups or (bound.subgroup,):
                     for column, group in groups_in(subgroup, bound.rate.by, titles):
-                        groups_of_column = named.setdefault(column, [])
-                        if group not in groups_of_column:
-                            groups_of_column.append(group)
-        return named
+                        named.setdefault(column, {})[group] = None
+        return {column: list(groups) for column, groups in named.items()}
 
     def recheck(
         self, X: Table, y: Column, *, groups: Groups = None, clusters: Column = None
@@ -164,13 +159,6 @@ class Certificate:
             )
         return Monitor(self.model, self).add(X, y, groups=groups, clusters=clusters)
 
-    def refuse_rows_of(self, fresh: Fresh) -> None:
-        """Raise LeakageError if new rows are rows of the certificate, beyond chance."""
-        if self.used is None or fresh.hashes is None:
-            return
-        if fresh.used.repeats(self.used, fresh.equal_rows):
-            raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
-
     # -- words -----------------------------------------------------------------------------------------
 
     @property
@@ -181,49 +169,36 @@ class Certificate:
             rows = f"{self.n_clusters:,} clusters ({rows})"
         doubt = "" if self.compared else NOT_CHECKED
         confidence = f"with {percent(self.confidence)} confidence"
-        n_limits = len(self._limited)
-        if not n_limits:
+        limited = self._limited
+        if not limited:
             return f"All these bounds hold together {confidence} from {rows}{doubt}."
         if self.certified:
             return f"Certified {confidence} from {rows}: all limits hold together{doubt}."
-        n_certified = sum(bound.certified is True for bound in self._limited)
-        return f"Not certified: {n_certified} of {n_limits} limits {confidence} from {rows}{doubt}."
+        n = sum(bound.certified is True for bound in limited)
+        return f"Not certified: {n} of {len(limited)} limits {confidence} from {rows}{doubt}."
 
     def cells(self) -> Cells:
         """Return the table of bounds; of many bounds without a limit the largest."""
-        printed = list(self.bounds)
-        if len(printed) > MOST_PRINTED and not self._limited:
+        printed = self.bounds
+        if not self._limited:
             largest = sorted(printed, key=lambda bound: -bound.upper)[:MOST_PRINTED]
-            printed = [bound for bound in printed if bound in largest]
-        bound_head = "at most" if all(bound.sense == "≤" for bound in printed) else "bound"
-        heads = [
-            "rate",
-            "of",
-            "limit",
-            "rows",
-            "estimate",
-            bound_head,
-            "deferred",
-            "result",
-            "",
-        ]
-        shows_results = self.certified is False
-        rows = [
-            [
+            printed = tuple(bound for bound in printed if bound in largest)
+        is_above = all(bound.sense == "≤" for bound in printed)
+        head = "at most" if is_above else "bound"
+        heads = ["rate", "of", "limit", "rows", "estimate", head, "deferred", "result", ""]
+        rows = []
+        for bound in printed:
+            row = [
                 str(bound.rate),
                 bound.name,
                 bound.limit,
                 f"{bound.n:,}",
                 bound.estimate_text,
-                bound.bound_text.removeprefix("≤ ")
-                if bound_head == "at most"
-                else bound.bound_text,
-                "" if bound.deferred is None else whole_percents(bound.deferred),
-                CERTIFIED_WORDS[bound.certified] if shows_results else "",
-                bound.reason,
             ]
-            for bound in printed
-        ]
+            row.append(bound.bound_text.removeprefix("≤ ") if is_above else bound.bound_text)
+            row.append("" if bound.deferred is None else whole_percents(bound.deferred))
+            row.append(CERTIFIED_WORDS[bound.certified] if self.certified is False else "")
+            rows.append([*row, bound.reason])
         return filled_columns(heads, rows)
 
     def lines(self) -> list[str]:
@@ -267,19 +242,11 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model and rows as plain types, for JSON."""
-        return {
-            "confidence": self.confidence,
-            "n_rows": self.n_rows,
-            "n_clusters": self.n_clusters,
+        return {name: getattr(self, name) for name in STORED} | {
             "certified": self.certified,
-            "compared": self.compared,
             "bounds": [bound.to_dict() for bound in self.bounds],
             "notes": list(self.notes),
             "price": [asdict(price) for price in self.price],
-            "deferred": self.deferred,
-            "rule": self.rule,
-            "equal_rows": self.equal_rows,
-            "date": self.date,
         }
 
     @classmethod
@@ -292,18 +259,13 @@ class Certificate:
             If the document is no certificate.
         """
         with reading("certificate"):
+            check_number(document["confidence"], "confidence", 0, 1, below=True)
+            checked_equal_rows(document["equal_rows"])
             return cls(
                 tuple(map(CertifiedBound.from_dict, document["bounds"])),
-                check_number(document["confidence"], "confidence", 0, 1, below=True),
-                int(document["n_rows"]),
-                tuple(document["notes"]),
-                compared=bool(document["compared"]),
+                notes=tuple(document["notes"]),
                 price=tuple(Price(**entry) for entry in document["price"]),
-                deferred=document["deferred"],
-                rule=document["rule"],
-                n_clusters=document["n_clusters"],
-                equal_rows=checked_equal_rows(document["equal_rows"]),
-                date=str(document["date"]),
+                **{name: document[name] for name in STORED},
             )
 
 
@@ -408,26 +370,18 @@ def certify(
         cost_range=cost_range,
         deferred=deferred,
     )
-    is_model = hasattr(model, "predict")
-    if expressions:
-        fresh = Fresh.of(model, given, [expression.rate for expression in expressions])
-        bounds = joint_bounds(expressions, fresh, 1.0 - confidence)
-    else:
-        fresh = Fresh.of(model, given)
-        errors = _errors(fresh)
-        bounds = []
-        for rate in errors:  # the kinds divide the level evenly
-            bounds += joint_bounds([rate], fresh, (1.0 - confidence) / len(errors))
+    fresh = Fresh.of(model, given, [expression.rate for expression in expressions])
+    parts = [expressions]
+    if not expressions:  # the kinds of errors divide the level evenly
+        kinds = [None, "class"]
+        if fresh.answered.strata.columns:
+            kinds += ["group", "cell"]
+        parts = [[Objective(error(by=kind), worst=False)] for kind in kinds]
+    bounds = []
+    for part in parts:
+        bounds += joint_bounds(part, fresh, (1.0 - confidence) / len(parts))
     certificate = certificate_of(fresh, bounds, confidence)
-    return replace(certificate, model=model if is_model else None)
-
-
-def _errors(fresh: Fresh) -> list[Expression]:
-    """Return the errors of all rows, by class, and with groups by group and cell, bounded from above."""
-    kinds = [None, "class"]
-    if fresh.answered.strata.columns:
-        kinds += ["group", "cell"]
-    return [Objective(error(by=kind), worst=False) for kind in kinds]
+    return replace(certificate, model=model if hasattr(model, "predict") else None)
 
 
 def certificate_of(

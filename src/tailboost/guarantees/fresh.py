@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,7 +28,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.learners.scores import Scores
-from tailboost.rates import Answered, Limit, Rate, Sample, Strata
+from tailboost.rates import Answered, Rate, Sample, Strata
 from tailboost.rows.fingerprints import (
     hash_rows,
     hashes_of_pairs,
@@ -266,7 +265,7 @@ class Fresh:
 
     def by(self, selection: Any) -> Fresh:
         """Return the same rows with the answers of another selection of the same candidates."""
-        return self.answered_by(answering(self.model, selection))
+        return self.answered_by(judged(self.model).answering(selection))
 
     def answered_by(self, model: Model) -> Fresh:
         """Return the same rows with the answers of a classifier."""
@@ -352,14 +351,6 @@ class Fresh:
         if not self.compared:
             compared += f" {UNKNOWN_TRAINING_ROWS}"
         return [assumption, compared]
-
-
-def answering(model: Model, selection: Any, limits: Sequence[Limit] = ()) -> Any:
-    """Return a copy of a classifier with another selection of its candidates, and stated limits."""
-    reader = judged(model)
-    if reader.takes_limits:
-        return reader.answering(selection, limits)
-    return copy.copy(selection.classifier)
 
 
 def _actions(model: Model, X: Table, groups: Groups, strata: Strata) -> Ints:

@@ -244,9 +244,9 @@ class Monitor:
                 "certify: Monitor(rule, certificate)"
             )
         refuse_other_rule(certificate, rule, "the certificate of this monitor")
-        if not certificate.tested:
+        if not certificate.bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
-        start = [Bets(sums=np.zeros((max(1, len(b.subgroups)), 3))) for b in certificate.tested]
+        start = [Bets(sums=np.zeros((max(1, len(b.subgroups)), 3))) for b in certificate.bounds]
         # The class is frozen.
         object.__setattr__(self, "rule", rule)
         object.__setattr__(self, "certificate", certificate)
@@ -255,7 +255,7 @@ class Monitor:
     @property
     def tested(self) -> list[CertifiedBound]:
         """The tested bounds."""
-        return self.certificate.tested
+        return list(self.certificate.bounds)
 
     def add(
         self,
@@ -388,7 +388,9 @@ class Monitor:
     def _bets_after(self, given: Given) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""
         fresh = Fresh.of(self.rule, given, [bound.rate for bound in self.tested], in_use=True)
-        self.certificate.refuse_rows_of(fresh)
+        used = self.certificate.used
+        if used is not None and fresh.used.repeats(used, fresh.equal_rows):
+            raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
         bets = []
         for bound, before in zip(self.tested, self.bets, strict=True):
             samples = fresh.samples(bound.rate)

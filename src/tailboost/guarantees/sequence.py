@@ -24,14 +24,13 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.guarantees.case import ONE_ANSWER, Case, Certified, Refused
+from tailboost.core.array_types import Floats, Ints
+from tailboost.guarantees.case import Case, Cells, Certified, Refused
 from tailboost.guarantees.tests import ALWAYS, FIRST, NEVER, SECOND, Tests
 
 # Probits of the predicted probability of passing all tests, along the sequence.
@@ -42,8 +41,8 @@ PRICES = np.linspace(0.0, 1.0, 101)
 PASSES = 3  # over all cuts, in the search for a better rule
 RULES_AT_ONCE = 4_096
 
-#: The rules of each group with a sequence of its own, shape (K, m, 2), by the numbers of its places.
-Paths = dict[tuple[int, ...], Ints]
+#: Places with a sequence of their own, and its rules, shape (K, m, 2).
+Path = tuple[list[int], Ints]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +51,8 @@ class Search:
 
     Attributes
     ----------
-    weights : ndarray of shape (S, V)
-        Selection rows by stratum and value, half of them by expected labels.
-    place : ndarray of shape (S,)
-        Number of the pair of cuts of each stratum.
+    cells : Cells
+        Selecting rows by stratum and value, half of them by expected labels.
     chances : ndarray of shape (V,)
         Probability of the second label at each value.
     losses : ndarray of shape (S, 3)
@@ -68,8 +65,7 @@ class Search:
         Whether rows may be deferred.
     """
 
-    weights: Floats
-    place: Ints
+    cells: Cells
     chances: Floats
     losses: Floats
     tests: Sequence[Tests]
@@ -80,45 +76,24 @@ class Search:
     @property
     def n_places(self) -> int:
         """Number m of pairs of cuts."""
-        return int(self.place.max()) + 1
-
-    @property
-    def end(self) -> int:
-        """V: a cut above all values."""
-        return self.weights.shape[1]
-
-    @cached_property
-    def _below(self) -> Floats:
-        sums = self.weights.cumsum(axis=1)
-        return np.hstack([np.zeros((len(sums), 1)), sums])
-
-    def answered(self, cuts: Ints) -> Floats:
-        """Return the weight of each stratum with each answer, (K, S, 3), of rules with cuts of (K, m, 2)."""
-        strata = np.arange(len(self.place))
-        low, high = (self._below[strata, cuts[:, self.place, side]] for side in (0, 1))
-        return np.stack([low, self._below[:, -1] - high, high - low], axis=2)
-
-    def possible(self, cuts: Ints, place: Ints) -> Floats:
-        """Return 1 for each answer that rows of a stratum can get, whatever their value, (K, S, 3)."""
-        low, high = cuts[:, place, 0], cuts[:, place, 1]
-        return np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
+        return int(self.cells.place.max()) + 1
 
     def loss(self, cuts: Ints) -> Floats:
         """Return the loss of each rule, shape (K,)."""
-        return np.tensordot(self.answered(cuts), self.losses, ((1, 2), (0, 1)))
+        return np.tensordot(self.cells.answered(cuts), self.losses, ((1, 2), (0, 1)))
 
     def log_power(self, cuts: Ints) -> Floats:
         """Return the logarithm of the predicted probability of passing all tests, shape (K,)."""
         parts = []
         for part in np.array_split(cuts, len(cuts) // RULES_AT_ONCE + 1):
-            answered, possible = self.answered(part), self.possible(part, self.place)
-            probits = [
-                t.probits(answered, possible, self.ratio, self.level) for t in self.tests
-            ]
-            z = np.hstack(probits)
+            z = np.hstack([self._probits(test, part) for test in self.tests])
             powers = np.where(z >= ALWAYS, 0.0, log_ndtr(z)).sum(axis=1)
             parts.append(np.where((z <= NEVER).any(axis=1), -np.inf, powers))
         return np.concatenate(parts)
+
+    def _probits(self, test: Tests, cuts: Ints) -> Floats:
+        answered = self.cells.answered(cuts)
+        return test.probits(answered, self.cells.possible(cuts), self.ratio, self.level)
 
     def path(self) -> tuple[Ints, float]:
         """Return the rules in the order of their tests, (K, m, 2), and the logarithm of the largest power."""
@@ -128,7 +103,7 @@ class Search:
         likeliest = powers[powers < 0.0].max(initial=-np.inf)  # of rules that may fail
         steps = np.where(STEPS >= ALWAYS, powers.max(), np.minimum(log_ndtr(STEPS), likeliest))
         for number, step in enumerate(steps.tolist()):
-            best = _best(losses, powers, step)
+            best = np.where(powers >= step, losses, np.inf).argmin()
             loss, rule = float(losses[best]), cuts[best]
             if number % 2 == 0:
                 loss, rule = self.descended(loss, rule, step)
@@ -138,7 +113,7 @@ class Search:
 
     def descended(self, loss: float, rule: Ints, step: float) -> tuple[float, Ints]:
         """Return less loss and its rule, after searches over one cut at a time at a power of the step."""
-        values = np.arange(self.end + 1)
+        values = np.arange(self.cells.end + 1)
         for _ in range(PASSES):
             before = loss
             for place in range(self.n_places):
@@ -164,185 +139,139 @@ class Search:
 
     def starts(self) -> Ints:
         """Return rules with equal cuts, at common prices within the loosest cuts, and of equal shares."""
-        values = np.arange(self.end + 1)
+        values = np.arange(self.cells.end + 1)
         equal = np.repeat(values[:, None], self.n_places, axis=1)
         prices = np.searchsorted(self.chances, PRICES)
         at_prices = np.repeat(prices[:, None], self.n_places, axis=1)
         found = [equal]
-        loosest = self._loosest()
-        if loosest is not None:
-            within = at_prices[None].clip(
-                loosest[:, None, :, SECOND], loosest[:, None, :, FIRST]
-            )
-            found.append(within.reshape(-1, self.n_places))
+        if self.n_places > 1:
+            found += [at_prices.clip(*within) for within in self._loosest()]
         found += [self._equal_shares(t) for t in self.tests if t.limit.compares]
         cuts = np.unique(np.vstack(found), axis=0)
         bands = np.stack([cuts, cuts], axis=2)
         if not self.defers:
             return bands
         at_doubts = np.stack([at_prices, at_prices[::-1]], axis=2)[: len(PRICES) // 2 + 1]
-        all_deferred = np.array([[[0, self.end]] * self.n_places])
+        all_deferred = np.array([[[0, self.cells.end]] * self.n_places])
         return np.concatenate([bands, at_doubts, all_deferred])
 
-    def _loosest(self) -> Ints | None:
-        """Return the loosest cuts at each step by the limits on one answer to rows of one place, (k, m, 2).
+    def _loosest(self) -> Ints:
+        """Return the least and largest cuts by the limits on one answer to rows of one place, (k, 2, m).
 
-        The last number tells the answer. None if a single place has all rows: the cuts are all tried then.
+        There are such cuts for each step of the predicted power.
         """
-        if self.n_places == 1:
-            return None
-        loosest = np.zeros((len(STEPS), self.n_places, 2), dtype=np.intp)
-        loosest[..., FIRST] = self.end
-        every = np.repeat(np.arange(self.end + 1)[:, None], self.n_places, axis=1)
-        every = np.stack([every, every], axis=2)
+        end = self.cells.end
+        cut = np.arange(end + 1)
+        every = np.repeat(np.repeat(cut[:, None, None], self.n_places, axis=1), 2, axis=2)
+        within = np.zeros((len(STEPS), 2, self.n_places), dtype=np.intp)
+        within[:, 1] = end
         for test in self.tests:
             if test.limit.compares:
                 continue
-            probits = test.probits(
-                self.answered(every), self.possible(every, self.place), self.ratio, self.level
-            )
             against = test.wrong.max(axis=1) > 0
-            for j, places in enumerate(test.places(self.place)):
+            reaches = (
+                self._probits(test, every).T[:, None] >= STEPS[:, None]
+            )  # (m, steps, V + 1)
+            for j, places in enumerate(test.places(self.cells.place)):
                 if places.sum() != 1 or against[j].sum() != 1:
                     continue
-                place = int(places.argmax())
-                reaches = probits[:, j] >= STEPS[:, None]  # (steps, V + 1)
+                place = places.argmax()
                 if against[j, FIRST]:
-                    last = np.where(reaches, np.arange(self.end + 1), 0).max(axis=1)
-                    loosest[:, place, FIRST] = np.minimum(loosest[:, place, FIRST], last)
+                    last = np.where(reaches[j], cut, 0).max(axis=1)
+                    within[:, 1, place] = np.minimum(within[:, 1, place], last)
                 if against[j, SECOND]:
-                    first = np.where(reaches, np.arange(self.end + 1), self.end).min(axis=1)
-                    loosest[:, place, SECOND] = np.maximum(loosest[:, place, SECOND], first)
-        return np.unique(loosest, axis=0)
+                    first = np.where(reaches[j], cut, end).min(axis=1)
+                    within[:, 0, place] = np.maximum(within[:, 0, place], first)
+        return np.unique(within, axis=0)
 
     def _equal_shares(self, test: Tests) -> Ints:
         """Return cuts at which all compared groups have the nearest shares to common ones, (k, m)."""
-        values = np.arange(self.end + 1)
+        values = np.arange(self.cells.end + 1)
         every = np.repeat(np.repeat(values[:, None, None], self.n_places, axis=1), 2, axis=2)
-        wrong, rows = test.counts(self.answered(every))
-        shares = (wrong / np.maximum(rows, 1e-12)) @ test.places(self.place)  # by place
-        wished = PRICES[:, None, None]
-        nearest: Ints = np.abs(shares[None] - wished).argmin(axis=1)
+        wrong, rows = test.counts(self.cells.answered(every))
+        shares = (wrong / np.maximum(rows, 1e-12)) @ test.places(self.cells.place)  # by place
+        nearest: Ints = np.abs(shares[None] - PRICES[:, None, None]).argmin(axis=1)
         return nearest
-
-
-def _best(losses: Floats, powers: Floats, step: float) -> int:
-    """Return the number of the rule of least loss among those as likely as a step."""
-    return int(np.where(powers >= step, losses, np.inf).argmin())
 
 
 # -- the procedure -----------------------------------------------------------------------------------------
 
 
-def search_of(case: Case, tests: Sequence[Tests], level: float) -> Search:
-    """Return the search among rules on the selection data for some tests."""
-    odds = case.odds
-    assert case.losses is not None
-    return Search(
-        weights=odds.weights,
-        place=odds.places,
-        chances=odds.chances[0],
-        losses=case.losses,
-        tests=tests,
-        ratio=case.ratio,
-        level=level,
-        defers=bool(odds.data.strata.defers),
-    )
-
-
-def applies(case: Case) -> Paths | None:
+def applies(case: Case) -> list[Path] | None:
     """Return the rules on one score to test; None if they are not likely to keep all limits.
 
     Rows are in one of the groups that a limit compares. A share across groups with thresholds by group needs
     prices by group, which the starts lack.
     """
-    if case.odds is None or case.losses is None or case.tests is None:
+    if case.odds is None:
         return None
-    several = len(np.unique(case.odds.places)) > 1
-    if several and any(limit.rate.is_across for limit in case.limits):
-        return None
+    m = case.n_places
     compared = [case.fresh.samples(limit.rate) for limit in case.limits if limit.compares]
-    if not all(map(case.fresh.are_apart, compared)):
+    across = m > 1 and any(limit.rate.is_across for limit in case.limits)
+    if across or not all(map(case.fresh.are_apart, compared)):
         return None
-    m = int(case.odds.places.max()) + 1
-    places = [test.places(case.odds.places) for test in case.tests]
-    apart = m > 1 and all(
-        not test.limit.compares and bool((of_test.sum(axis=1) == 1).all())
-        for test, of_test in zip(case.tests, places, strict=True)
-    )
-    paths = {}
-    for unit in [(place,) for place in range(m)] if apart else [tuple(range(m))]:
+    of_tests = [test.places(case.cells.place) for test in case.tests]
+    is_alone = [
+        not test.limit.compares and (of.sum(axis=1) == 1).all()
+        for test, of in zip(case.tests, of_tests, strict=True)
+    ]
+    units = [[place] for place in range(m)] if all(is_alone) else [list(range(m))]
+    paths = []
+    for places in units:
         own = [
-            test.taken(np.asarray(of_test[:, list(unit)].any(axis=1)))
-            for test, of_test in zip(case.tests, places, strict=True)
+            test.taken(of[:, places].any(axis=1))
+            for test, of in zip(case.tests, of_tests, strict=True)
         ]
-        search = search_of(case, [test for test in own if test.names], case.level)
-        if apart:
-            here = (search.place == unit[0])[:, None]
-            search = replace(
-                search,
-                weights=search.weights * here,
-                place=np.zeros_like(search.place),
-                level=case.level / m,
-            )
-        paths[unit], power = search.path()
+        here = np.isin(case.cells.place, places)
+        place = np.zeros_like(case.cells.place) if all(is_alone) else case.cells.place
+        search = Search(
+            cells=Cells(case.cells.rows * here[:, None], place),
+            chances=case.odds.chances[0],
+            losses=case.losses,
+            tests=[test for test in own if test.names],
+            ratio=case.ratio,
+            level=case.level / len(units),
+            defers=case.defers,
+        )
+        rules, power = search.path()
         if power < log_ndtr(WORTHWHILE):
             return None
+        paths.append((places, rules))
     return paths
 
 
-def run(case: Case, paths: Paths) -> Certified | Refused:
+def run(case: Case, paths: list[Path]) -> Certified | Refused:
     """Return the last rule before the first failure, of each sequence."""
-    odds = case.odds
-    place = odds.places_of(case.fresh.answered.strata)
-    passed: dict[tuple[int, ...], int | None] = dict.fromkeys(paths)
-    alive = set(paths)
-    step = 0
-    first = None
-    search = search_of(case, (), case.level)
-    while alive:
-        cuts = np.zeros((int(odds.places.max()) + 1, 2), dtype=np.intp)
-        for unit, path in paths.items():
-            number = step if unit in alive else passed[unit] or 0
-            cuts[list(unit)] = path[number]
-        answered = case.fresh.by(_rule(case, cuts))
-        first = first or answered
-        possible = search.possible(cuts[None], place)
-        for unit in tuple(alive):
-            level = case.level / len(paths)
-            if _passes(case, answered, possible, np.isin(place, unit), level):
-                passed[unit] = step
-            else:
-                alive.discard(unit)
-        step += 1
-        alive = {unit for unit in alive if step < len(paths[unit])}
-    if None in passed.values():
-        assert first is not None
-        level = case.level / len(paths)
-        return Refused(
-            first, levels={(t.limit, name): level for t in case.fresh_tests for name in t.names}
-        )
-    for unit, path in paths.items():
-        cuts[list(unit)] = path[passed[unit]]
-    rule = _rule(case, cuts)
-    if len(np.unique(case.fresh.by(rule).answered.actions)) == 1:
-        return Refused(case.fresh.by(rule), ONE_ANSWER)
+    level = case.level / len(paths)
+    cuts = np.zeros((case.n_places, 2), dtype=np.intp)
+    for places, rules in paths:
+        cuts[places] = rules[0]
+    first = cuts.copy()
+    for places, rules in paths:
+        passed = None
+        for rule in rules:
+            cuts[places] = rule
+            if not _passes(case, cuts, places, level):
+                break
+            passed = rule
+        if passed is None:
+            return Refused(case.answered_by(first), level)
+        cuts[places] = passed
     made = "The rule is the last one before a failure in a sequence fixed before these rows were used"
     made += f", for each of {len(paths)} groups alone." if len(paths) > 1 else "."
-    return Certified(rule, "fixed sequence", made)
+    return Certified(case.rule(cuts), "fixed sequence", made)
 
 
-def _rule(case: Case, cuts: Ints) -> object:
-    """Return the selection with the rule of cuts, shape (m, 2)."""
-    return case.selection.with_candidate(case.odds.candidate(cuts[:, 0], cuts[:, 1]))
-
-
-def _passes(case: Case, answered: object, possible: Floats, here: Mask, level: float) -> bool:
-    """Return whether all tests of rows in some strata pass."""
+def _passes(case: Case, cuts: Ints, places: list[int], level: float) -> bool:
+    """Return whether all tests of rows in some places pass."""
+    answered = case.answered_by(cuts)
+    possible = Cells(case.cells.rows[:1], case.fresh_place).possible(cuts[None])
+    here = np.isin(case.fresh_place, places)
     for test in case.fresh_tests:
-        own = test.taken(np.asarray((test.strata & here).any(axis=1)))
-        if own.names:
-            wrong, rows = case.counted(answered, own)  # type: ignore[arg-type]
-            if not own.passes(wrong, rows, own.kept(possible), level).all():
-                return False
+        own = test.taken((test.strata & here).any(axis=1))
+        if (
+            own.names
+            and not own.passes(*case.counted(answered, own), own.kept(possible), level).all()
+        ):
+            return False
     return True

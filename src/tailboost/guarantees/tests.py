@@ -39,8 +39,6 @@ class Tests:
         1 for strata and answers that count against the limit, and among which.
     allowed : ndarray of shape (m,)
         The largest allowed share of wrong rows; NaN for a gap or ratio.
-    n_answers : int
-        2 or, with deferral, 3.
     """
 
     limit: Limit
@@ -48,7 +46,6 @@ class Tests:
     wrong: Floats
     among: Floats
     allowed: Floats
-    n_answers: int
 
     @classmethod
     def of(cls, limit: Limit, strata: Strata) -> Tests | None:
@@ -58,17 +55,17 @@ class Tests:
         names, counted, among = limit.rate.by_subgroup(strata)
         if not np.isin([counted, among], [0.0, 1.0]).all():
             return None
-        padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))  # an empty third answer
-        wrong, among = np.pad(counted, padding), np.pad(among, padding)
+        wrong = counted if limit.from_above or limit.compares else among - counted
+        padding = (
+            (0, 0),
+            (0, 0),
+            (0, 3 - strata.n_actions),
+        )  # a third answer, which is never wrong
+        wrong, among = np.pad(wrong, padding), np.pad(among, padding, mode="edge")
         if limit.compares:
-            return cls(
-                limit, names, wrong, among, np.full(len(names), np.nan), strata.n_actions
-            )
+            return cls(limit, names, wrong, among, np.full(len(names), np.nan))
         allowed = limit.against(limit.bounds(names))
-        if not limit.from_above:
-            wrong = among - wrong
-        tests = cls(limit, names, wrong, among, allowed, strata.n_actions)
-        return tests.taken(~np.isnan(allowed))
+        return cls(limit, names, wrong, among, allowed).taken(~np.isnan(allowed))
 
     def taken(self, which: Mask) -> Tests:
         """Return the tests of some subgroups."""
@@ -90,11 +87,10 @@ class Tests:
     def answers(self) -> Ints:
         """The only wrong answer, among a fixed number of rows, shape (m,); −1 without such an answer."""
         against = self.wrong.max(axis=1) > 0
-        among = self.among[..., : self.n_answers]
-        is_fixed = (among == among[..., :1]).all(axis=(1, 2))
+        is_fixed = (self.among == self.among[..., :1]).all(axis=(1, 2))
         all_wrong = (self.wrong.max(axis=2) == self.among.max(axis=2)).all(axis=1)
         is_share = is_fixed & all_wrong & (against.sum(axis=1) == 1)
-        return np.where(is_share & (not self.limit.compares), against.argmax(axis=1), -1)
+        return np.where(is_share, against.argmax(axis=1), -1)
 
     def places(self, place: Ints) -> Mask:
         """Return which thresholds each test depends on, (m, places), by the ``place`` of each stratum."""
@@ -193,9 +189,9 @@ def all_pairs_pass(
 
 
 def losses_of(objective: Objective, strata: Strata) -> Floats | None:
-    """Return the loss of each answer by stratum, shape (S, A); None if the objective is no sum of losses."""
+    """Return the loss of each answer by stratum, shape (S, 3); None if the objective is no sum of losses."""
     rate = objective.rate
     if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
         return None
     _, counted, _ = rate.by_subgroup(strata)
-    return counted[0]  # of the only subgroup, all rows
+    return np.pad(counted[0], ((0, 0), (0, 3 - strata.n_actions)))

@@ -125,9 +125,13 @@ class LogOdds:
         second label. With deferral, rows from ``low`` are deferred, and rows from ``high`` get the second
         label. The number V is above all rows.
         """
+        return self.at(self.thresholds(low), self.thresholds(high))
+
+    def at(self, low: Floats, high: Floats) -> Candidate:
+        """Return the rule with thresholds on the log-odds, shape (m,) each, as `candidate`."""
         strata = self.data.strata
-        lower = self.thresholds(low)[self.places]
-        upper = self.thresholds(high)[self.places]
+        lower = low.clip(-CERTAIN, CERTAIN)[self.places]
+        upper = high.clip(-CERTAIN, CERTAIN)[self.places]
         second = strata.y == 1
         costs = np.zeros((len(second), strata.n_actions))
         if strata.defers:

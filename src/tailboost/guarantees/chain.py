@@ -1,0 +1,119 @@
+"""A chain of rules within ranks: limits beside those at ranks, on the other label or on deferral.
+
+Limits on one answer to rows of one threshold are kept by ranks, see `tailboost.guarantees.ranks`, with .8 of
+the level. The other limits concern rows of several thresholds. They are tested along one chain of rules,
+which the selecting rows fix, and whose thresholds stop at the ranks.
+
+*Limits on another label.* "Misses at most 10 % in each group, false alarms at most 5 %": all thresholds move
+together, so errors on the other label can only grow along the chain. Given the labels, rows of both are
+independent, so the ranks of one are fixed for a test on the other. Theorem 1: let r be the first rule of the
+chain that breaks one of these limits. If a rule that passes all tests breaks a limit, so does its test pass
+at r, because errors grow: with a probability of at most the level of the test, whichever rule is taken.
+
+*Limits on deferral.* At first all rows are deferred. In an order fixed by the selecting rows, cells of the
+score get an answer, the surest first: from the lowest scores upwards the first label, from the highest
+downwards the second, until a rank of the errors stops the threshold.
+
+Theorem 2: some rule of this chain that breaks a limit on deferral passes its test with a probability of at
+most its level. *Proof.* The answered region depends on the fresh rows, because thresholds stop. Let n be the
+number of fresh rows that count in a limit "at most d deferred", p = 1 − d, and let b be the least number of
+answered rows that passes the test: P(Bin(n, p) ≥ b) is at most its level. For a region with the probability
+P < p and N answered rows, let U(N, P) = P(N + Bin(n − N, (p − P) / (1 − P)) ≥ b). The next cell has the
+probability q and K rows. Without stops, K would be Bin(n − N, q / (1 − P)), and U(N + K, P + q) would have
+the mean U(N, P); it grows with K. Two events make K differ from this. The cell is answered only if few
+limited errors are in it, and earlier cells were left out because many are in them. Given K = k, neither gets
+more probable with larger k: the rows of a cell are independent, and more of them in one cell leave fewer for
+the others. So the distribution of K, given both events, is the binomial one with weights that decrease in k.
+Then the mean of U(N + K, P + q) is at most U(N, P). If no cell is answered, U does not change. So U is a
+supermartingale, up to the answer that makes P larger than p. It is 1 for each rule with P < p that passes. So
+some rule that breaks the limit passes with a probability of at most U(0, 0), the level. ∎
+
+The errors of the cell at which a threshold stops were counted, and it may get the other answer later. Its
+rows count as deferred in the tests, so U does not grow in the mean when they are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tailboost.guarantees.case import Case, Cells, Certified, Refused
+from tailboost.guarantees.ranks import AT_RANKS, is_ranked, windows
+from tailboost.guarantees.tests import DEFERRED, FIRST, Tests
+
+# Part of the level for the tests beside ranks.
+PART = 0.2
+
+
+def applies(case: Case) -> list[bool] | None:
+    """Return which limits have ranks, if the others are on deferral, or on one answer to another label."""
+    if case.odds is None or any(limit.compares for limit in case.limits):
+        return None
+    has_ranks = [
+        is_ranked(test, case.cells.place) and (test.answers != DEFERRED).all()
+        for test in case.tests
+    ]
+    ranked, joint = _divided(case.tests, has_ranks)
+    answers = {answer for test in joint for answer in test.answers.tolist()}
+    if not ranked or not (case.fresh_place >= 0).all():
+        return None
+    if case.defers:
+        return has_ranks if answers <= {DEFERRED} else None
+    of_ranks, others = (
+        np.any([test.strata.any(axis=0) for test in part], axis=0) for part in (ranked, joint)
+    )
+    is_apart = not np.any(of_ranks & others) and case.fresh.clusters is None
+    return has_ranks if is_apart and len(answers) == 1 and min(answers) >= 0 else None
+
+
+def _divided(
+    tests: Sequence[Tests], has_ranks: Sequence[bool]
+) -> tuple[list[Tests], list[Tests]]:
+    """Return the tests of limits with ranks, and of others."""
+    pairs = list(zip(tests, has_ranks, strict=True))
+    return [test for test, has in pairs if has], [test for test, has in pairs if not has]
+
+
+def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
+    """Return the rule of least loss within the ranks among those that pass the tests of the other limits."""
+    end = case.cells.end
+    ranked, joint = _divided(case.fresh_tests, has_ranks)
+    of_ranks = case.level * (1.0 - PART if joint else 1.0)
+    low, high = windows(case, ranked, case.cell, end, of_ranks)
+    if case.defers:
+        chances = case.odds.chances[0]
+        prices = np.unique(np.concatenate([chances, 1.0 - chances, [0.0, 1.0]]))
+        first = np.searchsorted(chances, prices)[:, None].clip(max=high)
+        last = np.searchsorted(chances, 1.0 - prices)[:, None].clip(min=low)
+        last = np.maximum(last, first)
+        # The cell at which a threshold stopped counts as deferred.
+        met = first == last
+        tested = np.stack(
+            [first - (met & (last == low)), last + (met & (first == high))], axis=2
+        )
+        tested = tested.clip(0, end)
+        level = PART * case.level / max(sum(len(test.names) for test in joint), 1)
+    else:
+        first = last = np.arange(end + 1)[:, None].clip(low, high)
+        tested = np.stack([first, last], axis=2)
+        level = PART * case.level
+    rules = np.stack([first, last], axis=2)
+    votes = case.fresh.voters(np.arange(len(case.fresh)))
+    rows = np.zeros((len(case.fresh_place), end))
+    np.add.at(rows, (case.fresh.answered.stratum[votes], case.cell[votes]), 1.0)
+    fresh = Cells(rows, case.fresh_place)
+    answered, possible = fresh.answered(tested), fresh.possible(tested)
+    passes = np.full(len(rules), bool(case.defers or (low <= high).all()))
+    for test in joint:
+        passes &= test.passes(*test.counts(answered), test.kept(possible), level)
+    losses = np.tensordot(case.cells.answered(rules), case.losses, ((1, 2), (0, 1)))
+    if not passes.any():
+        why = "no thresholds within the ranks of some limits keep the others"
+        likeliest = 0 if joint and joint[0].answers[0] == FIRST else -1
+        return Refused(case.answered_by(rules[likeliest]), level, why)
+    best = np.where(passes, losses, np.inf).argmin()
+    made = AT_RANKS
+    if joint:
+        made += " The other limits were tested along a chain of rules fixed before these rows were used."
+    return Certified(case.rule(rules[best]), "ranks and a test", made)
