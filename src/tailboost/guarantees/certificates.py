@@ -35,7 +35,16 @@ Cells = tuple[list[str], list[list[str]]]
 
 MOST_PRINTED = 60  # bounds in a printed table; the largest ones of many without a limit
 #: The attributes that a file has as they are.
-STORED = ["confidence", "n_rows", "n_clusters", "compared", "deferred", "rule", "equal_rows", "date"]
+STORED = [
+    "confidence",
+    "n_rows",
+    "n_clusters",
+    "compared",
+    "deferred",
+    "rule",
+    "equal_rows",
+    "date",
+]
 NOT_CHECKED = ", if none of them trained the model (not checked: pass training_rows=)"
 
 
