@@ -17,7 +17,6 @@ from sklearn.utils import (
     _safe_indexing,
     check_consistent_length,
     check_random_state,
-    column_or_1d,
     get_tags,
 )
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -29,9 +28,8 @@ from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import (
     as_pandas,
     check_indexes,
-    refuse_missing,
+    label_column,
     row_weights,
-    unboxed,
     unpack,
 )
 from tailboost.learners import HistTreeClassifier
@@ -218,10 +216,8 @@ class Boosting(ClassifierMixin, BaseEstimator):
         X, y = unpack(X, y)
         check_indexes(X=X, y=y, sample_weight=sample_weight)
         if y is not None:
-            refuse_missing(y, "y")
-            y = unboxed(y)
+            y = label_column(y, "y", warn=True)
         X, y = self._checked(X, y, reset=reset)
-        y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         check_consistent_length(X, y)
         weight = row_weights(sample_weight, len(y))

@@ -20,9 +20,8 @@ from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table
 from tailboost.core.checks import (
     check_indexes,
     check_length,
-    label_vector,
+    label_column,
     n_rows_of,
-    refuse_missing,
 )
 from tailboost.core.exceptions import BoundNotMetWarning, warn_user
 from tailboost.core.long_work import fitting_apart
@@ -293,10 +292,9 @@ class GroupDROBoostClassifier(Voting):
             learn = clf._open(X, y, sample_weight)
             names = clf.classes_[learn.rows.y]
             if groups is not None:
-                refuse_missing(groups, "groups")
                 check_length(groups, "groups", n_rows_of(X))
                 check_indexes(X=X, groups=groups)
-                names = label_vector(groups)[learn.rows.used]
+                names = label_column(groups, "groups")[learn.rows.used]
             clf.groups_, index = np.unique(names, return_inverse=True)
             units = Units.groups(index, learn.rows.weight)
             clf._play(replace(learn, units=units, loss=units.means))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.classifiers.fitting import named_models
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
@@ -25,10 +26,8 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     as_table,
-    check_labels,
     check_length,
     check_number,
-    distinct,
     distinct_and_places,
     label_column,
     n_rows_of,
@@ -274,7 +273,7 @@ def selected_on_part(
         If an argument is not as described, or a part would be empty.
     """
     labels = label_column(given.y, "y")
-    check_labels(labels)
+    check_classification_targets(labels)
     check_length(labels, "y", n_rows_of(given.X), "X")
     models = [each for _, each in named_models(model)]
     ties = hashes_of_groups(given)
@@ -298,7 +297,7 @@ def selected_on_part(
                 **params,
             )
 
-    classes = distinct(labels)
+    classes = np.unique(labels)
     strata = Answered.from_arrays(classes, classes).strata
     share = selection_share or default_share(limits, strata)
     if (
@@ -334,7 +333,7 @@ def _limited_columns(
     every = not names.isdisjoint((True, "group", "cell"))
     columns = {name: column for name, column in given.columns.items() if every or name in names}
     for name, column in columns.items():
-        refuse_many_numbers(name, distinct(column), len(column))
+        refuse_many_numbers(name, np.unique(column), len(column))
     return list(columns.values())
 
 

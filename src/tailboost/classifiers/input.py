@@ -13,25 +13,23 @@ from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, get_tags
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Model, Table
 from tailboost.core.checks import (
     as_pandas,
     check_costs,
-    check_labels,
     check_table,
     distinct_and_places,
-    label_vector,
+    label_column,
     n_rows_of,
     numbered_clusters,
     plain,
     positions,
-    refuse_missing,
     row_weights,
     summed,
     take,
-    unboxed,
     unpack,
 )
 from tailboost.core.exceptions import ResubstitutionWarning, warn_user
@@ -130,7 +128,6 @@ def learned_table(
     X, y : table of n rows, array-like of shape (n,)
         The rows of the fit as given.
     """
-    y = unboxed(y)
     X = _opened_table(X)
     if not hasattr(X, "iloc"):
         X, labels = _validated_array(classifier, learner, X, y=y)
@@ -201,12 +198,6 @@ def _no_table(X: Any, cure: str) -> ValueError:
     return ValueError(f"X is {given}, where a table is needed: {cure}")
 
 
-def labels_of(y: Column, name: str = "y") -> Array:
-    """Return a column of labels; raise an error for missing labels."""
-    refuse_missing(y, name)
-    return label_vector(y, warn=True)
-
-
 def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) -> Floats:
     """Return the factor of each class, shape (K,).
 
@@ -264,7 +255,7 @@ def selection_data(classifier: Model, X: Table, arguments: Given, words: str) ->
         Name of the rows, with a format field for their number.
     """
     suffix = arguments.suffix
-    y = labels_of(arguments.y, f"y{suffix}")
+    y = label_column(arguments.y, f"y{suffix}", warn=True)
     n = n_rows_of(X)
     if len(y) != n:
         raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
@@ -375,10 +366,9 @@ def _labelled_table(
         raise ValueError(
             f"{type(classifier).__name__} requires y to be passed, but the target y is None"
         )
-    refuse_missing(y, "y")
+    y = label_column(y, "y", warn=True)
     X, y, columns = learned_table(classifier, learner, rows.X, y)
-    y = label_vector(y, warn=True)
-    check_labels(y)
+    check_classification_targets(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
     return X, y, columns

@@ -53,8 +53,7 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import (
     batched,
     check_indexes,
-    label_vector,
-    refuse_missing,
+    label_column,
     unpack,
 )
 from tailboost.core.constraints import Constraints, OneOf, OneOfOrRate, naming_nearest
@@ -469,8 +468,7 @@ class RobustMixtureClassifier(
         check_named(probabilities)
         row_arguments = {"groups": groups, "costs": costs, "sample_weight": sample_weight}
         check_indexes(probabilities=probabilities, y=y, **row_arguments)
-        refuse_missing(y, "y")
-        labels = label_vector(y)
+        labels = label_column(y, "y")
         if classes is None:
             classes = np.unique(labels)
         models = models_of_probabilities(mix, probabilities, classes)

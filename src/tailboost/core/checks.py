@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -31,9 +31,8 @@ from tailboost.core.spelling import did_you_mean, joined, listed
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
 ROWS_OF_BATCH = 65_536
 BATCH_VALUES = 2**30
-# The most known labels or groups, and the most rows, in a message.
+# The most known labels or groups in a message.
 NAMES_SHOWN = 10
-ROWS_SHOWN = 5
 #: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
 LARGEST_MEAN_WEIGHT = 1e9
 # Significant bits of weights, fewer than the 53 of float64 and more than the 24 of float32.
@@ -122,13 +121,10 @@ def summed(X: Table) -> Any:
     """
     if not is_sparse(X) or X.ndim != 2:
         return X
-    matrix = X
-    if X.format not in ("csr", "csc"):
-        matrix = X.tocsr()
-    if matrix.has_canonical_format:
-        return matrix
-    matrix = matrix.copy()
-    matrix.sum_duplicates()
+    matrix = X if X.format in ("csr", "csc") else X.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
     return matrix
 
 
@@ -154,22 +150,14 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
     """
     if not hasattr(dataset, "__len__") or not len(dataset):
         raise ValueError(f"the {type(dataset).__name__} has no length or no rows")
-    rows = []
-    labels = []
-    for i in range(len(dataset)):
-        content = dataset[i]
-        if isinstance(content, (tuple, list)):  # a row and its label, or a row alone
-            labels += [np.asarray(label).item() for label in content[1:2]]
-            content = content[0]
-        row = np.asarray(content)
-        if hasattr(content, "movedim") and row.ndim > 2:  # a tensor, C×H×W
-            row = np.moveaxis(row, 0, -1)
-        rows.append(row)
-        if row.shape != rows[0].shape:
-            raise ValueError(
-                f"row {i} of the dataset has shape {row.shape}, row 0 has {rows[0].shape}"
-            )
-    return np.stack(rows), np.array(labels) if labels else None
+    items = [dataset[i] for i in range(len(dataset))]
+    if not isinstance(items[0], (tuple, list)):
+        items = [(item,) for item in items]
+    rows = np.stack([np.asarray(item[0]) for item in items])
+    if hasattr(items[0][0], "movedim") and rows.ndim > 3:  # tensors, C×H×W
+        rows = np.moveaxis(rows, 1, -1)
+    labels = [np.asarray(label).item() for item in items for label in item[1:2]]
+    return rows, np.array(labels) if labels else None
 
 
 def n_rows_of(X: Table) -> int:
@@ -256,102 +244,63 @@ def check_number(
 
     Raise ValueError if ``value`` is not such a number.
     """
-    is_number = not isinstance(value, (bool, np.bool_, str, bytes))  # float() would accept text
-    number = math.nan
-    if is_number:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            is_number = False
-    if not is_number:
-        raise ValueError(f"{name} must be a number, got {value!r}")
-    is_above = low < number or (closed and number == low)
-    is_below = number < high or (not below and number == high)
-    if not is_above or not is_below or math.isinf(number):
-        start = "[" if closed else "("
-        end = ")" if below or high == np.inf else "]"
-        interval = f"{start}{low:g}, {high:g}{end}".replace("-inf", "−∞").replace("inf", "∞")
-        raise ValueError(f"{name} must be in {interval}, got {value!r}")
-    return number
+    from sklearn.utils._param_validation import Interval
+
+    ends = {(False, False): "right", (True, False): "both", (False, True): "neither"}
+    interval = Interval(Real, low, high, closed=ends.get((closed, below), "left"))
+    is_number = not isinstance(value, (bool, np.bool_)) and interval.is_satisfied_by(value)
+    if not is_number or math.isinf(value):
+        words = str(interval).replace("a float", "a number")
+        raise ValueError(f"{name} must be {words}, got {value!r}")
+    return float(value)
 
 
 def check_alpha(value: Any, name: str = "alpha") -> float:
     """Return a tail mass in (0, 1] with a finite inverse."""
-    alpha = check_number(value, name, 0, 1)
-    if alpha < SMALLEST_ALPHA:
-        raise ValueError(
-            f"{name} must be at least {SMALLEST_ALPHA:.3g}, below which 1/α overflows; got {value!r}"
-        )
-    return alpha
-
-
-def as_array(values: Any, name: str) -> Array:
-    """Return entries of rows as an array; raise ValueError if an entry is a collection of another length."""
-    try:
-        return np.asarray(values)
-    except ValueError:  # NumPy's words name no argument
-        raise ValueError(
-            f"{name} must have a number or text in each row, got a collection"
-        ) from None
+    return check_number(value, name, SMALLEST_ALPHA, 1, closed=True)
 
 
 def finite(values: ArrayLike, name: str) -> Floats:
     """Return finite numbers as a contiguous array of float64, in the shape of ``values``."""
-    array = as_array(values, name)
-    is_text = array.dtype.kind == "O" and any(
-        isinstance(value, (str, bytes, complex)) for value in array.flat
-    )
-    if is_text or array.dtype.kind not in "biufO":
-        raise ValueError(f"{name} must be numbers, got dtype {array.dtype}")
+    from sklearn.utils import check_array
+
     try:
-        numbers = np.ascontiguousarray(array, dtype=float)
+        return check_array(
+            values,
+            dtype=np.float64,
+            order="C",
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name=name,
+        )
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, got dtype {array.dtype}") from error
-    is_finite = np.isfinite(numbers)
-    if not is_finite.all():
-        raise ValueError(
-            f"{name} must be finite, got NaN or infinity at {_first_place(~is_finite)}"
-        )
-    return numbers
-
-
-def _first_place(mask: Mask) -> tuple[int, ...]:
-    """Return the index of the first True of a mask with any number of axes."""
-    return tuple(np.argwhere(mask)[0].tolist())
-
-
-def check_vector(array: Array, name: str) -> None:
-    """Raise ValueError unless the shape of an array is (n,) with n ≥ 1."""
-    if array.ndim != 1 or not array.size:
-        raise ValueError(
-            f"{name} must have shape (n,) with n ≥ 1, got {array.shape}; give one column"
-        )
+        raise ValueError(f"{name}: {error}") from error
 
 
 def loss_vector(losses: ArrayLike) -> Floats:
     """Return a vector of finite losses, float64."""
-    array = np.asarray(losses)
-    check_vector(array, "losses")
-    return finite(array, "losses")
+    checked = finite(losses, "losses")
+    if checked.ndim != 1 or not checked.size:
+        raise ValueError(
+            f"losses must have shape (n,) with n ≥ 1, got {checked.shape}; give one column"
+        )
+    return checked
 
 
 def _checked_weights(weights: ArrayLike | None, n: int, name: str) -> Floats:
     """Return weights, shape (n,): finite, at least 0, not all 0; 1 for None. A number is for all rows."""
-    if weights is None:
-        return np.ones(n)
-    array = as_array(weights, name)
-    if isinstance(weights, Real):
-        array = np.full(n, weights)
-    if array.shape != (n,):
-        raise ValueError(
-            f"{name} must have shape ({n},), one weight for each, got {array.shape}"
+    from sklearn.utils.validation import _check_sample_weight
+
+    try:
+        checked = _check_sample_weight(
+            weights, np.empty(n), dtype=np.float64, ensure_non_negative=True
         )
-    checked = finite(array, name)
-    if checked.min() < 0:
-        place = _first_place(checked < 0)
-        raise ValueError(f"{name} must not be negative, got {checked.min()} at {place}")
-    if checked.max() == 0:
-        raise ValueError(f"{name}: all weights are zero; at least one must be non-zero")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from error
+    if not checked.any():  # older versions of scikit-learn take them
+        raise ValueError(f"{name} must contain at least one non-zero number")
     return checked
 
 
@@ -362,9 +311,7 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
     """
     checked = _checked_weights(weights, n, name)
     with np.errstate(over="ignore"):
-        total = checked.sum()
-    if not np.isfinite(total):
-        raise ValueError(f"{name}: the sum of the weights must be finite")
+        finite(checked.sum(), f"sum of {name}")
     return checked
 
 
@@ -381,21 +328,14 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
     to mean 1: 1/n, 1e-300 and 1e300 for all rows mean 1. Weights have 32 significant bits, so the rounding
     errors of a common factor decide no ties between splits.
     """
-    if weights is None:
-        return np.ones(n)
     checked = _checked_weights(weights, n, name)
     largest = float(checked.max())
     relative = checked / largest  # no sum of these overflows
     mean = float(relative[relative > 0].mean())
     if not 1 - WEIGHT_ROUNDING <= mean * largest <= LARGEST_MEAN_WEIGHT:
         checked = relative / mean
-    return with_bits(checked, WEIGHT_BITS)
-
-
-def with_bits(values: Floats, bits: int) -> Floats:
-    """Return numbers rounded to so many significant bits."""
-    mantissa, exponent = np.frexp(values)  # a value is mantissa · 2^exponent
-    return np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits)
+    mantissa, exponent = np.frexp(checked)  # a weight is mantissa · 2^exponent
+    return np.ldexp(np.rint(np.ldexp(mantissa, WEIGHT_BITS)), exponent - WEIGHT_BITS)
 
 
 def base_measure(base: ArrayLike | None, n: int) -> Floats:
@@ -407,11 +347,8 @@ def base_measure(base: ArrayLike | None, n: int) -> Floats:
 def check_deferred(value: Column, n: int) -> Mask:
     """Return the argument ``deferred``, a mask of n rows, as booleans."""
     mask = np.asarray(value)
-    if mask.shape != (n,) or mask.dtype.kind not in "bi" or not np.isin(mask, (0, 1)).all():
-        raise ValueError(
-            f"deferred must be a mask of shape ({n},), True or False for each row, got the shape "
-            f"{mask.shape} and the type {mask.dtype}"
-        )
+    if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
+        raise ValueError(f"deferred must be a mask of shape ({n},), True or False for each row")
     return mask.astype(bool)
 
 
@@ -467,49 +404,36 @@ def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN or pandas' NA."""
     if value is None or value is getattr(sys.modules.get("pandas"), "NA", None):
         return True
-    return isinstance(value, Real) and not isinstance(value, Integral) and math.isnan(value)
+    return isinstance(value, Real) and bool(value != value)
 
 
 def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> None:
-    """Raise if labels or groups have missing entries, or a list mixes text with other values."""
+    """Raise if labels or groups have missing entries, or objects are neither all text nor all numbers."""
     if factorized(values) is not None:
         return
-    is_list = not hasattr(values, "dtype")
-    column = np.asarray(
-        values, dtype=object if is_list else None
-    )  # NumPy would turn 1 beside "a" into "1"
-    if column.dtype.kind not in "fO":
-        return
+    # NumPy would turn 1 beside "a" into "1".
+    column = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    missing = np.zeros(column.shape, dtype=bool)
     if column.dtype.kind == "f":
         missing = np.isnan(column)
-    else:
-        entries = column.ravel().tolist()
+    elif column.dtype.kind == "O":
+        missing = np.frompyfunc(is_missing, 1, 1)(column).astype(bool)
+        entries = column[~missing].tolist()
         others = [entry for entry in entries if not isinstance(entry, str)]
-        if not others:
-            return
-        nested = [entry for entry in others if isinstance(entry, (list, tuple, dict, set))]
-        if nested:
+        odd = [entry for entry in others if not isinstance(entry, (Real, np.number, np.bool_))]
+        if odd:
             raise ValueError(
-                f"{name} must have a number or text in each row, got {str(nested[0])[:60]}"
+                f"{name} must have a number or text in each row, got {str(odd[0])[:60]}"
             )
-        missing = np.array([is_missing(entry) for entry in entries])
-        if is_list and len(others) < column.size and not missing.any():
-            text = next(entry for entry in entries if isinstance(entry, str))
+        if others and len(others) < len(entries):
             raise ValueError(
-                f"{name} mixes text, such as {text!r}, with other values, such as {others[0]!r}"
+                f"{name} mixes text with other values, such as {others[0]!r}: give values of one kind"
             )
-    places = np.flatnonzero(missing)
-    if len(places):
-        rows = np.unique(places // (column.size // len(column)))
+    if missing.any():
         raise ValueError(
-            f"{name} contains NaN or None: {len(places)} of {column.size} entries are missing (row "
-            f"{first_numbers(rows.tolist())}, counted from 0); {remedy}"
+            f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are missing (first "
+            f"in row {np.argwhere(missing)[0, 0]}, counted from 0); {remedy}"
         )
-
-
-def first_numbers(rows: list[int]) -> str:
-    """Return the first of some row numbers, such as "3, 7, …"."""
-    return joined(list(map(str, rows)), ROWS_SHOWN)
 
 
 def factorized(values: Any) -> tuple[Array, Ints] | None:
@@ -531,65 +455,37 @@ def factorized(values: Any) -> tuple[Array, Ints] | None:
     return np.asarray(names), places
 
 
-def unboxed(labels: Any) -> Any:
-    """Return labels of a nullable type of pandas, or objects of one kind, as an array of NumPy.
+def label_column(values: Any, name: str, *, warn: bool = False) -> Labels:
+    """Return labels or groups as an array of numbers or of text, shape (n,).
 
-    scikit-learn would make floating-point numbers of nullable types, and refuses text of variable width.
-    Other labels are returned unchanged.
+    Raise ValueError if the column is empty, has another shape than (n,), has missing entries, or mixes kinds.
+    With ``warn``, a column of shape (n, 1) gets scikit-learn's warning instead.
     """
-    if not hasattr(labels, "__array__"):
-        return labels
-    array = np.asarray(labels)
-    if array.dtype.kind in "OT" and len({type(label) for label in array.ravel().tolist()}) == 1:
-        array = np.array(array.tolist())
-    return array if array.dtype.kind in "biuU" else labels
-
-
-def label_vector(labels: Any, *, warn: bool = False) -> Labels:
-    """Return labels as an array of shape (n,) of their type; a table of one column gets a warning."""
-    from sklearn.utils import column_or_1d
-
-    if isinstance(labels, str):
-        raise ValueError(
-            f"y is the text {labels!r}; give the column of labels, such as table[{labels!r}]"
-        )
-    return column_or_1d(unboxed(labels), warn=warn)
-
-
-def label_column(values: ArrayLike, name: str) -> Labels:
-    """Return labels or groups as an array of numbers or of text.
-
-    Raise ValueError if the column is empty, has another shape than (n,), has missing entries, or mixes types.
-    """
+    if isinstance(values, str):
+        raise ValueError(f"{name} is the text {values!r}: give the column itself")
     values = with_interval_names(values)
     names_and_places = factorized(values)
     if names_and_places is not None:
         distinct_values, places = names_and_places
         return label_column(distinct_values, name)[places]
-    array = as_array(values, name)
-    check_vector(array, name)
     refuse_missing(values, name)
-    if (
-        array.dtype.kind in "OT"
-    ):  # objects of one kind and text of variable width become a plain array
-        types = set(map(type, array.tolist()))
-        is_text = all(issubclass(cls, str) for cls in types)
-        if not is_text and not all(
-            issubclass(cls, (Real, np.number, np.bool_)) for cls in types
-        ):
-            names = ", ".join(sorted(cls.__name__ for cls in types))
-            raise ValueError(
-                f"{name} must hold labels of one kind, numbers or text; it has {names}"
-            )
-        array = np.array(array.tolist(), dtype=str if is_text else None)
+    array = np.asarray(values)
+    if array.dtype.kind in "OT":  # nullable types, and text of variable width
+        array = np.array(array.tolist())
+    if array.ndim > 1 and warn:
+        from sklearn.utils import column_or_1d  # a rule of a file answers without it
+
+        array = column_or_1d(array, warn=True)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be a 1d array, got the shape {array.shape}")
+    if not array.size:
+        raise ValueError(f"{name} has no rows (0 samples)")
     if array.dtype.kind not in "biufU":
         raise ValueError(
             f"{name} must hold numbers or text, such as years for dates, got dtype {array.dtype}"
         )
-    if array.dtype.kind == "U":
-        starts_blank = np.flatnonzero(array.astype("U1") <= " ")
-        if not all(text.strip() for text in array[starts_blank].tolist()):
-            raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
+    if array.dtype.kind == "U" and not np.char.strip(array[array.astype("U1") <= " "]).all():
+        raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
     return array
 
 
@@ -606,16 +502,7 @@ def labels_and_places(groups: Column, name: Any = None) -> tuple[Labels, Ints]:
 
     Messages have the ``name`` of the column; None for groups without one.
     """
-    words = column_words(name)
-    refuse_missing(groups, words, GROUP_OF_MISSING)
-    return distinct_and_places(label_column(groups, words))
-
-
-def distinct(values: Array) -> Array:
-    """Return the distinct values, ascending."""
-    if values.dtype == object:
-        return np.array(sorted(set(values.tolist())), dtype=object)
-    return np.unique(values)
+    return distinct_and_places(label_column(groups, column_words(name)))
 
 
 def distinct_and_places(values: Array) -> tuple[Array, Ints]:
@@ -642,11 +529,7 @@ def numbered_clusters(clusters: Column, n: int) -> Any:
     if clusters is None:
         return None
     check_length(clusters, "clusters", n)
-    refuse_missing(clusters, "clusters")
-    column = as_array(clusters, "clusters")
-    if column.shape not in ((n,), (n, 1)):
-        raise ValueError(f"clusters must be one column, got the shape {column.shape}")
-    return distinct_and_places(label_column(column.ravel(), "clusters"))[1]
+    return distinct_and_places(label_column(clusters, "clusters"))[1]
 
 
 def positions(
@@ -670,37 +553,18 @@ def positions(
     entries = np.asarray(values).tolist()
     unknown = sorted(set(entries) - place_of_value.keys(), key=str)
     if unknown:
-        texts = list(map(str, known_values))
-        near = did_you_mean(str(unknown[0]), texts)
-        if str(unknown[0]) in texts:
-            near = "they are of another type; "
+        near = did_you_mean(str(unknown[0]), map(str, known_values))
         listing = joined(list(map(repr, known_values)), NAMES_SHOWN)
         words = f"{name} holds {fault}: {unknown[:5]}; {near}known are {listing}"
         raise ValueError("; ".join(filter(None, [words, cure])))
     return np.fromiter(map(place_of_value.__getitem__, entries), np.intp, len(entries))
 
 
-def check_labels(y: Labels) -> None:
-    """Raise ValueError unless ``y`` has labels of classes, all text or all numbers."""
-    from sklearn.utils.multiclass import check_classification_targets
-
-    refuse_quantity(label_column(y, "y"))
-    check_classification_targets(y)
-
-
-def refuse_quantity(labels: Labels) -> None:
-    """Raise ValueError if labels are numbers with a fraction: a quantity, and no classes."""
-    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
-        raise ValueError(f"Unknown label type: continuous. {no_classes(labels)}")
-
-
 def no_classes(y: Labels) -> str:
     """Return a message about numbers in the place of labels."""
-    values = distinct(y)
-    examples = ", ".join(f"{value:g}" for value in values[:3])
     return (
-        f"y has {len(values):,} different values, such as {examples}; a classifier needs "
-        "classes, as in y > threshold"
+        f"y has {len(np.unique(y)):,} different values, such as {y[0]:g}; a classifier needs classes, as in "
+        "y > threshold"
     )
 
 
@@ -905,23 +769,20 @@ def check_probabilities(
     Without a ``tolerance``, rows must be in [0, 1] and sum to 1 to the precision of their type, or to 1e-6.
     """
     array = np.asarray(y_proba)
-    if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{name} must be numbers of shape (n, K) or (n,), got dtype {array.dtype}, {array.shape}"
-        )
     check_length(array, name, n, of)
     if tolerance is None:
         tolerance = 1e-6
         if array.dtype.kind == "f":  # some learners compute in float32
             tolerance = max(tolerance, float(np.sqrt(np.finfo(array.dtype).eps)))
-    probabilities = array.astype(np.float64)
+    probabilities = finite(array, name)
     if probabilities.ndim == 1:  # of the second of two classes
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
+    if probabilities.ndim != 2:
+        raise ValueError(f"{name} must have the shape (n, K) or (n,), got {array.shape}")
     outside = np.abs(probabilities - 0.5).max(axis=1, initial=0.0) - 0.5
-    errors = np.maximum(outside, np.abs(probabilities.sum(axis=1) - 1.0))
-    is_valid = errors <= tolerance  # False for NaN
-    if not is_valid.all():
-        row = int(np.argmin(is_valid))
+    faults = np.maximum(outside, np.abs(probabilities.sum(axis=1) - 1.0))
+    if (faults > tolerance).any():
+        row = int(np.argmax(faults))
         raise ValueError(
             f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
             f"{array[row].tolist()}"
@@ -938,26 +799,26 @@ def check_labelled_rows(
     ValueError if labels or weights do not fit the table, or fewer than two classes have rows of positive
     weight.
     """
+    from sklearn.utils.multiclass import check_classification_targets
+
     if y is None:
         raise ValueError(
             f"{type(learner).__name__} requires y to be passed, but the target y is None"
         )
     check_indexes(X=X, y=y, sample_weight=sample_weight)
-    refuse_missing(y, "y")
-    X, y = learner._checked(X, unboxed(y))
-    y = label_vector(y, warn=True)
-    n = n_rows_of(X)
-    check_length(y, "y", n)
-    check_labels(y)
+    y = label_column(y, "y", warn=True)
+    X, y = learner._checked(X, y)
+    check_length(y, "y", n_rows_of(X))
+    check_classification_targets(y)
     classes, class_numbers = distinct_and_places(y)
-    weight = check_weights(sample_weight, n)
+    weight = check_weights(sample_weight, len(y))
     weighted_classes = np.unique(class_numbers[weight > 0])
     if len(weighted_classes) < 2:
         raise ValueError(
             f"y holds one class only ({classes.tolist()[weighted_classes[0]]!r}) among the "
             "rows of positive weight; at least two are needed"
         )
-    return X, classes, class_numbers.astype(np.intp), weight
+    return X, classes, class_numbers, weight
 
 
 def in_class_order(table: Table, name: str, classes: Labels) -> Any:

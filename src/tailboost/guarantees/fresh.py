@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Floats, Groups, Hashes, Ints, Labels, Model, Table
 from tailboost.core.checks import (
@@ -17,14 +18,12 @@ from tailboost.core.checks import (
     check_length,
     check_probabilities,
     check_same_kind,
-    distinct,
     distinct_and_places,
     in_class_order,
     label_column,
     n_rows_of,
     numbered_clusters,
     positions,
-    refuse_quantity,
     take,
 )
 from tailboost.learners.scores import Scores
@@ -396,7 +395,7 @@ def _answered(
     known = {
         name: of_fit[name]
         for name, column in columns.items()
-        if not set(of_fit.get(name, ())).isdisjoint(distinct(column).tolist())
+        if not set(of_fit.get(name, ())).isdisjoint(np.unique(column).tolist())
     }
     labels = given.labels
     if labels is None:  # no counted rate needs a label
@@ -453,7 +452,7 @@ def _given_answers(answers: Any, given: Given, rates: Sequence[Rate]) -> Answere
             "y is needed: model is an array of answers, and rows without labels show no rate"
         )
     array = np.asarray(answers)
-    classes = distinct(y)
+    classes = np.unique(y)
     if array.ndim == 2:
         array = np.asarray(in_class_order(answers, "model", classes))
         if array.shape[1] != len(classes):
@@ -528,7 +527,7 @@ def _compared(
         columns.append(labels)
         check_same_kind(labels, "y", classes, "classes_ of the model")
         if not np.isin(labels, classes).any():
-            refuse_quantity(labels)
+            check_classification_targets(labels)
     compared = given.training_rows is not None
     if compared:
         trained = row_hashes(model, _in_form_of(given.X, given.training_rows))

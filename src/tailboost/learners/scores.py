@@ -16,11 +16,10 @@ from tailboost.core.array_types import Array, Column, Floats, Labels, Mask, Mode
 from tailboost.core.checks import (
     as_pandas,
     check_length,
-    label_vector,
+    label_column,
     n_rows_of,
     no_classes,
     plain,
-    refuse_missing,
 )
 from tailboost.core.exceptions import warn_user
 from tailboost.core.score_kinds import score_kind, with_shortest_decimals
@@ -130,8 +129,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         ValueError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
-        refuse_missing(y, "y")
-        y = label_vector(y)
+        y = label_column(y, "y")
         self.classes_ = self._labels(np.unique(y))
         values = self.values(X)
         check_length(y, "y", len(values))
@@ -318,7 +316,7 @@ class GivenModel(ClassifierMixin, BaseEstimator):
         """Learn the labels; no model is trained."""
         labels = getattr(self.model, "classes_", getattr(self.model, "class_labels", None))
         if labels is None:
-            labels = np.unique(label_vector(y))
+            labels = np.unique(label_column(y, "y"))
         self.classes_ = np.asarray(labels)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +15,6 @@ from tailboost.core.checks import (
     check_length,
     column_name,
     column_words,
-    distinct,
     distinct_and_places,
     factorized,
     group_columns,
@@ -122,18 +121,12 @@ class GroupNames:
     @classmethod
     def from_groups(cls, groups: Groups, n: int, used: Mask | None = None) -> Self:
         """Return the names of the groups of n rows, or of the used ones among them."""
-        columns = coded_columns(groups, "groups", n, used=used, read=_as_given)
+        columns = coded_columns(groups, "groups", n, used=used)
         orders = category_orders(groups)
-        try:
-            values = tuple(
-                in_category_order(distinct(values_given), orders.get(title))
-                for title, (values_given, _) in columns.items()
-            )
-        except TypeError as error:
-            raise ValueError(
-                f"groups: values of types that cannot be ordered ({error}); convert them to "
-                "text"
-            ) from None
+        values = tuple(
+            in_category_order(np.unique(values_given), orders.get(title))
+            for title, (values_given, _) in columns.items()
+        )
         if list(columns) == [None]:
             return cls(values, title=column_name(groups))
         if len(columns) == 1:
@@ -224,7 +217,7 @@ class GroupNames:
         used : mask of shape (n,) or None
             The rows with groups to read; None for all.
         """
-        columns = coded_columns(groups, name, n, used=used, read=_as_given)
+        columns = coded_columns(groups, name, n, used=used)
         if list(columns) == [None]:
             columns = {column_name(groups): columns[None]}
         fitted = self.columns or (None,)
@@ -325,7 +318,6 @@ def coded_columns(
     of: str = "X",
     *,
     used: Mask | None = None,
-    read: Callable[[Any, str], Labels] = label_column,
 ) -> dict[Any, tuple[Labels, Ints]]:
     """Return the `checked_columns` as values, and the place of each row's group among the values.
 
@@ -343,32 +335,21 @@ def coded_columns(
         Name of the table with these rows, for messages.
     used : mask of shape (n,), optional
         The rows with groups to return; all by default.
-    read : callable
-        Returns the values of a column as an array; its second argument names the column.
     """
     columns: dict[Any, tuple[Labels, Ints]] = {}
     if groups is None:
         return columns
     for name, column in group_columns(groups, argument).items():
         words = column_words(name, argument)
-        names, place = factorized(column) or (column, None)
+        check_length(column, words, n, of)
+        names, place = factorized(column) or (column, np.arange(n))
         refuse_missing(names, words, GROUP_OF_MISSING)
-        values = read(names, words)
-        if place is None:
-            place = np.arange(len(values))
-        check_length(place, words, n, of)
+        values = label_column(names, words)
         if used is not None:
             occurring, place = distinct_and_places(place[used])
             values = values[occurring]
         columns[name] = values, place
     return columns
-
-
-def _as_given(values: Column, words: str) -> Labels:
-    """Return a column of groups of any type."""
-    from sklearn.utils import column_or_1d
-
-    return column_or_1d(values)
 
 
 def plain_list(values: Column) -> list[Any]:
