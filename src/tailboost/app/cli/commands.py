@@ -391,7 +391,7 @@ def monitor(
             before = tb.Monitor(stored.classifier)
         after = before.add(
             rows.features,
-            rows.labels if rows.has(roles.target) else None,
+            rows.labels if roles.target in rows.table else None,
             groups=rows.groups,
             clusters=rows.clusters,
             id=None if id is None else rows.columns([id])[id],

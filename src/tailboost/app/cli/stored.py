@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -69,7 +69,7 @@ def write(classifier: Any, path: Path, roles: Roles) -> None:
     if path.suffix == RULE:
         write_output(path, rule_text(classifier, roles.target, roles.cluster))
     else:
-        tb.save_model(classifier, path, notes={"roles": roles.to_dict()})
+        tb.save_model(classifier, path, notes={"roles": asdict(roles)})
 
 
 def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,10 +35,6 @@ class Roles:
     features: Sequence[str] = ()
     drop: Sequence[str] = ()
     text: Sequence[str] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain types for JSON."""
-        return asdict(self)
 
     def given(self, **stated: Any) -> Self:
         """Return the roles with those that options state; groups are added."""
@@ -86,7 +82,7 @@ class Reader:
         if path.suffix in _PARQUET:
             return pd.read_parquet(path)
         options: dict[str, Any] = {
-            "sep": "\t" if self.sep in ("tab", "\\t") else self.sep,
+            "sep": self._separator,
             "encoding": "utf-8-sig" if self.encoding == "utf-8" else self.encoding,
             "index_col": False,
         }
@@ -135,8 +131,11 @@ class Reader:
 
     def csv(self, table: Any) -> str:
         """Return a table as text."""
-        sep = "\t" if self.sep in ("tab", "\\t") else self.sep
-        return str(table.to_csv(index=False, sep=sep, decimal=self.decimal))
+        return str(table.to_csv(index=False, sep=self._separator, decimal=self.decimal))
+
+    @property
+    def _separator(self) -> str:
+        return "\t" if self.sep in ("tab", "\\t") else self.sep
 
 
 @dataclass(frozen=True)
@@ -203,10 +202,6 @@ class Rows:
         if self.roles.cluster is None:
             return None
         return self.columns([self.roles.cluster])[self.roles.cluster]
-
-    def has(self, *names: str | None) -> bool:
-        """Return whether the file has all these columns."""
-        return all(name in self.table for name in names)
 
 
 def _typed(column: Any, known: Mapping[str, Any] | None) -> dict[str, Any]:
