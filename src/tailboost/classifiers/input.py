@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-from collections import ChainMap, Counter
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from numbers import Integral
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -425,30 +423,3 @@ def _warned_and_marked(
 # -- Allowed values of parameters ----------------------------------------------------------------------------
 
 NUMBERS_OF_FOLDS = Interval(Integral, 2, MOST_FOLDS, closed="both")
-C = TypeVar("C", bound=type)
-
-
-@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
-def with_parameters(cls: C) -> C:
-    """Give a classifier the constructor of its annotated parameters (a decorator).
-
-    Parameters are keyword-only; inherited ones come last. A class declares new parameters, and inherited ones
-    with another default. Likewise its ``_parameter_constraints`` have only new and changed entries.
-    """
-    built: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
-    signature = inspect.signature(built.__init__)
-    # A parameter of a base class is a field of more classes.
-    n_classes_with: Counter[str] = Counter()
-    for base in built.__mro__:
-        n_classes_with.update(list(vars(base).get("__dataclass_fields__", ())))
-    parameters = sorted(
-        signature.parameters.values(), key=lambda p: (p.kind, n_classes_with[p.name])
-    )
-    built.__init__.__signature__ = signature.replace(parameters=parameters)
-    for parameter in fields(built):  # the default of an argument is no attribute of the class
-        if parameter.init and parameter.name in vars(built):
-            delattr(built, parameter.name)
-    # The entry of the first class in this order counts.
-    constraints = [vars(base).get("_parameter_constraints", {}) for base in built.__mro__]
-    built._parameter_constraints = dict(ChainMap(*constraints))
-    return cls

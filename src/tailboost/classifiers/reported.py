@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,8 +25,6 @@ from tailboost.selection.rule import answers_with_default, group_numbers
 
 MOST_LIMITS = 4
 MOST_RULE_LINES = 4
-# Longer texts of inner models are shortened.
-LONGEST_MODEL = 80
 
 
 class ReportedClassifier(ClassifierMixin, BaseEstimator):
@@ -253,33 +250,3 @@ def _first_lines(
     heading, _ = lines[0]
     n_left_out = len(lines) - len(first_lines)
     return [*first_lines, (heading, f"… and {n_left_out} more in {attribute}")]
-
-
-class ShortenedModel:
-    """The text of an inner model: only its class, because all parameters would be long."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def __repr__(self) -> str:
-        text = " ".join(repr(self.model).split())  # on one line
-        if len(text) <= LONGEST_MODEL:
-            return text
-        class_name = type(self.model).__name__
-        inner_model = getattr(self.model, "estimator", None)
-        if inner_model is None:
-            return f"{class_name}(...)"
-        return f"{class_name}(estimator={ShortenedModel(inner_model)!r})"
-
-
-def shortened_repr(classifier: Any, n_characters: int) -> str:
-    """Return scikit-learn's text of a classifier with its inner models shortened."""
-    shown = copy.copy(classifier)
-    if isinstance(classifier.estimators, (list, tuple)):
-        shown.estimators = [
-            (name, ShortenedModel(model)) for name, model in classifier.estimators
-        ]
-    # scikit-learn breaks lines only for classes with scikit-learn's `__repr__`.
-    cls = type(classifier)
-    shown.__class__ = type(cls.__name__, (cls,), {"__repr__": BaseEstimator.__repr__})
-    return BaseEstimator.__repr__(shown, n_characters)

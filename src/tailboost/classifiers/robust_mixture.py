@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import field, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
 
@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.fitting import default_estimators, is_pair, named_models
-from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags, with_parameters
+from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags
 from tailboost.classifiers.judged import JudgedModels
 from tailboost.classifiers.mixture_fit import (
     check_pairs,
@@ -29,7 +29,6 @@ from tailboost.classifiers.mixture_fit import (
 from tailboost.classifiers.reported import (
     ReportedClassifier,
     rule_screen,
-    shortened_repr,
 )
 from tailboost.classifiers.reselected import ReselectedClassifier
 from tailboost.classifiers.robust_selection import (
@@ -76,7 +75,6 @@ from tailboost.selection.summary import Summary
 MODELS_FIRST = "models and scores are its first argument; "
 
 
-@with_parameters
 class RobustMixtureClassifier(
     ReselectedClassifier, MetaEstimatorMixin, ReportedClassifier, _BaseComposition
 ):
@@ -259,22 +257,36 @@ class RobustMixtureClassifier(
         "verbose": ["verbose"],
     }
 
-    estimators: Any = field(default=None, kw_only=False)
-    objective: Stated = None
-    limits: Stated = ()
-    max_error: Stated = None
-    error_budget: float | None = None
-    confidence: float | None = None
-    cv: Any = "auto"
-    by_group: bool | str = False
-    infer_groups: bool = False
-    class_weight: Any = None
-    n_jobs: int | None = None
-    random_state: Seed = None
-    verbose: int = 0
-
-    def __post_init__(self) -> None:
-        self.estimators = _as_pairs(self.estimators)
+    def __init__(
+        self,
+        estimators: Any = None,
+        *,
+        objective: Stated = None,
+        limits: Stated = (),
+        max_error: Stated = None,
+        error_budget: float | None = None,
+        confidence: float | None = None,
+        cv: Any = "auto",
+        by_group: bool | str = False,
+        infer_groups: bool = False,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimators = _as_pairs(estimators)
+        self.objective = objective
+        self.limits = limits
+        self.max_error = max_error
+        self.error_budget = error_budget
+        self.confidence = confidence
+        self.cv = cv
+        self.by_group = by_group
+        self.infer_groups = infer_groups
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
     # -- parameters ----------------------------------------------------------------------------------
 
@@ -304,11 +316,11 @@ class RobustMixtureClassifier(
         -------
         self
         """
-        if "estimators" in params:
-            params["estimators"] = _as_pairs(params["estimators"])
-        estimators = params.get("estimators", self.estimators)
-        items = estimators if isinstance(estimators, list) else []
-        names = {*self.get_params(), *(item[0] for item in items if is_pair(item))}
+        names = {*self.get_params()}
+        if "estimators" in params:  # `fit` alone refuses values
+            self.estimators = _as_pairs(params.pop("estimators"))
+            if isinstance(self.estimators, list):
+                names |= {item[0] for item in self.estimators if is_pair(item)}
         for name in params:
             if name.partition("__")[0] not in names:
                 raise ValueError(
@@ -316,10 +328,8 @@ class RobustMixtureClassifier(
                     f"{did_you_mean(name, names)}parameters are "
                     f"{', '.join(self.get_params(deep=False))}"
                 )
-        if all(map(is_pair, items)):
+        if params:
             self._set_params("estimators", **params)
-        else:  # as scikit-learn asks, only `fit` refuses values
-            super().set_params(**params)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -334,9 +344,6 @@ class RobustMixtureClassifier(
         super().__setstate__(state)
         if isinstance(self.max_error, tuple):
             self.max_error = dict(self.max_error)
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return shortened_repr(self, N_CHAR_MAX)
 
     def __str__(self) -> str:
         if self.__sklearn_is_fitted__():
