@@ -100,7 +100,7 @@ class AverageBoostClassifier(MixtureClassifier):
         return self
 
     def _play(self, learn: Learner) -> list[Round]:
-        """Play T rounds."""
+        """Play T rounds: w^t by Hedge, and f^t = 𝓛(w^t)."""
         self.T_ = self.n_estimators
         self.eta_ = step_size(self.eta, learn.units.count, self.T_)
         self.player_ = Hedge(self.eta_)
@@ -120,7 +120,8 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
     """α-AdaLPBoost, Algorithm 2: Hedge weighs the rows, and the linear program (6) selects λ.
 
     The weights do not depend on α, so one fit serves every α: `reweight` and `alpha_path`. On the rows that
-    select λ the CVaR is at most those of ERM and of the average of all rounds (section 3.3).
+    select λ the CVaR is at most those of ERM and of the average of all rounds (section 3.3). `unit_weights`
+    gives w of a round, and ``bounds_`` the theorems with their numbers.
 
     The defaults differ from the paper in two points; `tailboost.published.adalpboost` has neither. λ is
     selected by games without each fold (``cv``), and the mean of the folds' models answers for the default
@@ -180,7 +181,7 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
         if self.cv == "train" or learn.judged is not learn.rows:
             return rounds, self._ranked(rounds, learn)
         answers = np.array([each.hypothesis.answers for each in rounds])
-        ranked = np.empty((answers.shape[1], len(self.classes_) if self.rank_labels else 0))
+        ranked = self._ranked(rounds, learn)
         models = []
         for held, part in self._without_folds(learn, self.cv):
             others = copy.copy(self)._play(part)
@@ -202,6 +203,7 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
         return ranked_labels(models, learn.judged.X, len(self.classes_))
 
     def _mix(self, losses: Array) -> Floats:
+        """Return the λ of least CVaR, program (6), for losses of shape (t, n_judged)."""
         (solution,) = mixture_path(losses, [self.alpha], self.base_)
         return solution.mixture
 
@@ -303,7 +305,7 @@ class LPBoostClassifier(AdaLPBoostClassifier):
         self.random_state = random_state
 
     def _play(self, learn: Learner) -> list[Round]:
-        """Play T rounds."""
+        """Play T rounds: w^t by the program, and f^t = 𝓛(w^t)."""
         beta, T = theorem_4(self.alpha, self.delta)
         self.beta_: Any = self.beta
         if self.beta == "theory":
