@@ -173,8 +173,10 @@ class SklearnSession:
         present_classes, y = np.unique(y, return_inverse=True)
         model = clone(self.estimator)
         set_seeds(model, seed)
-        stages: Iterable[Any] = grow(model, X, y, params)
-        if not in_stages:
+        stages: Iterable[Any]
+        if in_stages:
+            stages = grow(model, X, y, params)
+        else:
             stages = [model.fit(X, y, **params)]
         for fitted in stages:
             if len(present_classes) == self.n_classes:
