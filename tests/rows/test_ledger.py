@@ -182,16 +182,6 @@ def test_a_ledger_from_a_file_goes_on_where_it_ended():
         again.record(Attempt("other call", numbered_attempt(0).rows))
 
 
-def test_a_withdrawn_attempt_alone_leaves_the_ledger():
-    ledger = Ledger()
-    for k in range(3):
-        ledger.record(numbered_attempt(k))
-    ledger.withdraw(numbered_attempt(1))
-    assert [attempt.key for attempt in ledger.attempts] == ["call 0", "call 2"]
-    ledger.record(numbered_attempt(3))
-    assert spent(ledger) == pytest.approx([0.9, 0.009, 0.9 * 0.091])
-
-
 def test_rows_of_an_attempt_of_a_model_inside_are_refused(tuned):
     mix, X, y, groups = tuned
     tb.calibrate(mix, X, y, groups=groups, limits=[rates.error(by="group") <= 0.6])

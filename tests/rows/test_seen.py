@@ -64,13 +64,6 @@ def test_large_tables_are_recognised_by_a_sample():
     assert Seen.of(hashes).share_in(used) == pytest.approx(12 / 13, abs=0.01)
 
 
-def test_a_union_knows_the_rows_of_all_tables():
-    hashes = hash_rows(np.arange(3000.0)[:, None])
-    both = Seen.union([Seen.of(hashes[:1000]), Seen.of(hashes[500:2000])])
-    assert Seen.of(hashes).share_in(both) == pytest.approx(2 / 3)
-    assert both.counts.sum() == 2500
-
-
 @pytest.mark.parametrize(
     "damage",
     [{"digests": "00"}, {"digests": "AQAAAAEAAAA=", "counts": "AQAAAAEAAAA="}, {"counts": "AQAAAA=="}],

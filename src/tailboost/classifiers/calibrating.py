@@ -57,7 +57,12 @@ from tailboost.guarantees.tests import Tests
 from tailboost.learners.scores import columns_of_scores, scores_among
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
-from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs, selecting_numbers
+from tailboost.rows.fingerprints import (
+    hash_rows,
+    hashes_of_names,
+    hashes_of_pairs,
+    selecting_numbers,
+)
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.persons import refuse_persons
@@ -369,12 +374,6 @@ def hashes_of_groups(given: Given) -> Hashes:
     for column in given.columns.values():
         hashes = hashes_of_pairs(hashes, hashes_of_names(column))
     return hashes
-
-
-def hashes_of_names(column: Labels) -> Hashes:
-    """Return the hash of each entry of a column of labels or groups."""
-    names, place = distinct_and_places(column)
-    return hash_rows(names.astype(str)[:, None])[place]
 
 
 def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:

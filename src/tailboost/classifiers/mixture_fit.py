@@ -78,13 +78,13 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     reads_scores = frozen and only_scores([estimator for _, estimator in estimators])
     if reads_scores:
         training = replace(training, row_hashes=None)
-    trained = None
-    if not frozen:
-        trained = Seen.of(hash_rounded_rows(training.X), TRAINED_ON)
+    known = [] if frozen else [hash_rounded_rows(training.X)]
+    trained = Seen.of(known[0], TRAINED_ON) if known else None
     named = None
     if arguments.training_rows is not None:
         rows = checked_table(mix, mix, arguments.training_rows, "training_rows")
-        named = Seen.of(hash_rounded_rows(rows), TRAINED_ON)
+        known.append(hash_rounded_rows(rows))
+        named = Seen.of(known[-1], TRAINED_ON)
     judging = None
     if validation.X is not None:
         X_val = checked_table(mix, mix, validation.X)
@@ -102,8 +102,8 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
         rows=replace(outputs.rows, words=selecting.words, fitted=selecting.fitted),
     )
 
-    known = [seen for seen in (trained, named) if seen is not None]
-    records = records_of_fit(models, Seen.union(known) if known else None)
+    trained = Seen.of(np.concatenate(known), TRAINED_ON) if known else None
+    records = records_of_fit(models, trained)
     if named is not None:
         records = replace(records, complete=True)
     if frozen or judging is not None:  # others are training rows

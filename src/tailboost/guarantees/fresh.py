@@ -256,9 +256,9 @@ class Fresh:
         if content is None:
             content = hash_rows(self.answered.actions[:, None])
         stratum = numbered_by_rows(self.answered.stratum, content)
-        if self.clusters is not None:
-            return random_numbers(content, stratum, clusters=self.clusters)
-        return random_numbers(content, stratum, np.zeros(len(self), dtype=np.intp))
+        return random_numbers(
+            hashes_of_pairs(content, stratum.astype(np.uint64)), self.clusters
+        )
 
     # -- answers ---------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,6 @@ from tailboost.core.checks import (
 # computed by another machine, is the same number. Of a single column it keeps more, to tell rows apart.
 KEPT_BITS = 16
 KEPT_BITS_ALONE = 20
-# Number of values hashed at a time, which fit the processor's cache.
-HASHED_AT_ONCE = 2**17
 # Seed of `random_numbers` and `selects`, fixed so nobody can choose among draws.
 DRAWS_SEED = 20_260_704
 
@@ -72,21 +71,12 @@ def _hashes(X: Table, kept_bits: int | None = None) -> Hashes:
     factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
     hashes = np.zeros(X.shape[0], dtype=np.uint64)
     if is_sparse(X):
-        matrix = summed(X).tocsr()  # one entry for each place
-        terms = _mix(_words(matrix.data, kept_bits)) * factors[matrix.indices]
-        # The terms of a row follow one another: their sum is a difference of two cumulated sums.
-        cumulated = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
-        return cumulated[matrix.indptr[1:]] - cumulated[matrix.indptr[:-1]]
-    is_frame = hasattr(X, "iloc")
-    if not is_frame and X.dtype.kind in "fiub":
-        block_length = max(1, HASHED_AT_ONCE // max(1, X.shape[1]))
-        for start in range(0, len(hashes), block_length):
-            block = slice(start, start + block_length)
-            terms = _mix(_words(X[block], kept_bits)) * factors
-            hashes[block] = terms.sum(axis=1, dtype=np.uint64)
+        entries = summed(X).tocoo()  # one for each place
+        words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
+        np.add.at(hashes, entries.row, words)
         return hashes
     for j, factor in enumerate(factors):
-        column = X.iloc[:, j] if is_frame else X[:, j]
+        column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
         hashes += _mix(_column_words(column, kept_bits)) * factor
     return hashes
 
@@ -108,33 +98,30 @@ def _words(numbers: Array, kept_bits: int | None) -> Hashes:
 
 
 def _column_words(column: Column, kept_bits: int | None) -> Hashes:
-    """Return the word of each value of a column of a data frame or of objects, shape (n,)."""
+    """Return the word of each value of a column, shape (n,)."""
     if getattr(column.dtype, "kind", "O") in "fiub":
         if hasattr(column, "iloc"):
             column = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return _words(column, kept_bits)
     values = column.tolist()
-    try:
-        distinct_values = dict.fromkeys(values)
-    except TypeError:  # lists and dicts
-        values = list(map(repr, values))
-        distinct_values = dict.fromkeys(values)
-    word_of_value = {value: _word(value, kept_bits) for value in distinct_values}
+    word_of_value = {value: _word(value, kept_bits) for value in dict.fromkeys(values)}
     return np.fromiter(map(word_of_value.__getitem__, values), np.uint64, len(values))
 
 
 def _word(value: Any, kept_bits: int | None) -> int:
     """Return any value as a 64-bit word; in exact words, of None, text is no number."""
-    number = np.nan
-    if not is_missing(value):
-        try:
-            if kept_bits is None and isinstance(value, str):
-                raise ValueError
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            content = hashlib.blake2b(repr(value).encode(), digest_size=8)
-            return int.from_bytes(content.digest(), "little")
-    return int(_words(np.array([number]), kept_bits)[0])
+    with suppress(TypeError, ValueError, OverflowError):
+        if kept_bits is not None or not isinstance(value, str):
+            number = np.nan if is_missing(value) else float(value)
+            return int(_words(np.array([number]), kept_bits)[0])
+    content = hashlib.blake2b(repr(value).encode(), digest_size=8)
+    return int.from_bytes(content.digest(), "little")
+
+
+def hashes_of_names(column: Array) -> Hashes:
+    """Return the hash of each entry of a column of labels or groups: 1 and "1" have the same."""
+    names, place = distinct_and_places(np.asarray(column))
+    return hash_rows(names.astype(str)[:, None])[place]
 
 
 def digest(*contents: bytes) -> str:
@@ -176,17 +163,53 @@ def selecting_numbers(hashes: Hashes, ties: Hashes, clusters: Ints | None = None
     clusters : ndarray of int, shape (n,), optional
         Number of each row's cluster, from 0: its rows have one number, of their contents together.
     """
+    seed = np.uint64(DRAWS_SEED)
+    if clusters is None:
+        return _numbers(hashes, ties, seed)
+    return _numbers(_sums(_mix(hashes), clusters), _sums(ties, clusters), seed)[clusters]
+
+
+def random_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
+    """Return an independent uniform random number for each row, shape (n,).
+
+    Over ideal hashes, which a proof may treat as drawn after the rows, the numbers of different rows are
+    independent, and those of equal rows are by their place among them. The order of the table has no effect,
+    except that equal rows may exchange their numbers. With ``clusters``, the number from 0 of each row's
+    cluster, a number depends on the contents of the cluster and not on its name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> content, order = np.array([7, 7, 3, 3], dtype=np.uint64), np.array([2, 0, 3, 1])
+    >>> numbers = random_numbers(content)
+    >>> len(np.unique(numbers))
+    4
+    >>> sorted(numbers[order][content[order] == 7]) == sorted(numbers[content == 7])
+    True
+    """
+    ties = np.zeros(len(hashes), dtype=np.uint64)
     if clusters is not None:
-        sums = np.zeros((2, int(clusters.max(initial=-1)) + 1), dtype=np.uint64)
-        np.add.at(sums[0], clusters, _mix(hashes))
-        np.add.at(sums[1], clusters, ties)
-        return selecting_numbers(sums[0], sums[1])[clusters]
+        hashes = hashes_of_pairs(hashes, _sums(_mix(hashes), clusters)[clusters])
+        ties = clusters.astype(np.uint64)
+    # With the sum in the seed, two tables with different rows have unrelated numbers.
+    return _numbers(hashes, ties, hashes.sum(dtype=np.uint64))
+
+
+def _sums(hashes: Hashes, kind: Ints) -> Hashes:
+    """Return the sum of the hashes of each kind of rows."""
+    sums = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.uint64)
+    np.add.at(sums, kind, hashes)
+    return sums
+
+
+def _numbers(hashes: Hashes, ties: Hashes, seed: np.uint64) -> Floats:
+    """Return a number in [0, 1) for each hash and its place among equal ones, ordered by ``ties``."""
     order = np.lexsort((ties, hashes))
     in_order = hashes[order]
     first = np.searchsorted(in_order, in_order)  # place of the first row with this content
     place_among_equal = np.empty(len(hashes), dtype=np.uint64)
     place_among_equal[order] = np.arange(len(hashes)) - first
-    words = hashes_of_pairs(hashes, place_among_equal + np.uint64(DRAWS_SEED))
+    words = hashes_of_pairs(hashes, place_among_equal + seed)
     return (words >> np.uint64(11)).astype(np.float64) / 2.0**53
 
 
@@ -197,51 +220,10 @@ def numbered_by_rows(kind: Ints, contents: Hashes) -> Ints:
     the rows' ``contents`` orders kinds with equally many rows; if it is equal too, they keep their order.
     """
     n_rows = np.bincount(kind)
-    sums = np.zeros(len(n_rows), dtype=np.uint64)
-    np.add.at(sums, kind, contents)
+    sums = _sums(contents, kind)
     number = np.empty(len(n_rows), dtype=np.intp)
     number[np.lexsort((sums, -n_rows))] = np.arange(len(n_rows))
     return number[kind]
-
-
-def random_numbers(*parts: Array, clusters: Ints | None = None) -> Floats:
-    """Return an independent uniform random number for each row.
-
-    The rows are sorted by ``parts``, arrays of n integers: the content, the class. The k-th row
-    gets the k-th number of a generator, seeded by `DRAWS_SEED` and the sum of all rows. The order of the
-    table has no effect, except that rows equal in all parts may exchange their numbers. A proof may treat the
-    numbers as drawn after the rows.
-
-    With ``clusters``, the number from 0 of each row's cluster, the rows of a cluster are sorted together, and
-    the clusters by their rows. So the names of clusters have no effect, except that clusters with equal rows
-    may exchange all their numbers. Otherwise other names would be other draws.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> content, order = np.array([7, 7, 3, 3]), np.array([2, 0, 3, 1])
-    >>> numbers = random_numbers(content)
-    >>> len(np.unique(numbers))
-    4
-    >>> sorted(numbers[order][content[order] == 7]) == sorted(numbers[content == 7])
-    True
-    """
-    words = np.zeros(len(parts[0]), dtype=np.uint64)
-    for part in parts:
-        words = _mix(words * _ODD + part.astype(np.uint64) + _ODD)
-    order = np.argsort(words, kind="stable")
-    if clusters is not None:
-        sum_by_cluster = np.zeros(int(clusters.max(initial=-1)) + 1, dtype=np.uint64)
-        np.add.at(sum_by_cluster, clusters, words)
-        cluster_words = _mix(sum_by_cluster)[clusters]  # one for each row
-        # The last key is the first: clusters by their rows, equal clusters by name, rows within them.
-        order = np.lexsort((words, clusters, cluster_words))
-        words = _mix(words * _ODD + cluster_words + _ODD)
-    # With the sum in the seed, two tables with different rows have unrelated numbers.
-    generator = np.random.default_rng([DRAWS_SEED, int(words.sum(dtype=np.uint64))])
-    numbers = np.empty(len(words))
-    numbers[order] = generator.random(len(words))
-    return numbers
 
 
 def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:

@@ -40,23 +40,19 @@ class Attempt:
         return cls(str(state["key"]), Seen.from_dict(state["rows"]), spent)
 
 
-def may_follow(earlier: Sequence[Attempt]) -> bool:
-    """Return whether error probability is left for another attempt, see `spent_by_next`."""
-    return 1.0 - sum(attempt.spent for attempt in earlier) >= LEAST_LEFT
-
-
 def spent_by_next(earlier: Sequence[Attempt]) -> float:
     """Return the share of 1 − confidence for the next attempt: .9 of what the ``earlier`` ones left.
 
     The shares of all attempts sum to at most 1. Then all certificates hold together with the stated
     confidence (union bound). Raise ValueError if nothing is left.
     """
-    if not may_follow(earlier):
+    left = 1.0 - sum(attempt.spent for attempt in earlier)
+    if left < LEAST_LEFT:
         raise ValueError(
             f"no error probability is left after {len(earlier)} attempts. A new fit or "
             "selection on other rows starts again"
         )
-    return (1.0 - sum(attempt.spent for attempt in earlier)) * SPENT_EACH
+    return left * SPENT_EACH
 
 
 def attempts_of(previous: Any) -> tuple[Attempt, ...]:
@@ -137,17 +133,18 @@ class Ledger:
             recorded = {each.key: each for each in (*self.attempts, *earlier)}
             if attempt.key not in recorded:
                 others = tuple(recorded.values())
-                refuse_spent(attempt.rows, others, equal_rows)
+                tables = [each.rows for each in others]
+                if first_repeated(attempt.rows, tables, equal_rows) is not None:
+                    raise LeakageError(
+                        "X: an earlier attempt had these rows, or rows equal to them. Repeated tests on the "
+                        "same rows do not keep the confidence: give rows that no attempt had, and state all "
+                        "limits in one call"
+                    )
                 recorded[attempt.key] = replace(attempt, spent=spent_by_next(others))
             self.attempts = tuple(recorded.values())
         # A repeated call may be followed by later attempts, which are none of its result.
         place = list(recorded).index(attempt.key)
         return self.attempts[: place + 1]
-
-    def withdraw(self, attempt: Attempt) -> None:
-        """Take back a recorded attempt that ended before a label was read or a limit was tested."""
-        with _LOCK:
-            self.attempts = tuple(each for each in self.attempts if each.key != attempt.key)
 
     def to_dict(self) -> Document:
         """Return plain types for JSON."""
@@ -157,15 +154,6 @@ class Ledger:
     def from_dict(cls, state: Document) -> Self:
         """Return the ledger written by `to_dict`; raises as `Seen.from_dict`."""
         return cls(tuple(map(Attempt.from_dict, state["attempts"])))
-
-
-def refuse_spent(rows: Seen, attempts: Sequence[Attempt], equal_rows: EqualRows) -> None:
-    """Raise LeakageError if earlier attempts had these rows."""
-    if first_repeated(rows, [attempt.rows for attempt in attempts], equal_rows) is not None:
-        raise LeakageError(
-            "X: an earlier attempt had these rows, or rows equal to them. Repeated tests on the same rows do "
-            "not keep the confidence: give rows that no attempt had, and state all limits in one call"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,11 +212,9 @@ class Records:
         name : str, default="X"
             Name of the rows in the message.
         """
-        forms = [Seen.of(hashes)]
-        if labels is not None:
-            forms.append(Seen.of(hashes, labels=labels))
-        for rows in forms:
-            refuse_repeated(rows, self.tables, equal_rows, name)
+        refuse_repeated(Seen.of(hashes), self.tables, equal_rows, name)
+        if labels is not None:  # known scores have labels
+            refuse_repeated(Seen.of(hashes, labels=labels), self.tables, equal_rows, name)
 
     def spend(
         self,

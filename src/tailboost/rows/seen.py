@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Document, Hashes, Ints
-from tailboost.core.checks import distinct_and_places
 from tailboost.core.exceptions import LeakageError
-from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
+from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
 
 #: Reason for rows that equal known rows: copies, or features and scores with few values.
 EqualRows = Literal["copies", "natural"]
@@ -21,7 +20,6 @@ EqualRows = Literal["copies", "natural"]
 TRAINED_ON = "the model was trained on"
 SELECTED_ON = "the rule was selected on"
 CALIBRATED_ON = "the rule was calibrated on"
-USED_ON = "the model or rule was trained, selected or calibrated on"
 # Largest number of different digests that are kept of a table, of four bytes each.
 MOST_DIGESTS = 50_000
 # Largest fraction of rows of a table that repeat one another, or that equal known rows, by chance.
@@ -32,7 +30,6 @@ STANDARD_ERRORS = 3.0
 PART_BY_CHANCE = 1e-5
 # Fewest different rows of a table of copies: chance makes less than one such table in a million.
 FEWEST_COPIED = 21
-COMPLETE = 2**32 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +52,7 @@ class Seen:
 
     digests: NDArray[np.uint32]
     counts: Ints
-    limit: int = COMPLETE
+    limit: int
     use: str = ""
     of_scores: bool = False
 
@@ -63,32 +60,13 @@ class Seen:
     def of(cls, hashes: Hashes, use: str = "", labels: Any = None) -> Self:
         """Return the rows of a table by their `hash_rounded_rows`; ``labels`` are given for scores."""
         if labels is not None and len(hashes):
-            classes, place = distinct_and_places(np.asarray(labels))
-            # The text of a label has the same hash for all types: 1 in one table may be "1" in another.
-            names = np.array([str(label) for label in classes.tolist()], dtype=object)
-            hashes = hashes_of_pairs(hashes, hash_rows(names[:, None])[place])
+            hashes = hashes_of_pairs(hashes, hashes_of_names(labels))
         short = (hashes >> np.uint64(32)).astype(np.uint32)
         digests, counts = np.unique(short, return_counts=True)
-        return cls(digests, counts, use=use, of_scores=labels is not None)._sampled()
-
-    @classmethod
-    def union(cls, tables: Sequence[Seen]) -> Seen:
-        """Return the rows of several tables of one kind together."""
-        digests, place = np.unique(
-            np.concatenate([table.digests for table in tables]), return_inverse=True
-        )
-        counts = np.bincount(place, np.concatenate([table.counts for table in tables])).astype(
-            np.intp
-        )
-        limit = min(table.limit for table in tables)
-        use = USED_ON if len({table.use for table in tables}) > 1 else tables[0].use
-        return cls(digests, counts, limit, use, tables[0].of_scores)._sampled()
-
-    def _sampled(self) -> Self:
-        limit = self.limit
-        if len(self.digests) > MOST_DIGESTS:
-            limit = min(limit, int(self.digests[MOST_DIGESTS - 1]))
-        return self._up_to(limit)
+        limit = 2**32 - 1
+        if len(digests) > MOST_DIGESTS:
+            limit = int(digests[MOST_DIGESTS - 1])
+        return cls(digests, counts, limit, use, labels is not None)._up_to(limit)
 
     def _up_to(self, limit: int) -> Self:
         """Return the rows with a digest of at most a limit."""
@@ -123,32 +101,24 @@ class Seen:
         unless chance makes so small a part, a part of it. Of 8,640 pairs of independent tables of scores
         with 2 to 7 decimals, in 216 settings with shifts of the population, 1 is taken for a reused one.
         """
-        if self.of_scores != known.of_scores:
-            return False
         new, used = self.beside(known)
-        if not len(new) or not len(used):
+        if self.of_scores != known.of_scores or not len(new) or not len(used):
             return False
-        if np.array_equal(new.digests, used.digests) and np.array_equal(
-            new.counts, used.counts
-        ):
-            return True  # the same table
         small, large = sorted((new, used), key=len)
-        # Of each content of the small table: the number of equal rows in the large one.
-        place = np.searchsorted(large.digests, small.digests).clip(max=len(large.digests) - 1)
-        n_there = large.counts[place] * (large.digests[place] == small.digests)
+        _, of_small, of_large = np.intersect1d(
+            small.digests, large.digests, assume_unique=True, return_indices=True
+        )
+        n_common = int(np.minimum(small.counts[of_small], large.counts[of_large]).sum())
         if equal_rows == "copies":
             hardly_repeat = max(new.repeated, used.repeated) <= BY_CHANCE
-            if hardly_repeat and is_beyond_chance(
-                int(np.minimum(small.counts, n_there).sum()), len(small)
-            ):
+            if hardly_repeat and n_common > _by_chance(len(small)):
                 return True
-            if not self.of_scores and is_beyond_chance(
-                round(new.share_in(used) * len(new)), len(new)
-            ):
+            if not self.of_scores and new.share_in(used) * len(new) > _by_chance(len(new)):
                 return True
+        if n_common < len(small):
+            return False
         repeated = max(large.repeated, 1 / len(large))
-        is_part = bool((n_there >= small.counts).all())
-        return is_part and len(small) * np.log(repeated) < np.log(PART_BY_CHANCE)
+        return len(small) == len(large) or repeated ** len(small) < PART_BY_CHANCE
 
     def to_dict(self) -> Document:
         """Return plain types for JSON."""
@@ -165,7 +135,7 @@ class Seen:
         """Return the rows written by `to_dict`; raise KeyError, TypeError or ValueError for another state."""
         digests = _unpacked(state["digests"])
         counts = _unpacked(state["counts"]).astype(np.intp)
-        if len(digests) != len(counts) or (np.diff(digests.astype(np.int64)) <= 0).any():
+        if len(digests) != len(counts) or (digests[1:] <= digests[:-1]).any():
             raise ValueError("digests of rows are damaged")
         return cls(
             digests, counts, int(state["limit"]), str(state["use"]), bool(state["of_scores"])
@@ -182,20 +152,14 @@ def _unpacked(text: str) -> NDArray[np.uint32]:
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u4").astype(np.uint32)
 
 
-def is_beyond_chance(n_equal: int, n: int) -> bool:
-    """Return whether more of n rows equal known rows than one in twenty and three standard errors."""
-    standard_error = np.sqrt(BY_CHANCE * (1 - BY_CHANCE) / max(1, n))
-    return bool(n_equal > n * (BY_CHANCE + STANDARD_ERRORS * standard_error))
+def _by_chance(n: int) -> float:
+    """Return how many of n rows may equal known rows: one in twenty and three standard errors."""
+    return BY_CHANCE * n + STANDARD_ERRORS * float(np.sqrt(BY_CHANCE * (1 - BY_CHANCE) * n))
 
 
 def first_repeated(new: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -> Seen | None:
-    """Return the first of some tables, or all of them together, that a table repeats; None without one."""
-    alike = [table for table in tables if table.of_scores == new.of_scores]
-    together = [Seen.union(alike)] if len(alike) > 1 else []
-    for table in (*alike, *together):
-        if new.repeats(table, equal_rows):
-            return table
-    return None
+    """Return the first of some tables that a table repeats; None without one."""
+    return next((table for table in tables if new.repeats(table, equal_rows)), None)
 
 
 def checked_equal_rows(value: EqualRows | None) -> EqualRows:
