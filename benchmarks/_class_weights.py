@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost import rates
 from tailboost.core.array_types import Floats, Ints
 
 # Lower bound of the probabilities, so a large weight can select a class with probability 0.
@@ -64,12 +63,12 @@ class _Search:
         self.present = np.flatnonzero(self.counts).tolist()  # classes with rows
         self.limit = np.inf  # of the overall error
         if error_budget is not None:
-            wrong_by_equal_weights = rates.wrong(logarithms.argmax(axis=1), y)
+            wrong_by_equal_weights = logarithms.argmax(axis=1) != y
             self.limit = float(np.mean(wrong_by_equal_weights)) + error_budget
 
     def errors(self, log_weights: Floats) -> Floats:
         """Return the error of each class, 0 for a class without rows."""
-        wrong = rates.wrong((self.logarithms + log_weights).argmax(axis=1), self.y)
+        wrong = (self.logarithms + log_weights).argmax(axis=1) != self.y
         n_wrong = np.bincount(self.y[wrong], minlength=self.K)
         return n_wrong / np.maximum(self.counts, 1)  # 1: no division by 0 rows
 

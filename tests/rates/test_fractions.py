@@ -95,7 +95,7 @@ def test_texts_and_plain_data():
     for name in ("mcc(1)", "kappa()", "macro_f1()"):
         with pytest.raises(ValueError, match="called"):
             rates.parse(name)
-    with pytest.raises(ValueError, match="number"):
+    with pytest.raises(ValueError, match="beta"):
         rates.f_score(1, beta=0)
     with pytest.raises(ValueError, match="values"):
         tb.tune(

@@ -1,7 +1,6 @@
 """Every kind of rate in every place with counts of rates, compared with a count row by row."""
 
 import warnings
-from functools import cache
 from itertools import product
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rates.rate import KINDS, Cells, Kind
+from tailboost.rates.rate import KINDS
 
 BETA = 2.0
 DEFERRED = -1
@@ -101,7 +100,8 @@ def rate_of(kind, by=None, K=2, label=1):
         return rates.custom(kind, *CUSTOM[kind], by=by)
     if kind in ACROSS:
         return rates.Rate(kind, label, by)
-    return getattr(rates, kind)(label, by=by) if KINDS[kind].labelled else getattr(rates, kind)(by=by)
+    labels = [label] if "{label}" in KINDS[kind].name else []
+    return getattr(rates, kind)(*labels, by=by)
 
 
 def kind_of(rate):
@@ -285,7 +285,7 @@ def test_the_selected_threshold_is_the_best_of_all(kind):
     for quantile in (0.25, 0.75):
         bound = round(float(np.nanquantile(values, quantile)), 3)
         for limit in (rate <= bound, rate >= bound):
-            if limit.asks_for_errors or limit.asks_for_deferral:  # refused
+            if limit.asks_for_errors:  # refused
                 continue
             rule = tuned(limit)
             error, reached = measured(rule.predict(X))
@@ -300,63 +300,7 @@ def test_the_selected_threshold_is_the_best_of_all(kind):
     assert compared
 
 
-class Unasked:
-    """A model without predictions: any call is an error."""
-
-    classes_ = np.arange(2)
-
-    def predict(self, X):
-        raise AssertionError("the model was asked")
-
-    predict_proba = predict
-
-
 TABLE, LABELS = np.arange(40.0)[:, None] / 40, np.arange(40) % 2
-BOOSTED = cache(lambda: tb.WorstClassBoostClassifier("stump", n_estimators=2).fit(TABLE, LABELS))
-CONSUMERS = {
-    "measure": lambda rate: rates.measure(rate, LABELS, LABELS),
-    "certify": lambda rate: tb.certify(Unasked(), TABLE, LABELS, rates=[rate]),
-    "tune": lambda rate: tb.tune(Unasked(), TABLE, LABELS, limits=[rate <= 0.5]),
-    "objective": lambda rate: tb.tune(Unasked(), TABLE, LABELS, objective=rate),
-    "fit": lambda rate: tb.RobustMixtureClassifier(limits=[rate <= 0.5]).fit(TABLE, LABELS),
-    "calibrate": lambda rate: tb.calibrate(Unasked(), TABLE, LABELS, limits=[rate <= 0.5]),
-    "calibrate scores": lambda rate: tb.calibrate(tb.Scores(0, 1), TABLE, LABELS, limits=[rate <= 0.5]),
-    "rows_needed": lambda rate: tb.rows_needed(rate <= 0.5, 0.1, shares=0.5),
-}
-
-
-@pytest.mark.parametrize("consumer", CONSUMERS)
-def test_a_kind_that_is_unknown_is_refused_before_any_work(consumer, monkeypatch):
-    """As from a file of another version: the rate is there, its kind is not."""
-    right = Kind("share of right answers", lambda cells: (cells.answered & ~cells.wrong, cells.every))
-    monkeypatch.setitem(KINDS, "ones", right)
-    rate = rates.Rate("ones")
-    assert rates.measure(rate, LABELS, LABELS) == {None: 1.0}
-    monkeypatch.delitem(KINDS, "ones")
-    with pytest.raises(ValueError, match="unknown"):
-        CONSUMERS[consumer](rate)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("defers", [False, True])
-def test_what_a_kind_says_of_itself_is_true_of_its_table(kind, K, defers):
-    """Every numerator is within its denominator, so rates are in [0, 1]; other sizes of table agree."""
-    entry = KINDS[kind]
-    label = 1 if entry.labelled else -1
-    cells = Cells.of_label(K, K + defers, label, BETA)
-    top, bottom = entry.of_cells(cells)
-    assert top.shape == bottom.shape == (K, K + defers)
-    assert (top >= 0).all()
-    assert (top <= bottom).all()
-    assert (bottom <= 1).all()
-    if kind != "answered_error" or defers:
-        assert entry.ratio == (bottom != bottom[:, :1]).any()
-    if kind == "cost":  # its numerator is a matrix of its own
-        return
-    pairs = [(y, a) for y in range(K) for a in (*range(K), DEFERRED)]
-    assert entry.weighted == any(term not in (0, 1) for pair in pairs for term in ROW[kind](*pair, 1))
-    assert entry.counts_errors == all(a not in (y, DEFERRED) for y, a in pairs if ROW[kind](y, a, 1)[0])
 
 
 def test_rates_of_right_answers_are_better_if_large():
@@ -364,10 +308,8 @@ def test_rates_of_right_answers_are_better_if_large():
     no_better = {"error", "miss", "fnr", "false_alarm", "fpr", "answered_error", "selected", "representation"}
     no_better |= {"cost", "deferred"}
     assert better | no_better == set(KINDS)
-    assert {kind for kind in KINDS if KINDS[kind].gain} == better
-    right = Kind("right", lambda cells: (cells.answered & ~cells.wrong, cells.every))
-    answered = Kind("answered", lambda cells: (cells.answered, cells.every))
-    assert (right.gain, answered.gain) == (True, False)
+    by = {"representation": "g"}
+    assert {kind for kind in KINDS if rate_of(kind, by.get(kind)).is_gain} == better
 
 
 def test_an_unknown_kind_makes_no_rate():
@@ -382,19 +324,12 @@ def tells_deferral_alone(kind, part):
     return len(answered) == 2 and answered != deferred
 
 
-def test_what_counts_deferred_rows_is_told_by_the_table(monkeypatch):
+def test_what_counts_deferred_rows_is_told_by_the_pairs():
     """A rate among answered rows, or of answered rows, needs to know the deferred ones."""
-
-    of_answered = Kind("share answered", lambda cells: (cells.answered, cells.every))
-    among = Kind("seen {label}", lambda cells: (cells.answered & cells.of_class, cells.answered))
-    monkeypatch.setitem(KINDS, "coverage", of_answered)
-    monkeypatch.setitem(KINDS, "seen", among)
-    for rate in (rates.Rate("coverage"), rates.Rate("seen", 1)):
-        with pytest.raises(ValueError, match="deferred"):
-            tb.certify(LABELS, None, LABELS, rates=[rate])
-    rule = tb.tune(tb.Scores(0, 1), TABLE, LABELS, objective="error", limits=[rates.Rate("coverage") >= 0.8])
-    assert 0 < rule.defers(TABLE).mean() <= 0.2
-    for kind in set(KINDS) - {"cost", "coverage", "seen"}:
+    seen = rates.custom("seen", [(1, 0), (1, 1)], among=[(None, 0), (None, 1)])
+    with pytest.raises(ValueError, match="deferred"):
+        tb.certify(LABELS, None, LABELS, rates=[seen])
+    for kind in set(KINDS) - {"cost"}:
         numerator, denominator = (tells_deferral_alone(kind, part) for part in (0, 1))
         assert rate_of(kind).needs_deferral == numerator
         assert rate_of(kind).counts_deferral == (numerator or denominator)
@@ -419,45 +354,6 @@ def test_a_rate_across_subgroups_is_what_rows_add_in_every_place():
         tb.Scores(0, 1), X, y, groups=groups, objective="error", by_group=True, limits=[rate >= {"f": 0.6}]
     )
     assert represented(rule.predict(X, groups=groups), g, "f") >= 0.6 > expected["f"]
-
-
-CAPTURED = Kind("captured share of {label}", lambda c: (c.of_class & c.answer, c.of_class), across=True)
-
-
-@pytest.mark.parametrize("form", [rates.gap, rates.ratio])
-def test_rates_across_subgroups_are_not_compared(form, monkeypatch):
-    """A row adds to one rate or to another, so these depend on each other; each of them has its own limit."""
-    monkeypatch.setitem(KINDS, "captured", CAPTURED)
-    rate = rates.Rate("captured", 1, by="g")
-    with pytest.raises(ValueError, match="subgroup"):
-        form(rate) <= 0.3 if form is rates.gap else form(rate) >= 0.3
-    X, y, groups = scored(500, 11)
-    g, a = groups["g"], (X[:, 0] > 0.5).astype(int)
-    certificate = tb.certify(a, None, y, groups=groups, limits=[rate >= {"f": 0.2}])
-    (bound,) = [bound for bound in certificate.bounds if bound.subgroup == "f"]
-    right = ((g == "f") & (a == 1) & (y == 1)).sum()
-    assert (bound.estimate, bound.n) == (pytest.approx(right / y.sum()), y.sum())
-    assert binom.sf(right - 1, y.sum(), bound.lower) == pytest.approx(0.05 / 2)  # of two groups
-
-
-def test_rows_may_count_in_part_also_in_a_fixed_denominator(monkeypatch):
-    """Rows of the label count half: estimates, certificates and rechecks are ratios of sums, from 0 to 1."""
-
-    def half(y, a, k):
-        return 0.5 * (y == k and a != y), 0.5 if y == k else 1.0
-
-    table = Kind("half of {label}", lambda c: (0.5 * (c.of_class & c.wrong), 1.0 - 0.5 * c.of_class))
-    monkeypatch.setitem(KINDS, "half", table)
-    monkeypatch.setitem(ROW, "half", half)
-    rows = [(*row[:4], 1) for row in drawn(60, 2)]
-    y, a, groups, _ = columns(rows)
-    rate = rates.Rate("half", 1, by="class")
-    expected = {name: value("half", "class", name, rows) for name in (0, 1)}
-    assert rates.measure(rate, y, a, groups=groups)[1] == pytest.approx(expected[1])
-    certificate = tb.certify(a, None, y, rates=[rate], groups=groups)
-    for bound in certificate.bounds:
-        assert bound.estimate == pytest.approx(expected[bound.subgroup])
-        assert bound.lower <= bound.estimate <= bound.upper <= 1.0
 
 
 @pytest.mark.slow

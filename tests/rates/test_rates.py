@@ -232,7 +232,8 @@ def test_a_rate_is_the_mean_of_its_samples():
         tally = np.zeros((6, 4))
         np.add.at(tally, (stratum, a), w / w.sum())
         values = rate.terms(strata).values(tally)
-        for sample, value in zip(rate.samples(strata, stratum, a), values, strict=True):
+        answered = rates.Answered(strata, stratum, a, w / w.sum())
+        for sample, value in zip(rate.samples(answered), values, strict=True):
             assert ((sample.values >= sample.low) & (sample.values <= sample.high)).all()
             mean = np.average(sample.values, weights=w[sample.rows]) if len(sample.rows) else np.nan
             assert mean == pytest.approx(value, nan_ok=True)
@@ -433,34 +434,6 @@ def test_combinations_of_groups_are_found_as_by_sorting_rows(columns, values):
 def test_the_text_of_an_f_score_means_the_same_rate(beta):
     stated = rates.f_score(1, beta=beta)
     assert rates.parse(f"{stated!r} >= .1").rate == stated
-
-
-BY_SEX = rates.selected("yes", by="sex")
-
-
-@pytest.mark.parametrize(
-    ("said", "is_limit", "compares", "worst", "sides"),
-    [
-        (BY_SEX, False, False, False, ("above", "below")),
-        (rates.largest(BY_SEX), False, False, True, ()),
-        (rates.Objective.from_expression(rates.largest(BY_SEX)), False, False, True, ("above",)),
-        (rates.gap(BY_SEX), False, True, False, ()),
-        (BY_SEX <= 0.3, True, False, False, ("above",)),
-        (BY_SEX >= {"f": 0.3, None: 0.2}, True, False, False, ("below",)),
-        (rates.ratio(BY_SEX) >= 0.8, True, True, False, ("above", "below")),
-    ],
-)
-def test_all_that_is_said_with_rates_answers_the_same_questions(said, is_limit, compares, worst, sides):
-    assert rates.as_expression(said) is said
-    assert rates.as_expression(repr(said)) is None
-    assert said.rate == BY_SEX
-    assert (said.compares, said.worst, said.sides) == (compares, worst, sides)
-    assert said.limit is (said if is_limit else None)
-    other = said.of_rate(rates.miss("no", by="race"), str.upper)
-    assert type(other) is type(said)
-    assert other.rate == rates.miss("no", by="race")
-    if is_limit and not compares:
-        assert repr(other.bound) == repr(said.bound).replace("'f'", "'F'")
 
 
 @pytest.mark.parametrize(

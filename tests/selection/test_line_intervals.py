@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta, binomtest
 
 from tailboost import rates
-from tailboost.rates import Answered, Objective
+from tailboost.rates import Answered, as_objective
 from tailboost.selection.intervals import REFIT
 from tailboost.selection.program import Program
 from tailboost.selection.rate_table import RateTable
@@ -26,7 +26,7 @@ def counted_on(stated, answered):
 
 def selected_table(y, answers, groups, objective, limits, refit):
     answered = Answered.from_arrays(y, answers, groups=groups)
-    program = Program.of_rates(answered.strata, Objective.from_expression(objective), limits)
+    program = Program.of_rates(answered.strata, as_objective(objective), limits)
     stated = [program.objective.rate, *limits]
     return RateTable.counted(stated, answered.strata, answered.counts, "rows", spread=REFIT * refit)
 

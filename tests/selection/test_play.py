@@ -3,7 +3,7 @@
 import numpy as np
 
 from tailboost import rates
-from tailboost.rates import Objective, Strata
+from tailboost.rates import Strata, as_objective
 from tailboost.selection.data import Pool, SelectionData
 from tailboost.selection.program import Program
 from tailboost.selection.search import ERROR_SHARES, EVERY, HEDGE_ROUNDS, add_by_hedge
@@ -16,7 +16,7 @@ def test_candidates_are_the_answers_of_the_game_written_out():
     strata, stratum = Strata.of(y, None, np.ones(300), np.array(["a", "b", "c"]))
     P = rng.dirichlet(np.ones(3), 300).astype(np.float32)
     table = SelectionData(strata, stratum, np.full(300, 1 / 300), np.ascontiguousarray(P.T))
-    program = Program.of_rates(strata, Objective.from_expression(rates.largest(rates.error(by="class"))), ())
+    program = Program.of_rates(strata, as_objective(rates.largest(rates.error(by="class"))), ())
     pool = Pool(table)
     add_by_hedge(pool, program)
     truth, answers = np.bincount(y) / len(y), set()

@@ -9,7 +9,7 @@ from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rates import Objective, Strata
+from tailboost.rates import Strata, as_objective
 from tailboost.selection.data import SelectionData, decide, expected_costs
 from tailboost.selection.program import Program, best_in_pool
 from tailboost.selection.search import counts_on_line
@@ -64,7 +64,7 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
     limits = TOLD[name]
     table, p, y, g = told(0, values=50)
     _, alone = one_rule(table, rates.error(), limits)
-    program = Program.of_rates(table.strata, Objective.from_expression(rates.error()), limits)
+    program = Program.of_rates(table.strata, as_objective(rates.error()), limits)
     one, other = thresholds_of(table, p, y, g)
     both = (one[:, None] + other[None]).reshape(-1, 4, 2)
     kept = (program.violations(both) <= 1e-9).all(axis=1)
@@ -167,7 +167,7 @@ def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
         if best_mixture(table, x, rates.error(), limits) is None:
             continue
         _, alone = one_rule(table, rates.error(), limits)
-        program = Program.of_rates(table.strata, Objective.from_expression(rates.error()), limits)
+        program = Program.of_rates(table.strata, as_objective(rates.error()), limits)
         values = []
         for rule in product((0, 1), repeat=int(x.max()) + 1):
             tally = table.count(np.array(rule)[x])
@@ -196,7 +196,7 @@ def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
         pool, alone = one_rule(table, rates.error(), limits)
         drawn = best_in_pool(
             pool,
-            Program.of_rates(table.strata, Objective.from_expression(rates.error()), limits),
+            Program.of_rates(table.strata, as_objective(rates.error()), limits),
             randomized=True,
         )
         assert alone.keeps
@@ -215,7 +215,7 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     p = np.array([y[level == k].mean() if (level == k).any() else 0.0 for k in range(levels)])[level]
     table = SelectionData(strata, stratum, np.full(n, 1 / n), np.stack([1 - p, p]).astype(np.float32))
     for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):
-        program = Program.of_rates(strata, Objective.from_expression(rates.error()), [limit])
+        program = Program.of_rates(strata, as_objective(rates.error()), [limit])
         cuts = np.append(np.unique(p), np.inf)
         tallies = np.array([table.count((p >= cut).astype(int)) for cut in cuts])
         kept = program.violations(tallies)[:, 0] <= 1e-9

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from threadpoolctl import threadpool_limits
 
 from tailboost import rates
-from tailboost.rates import Objective, Strata
+from tailboost.rates import Strata, as_objective
 from tailboost.selection import program as programs
 from tailboost.selection.data import Candidate, SelectionData, decide, expected_costs
 from tailboost.selection.program import Program, best_in_pool, grow, mixed, solve, within_budget
@@ -103,14 +103,14 @@ def best_mixture(table, x, objective, limits):
 
 def grown(table, objective, limits, error_budget=None):
     """Return the candidates of a problem, and their best mixture."""
-    program = Program.of_rates(table.strata, Objective.from_expression(objective), limits)
+    program = Program.of_rates(table.strata, as_objective(objective), limits)
     pool = first_candidates(table, program)
     program = within_budget(pool, program, error_budget)
     return pool, program, grow(pool, program)
 
 
 def one_rule(table, objective, limits, error_budget=None):
-    program = Program.of_rates(table.strata, Objective.from_expression(objective), limits)
+    program = Program.of_rates(table.strata, as_objective(objective), limits)
     pool = first_candidates(table, program)
     program = within_budget(pool, program, error_budget)
     return pool, best_by_search(pool, program)
@@ -173,9 +173,7 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
 def test_a_selection_solves_few_programs(bound, most, monkeypatch):
     """One if the best rule keeps the limits; else one for the growth, one after it, one after a search."""
     table, _ = atoms(0, 2, 2, 8)
-    program = Program.of_rates(
-        table.strata, Objective.from_expression(rates.error()), [rates.miss("a") <= bound]
-    )
+    program = Program.of_rates(table.strata, as_objective(rates.error()), [rates.miss("a") <= bound])
     pool, solved = first_candidates(table, program), []
 
     class Counted(programs.Master):

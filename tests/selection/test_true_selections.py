@@ -162,7 +162,7 @@ def truths(rate, limit, answered):
 def kept(limit, answered):
     terms = limit.rate.terms(answered.strata)
     values = np.nan_to_num(terms.values(answered.counts), nan=0.0 if limit.from_above else 1.0)
-    return limit.distance(terms.names, values) <= 0
+    return limit.excess(terms.names, values) == 0
 
 
 @pytest.mark.slow

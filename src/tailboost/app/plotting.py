@@ -12,7 +12,6 @@ from tailboost import metrics
 from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Answered, checked_limits
-from tailboost.rates.strata import answers_and_deferred
 from tailboost.rows.judged import answer_shares, final_step
 from tailboost.selection.rate_table import RateTable
 
@@ -143,10 +142,7 @@ class LimitsDisplay:
             As in `plot`.
         """
         truth = np.asarray(y_true)
-        answers, is_deferred = answers_and_deferred(truth, y_pred, None, deferred)
-        answered = Answered.from_arrays(
-            truth, np.asarray(answers), groups=groups, deferred=is_deferred
-        )
+        answered = Answered.from_arrays(truth, y_pred, groups=groups, deferred=deferred)
         name = f"rates on {len(truth):,} rows"
         table = RateTable.counted(
             checked_limits(limits), answered.strata, answered.counts, name

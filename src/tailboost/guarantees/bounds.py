@@ -13,7 +13,6 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine
-from tailboost.core.rate_words import bound_words, estimate_words, limit_words
 from tailboost.core.spelling import how_many
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tests import all_pairs_pass
@@ -30,6 +29,7 @@ from tailboost.rates import (
 )
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rates.strata import GROUP
+from tailboost.rates.words import rate_words, stated_words
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name, whole_percents
 from tailboost.selection.rate_table import number_or_none
@@ -135,7 +135,7 @@ class CertifiedBound:
         """The limit as stated; empty without one."""
         if self.target is None:
             return ""
-        return limit_words(self.sense, self.target, in_percent=self.in_percent)
+        return f"{self.sense} {stated_words(self.target, in_percent=self.in_percent)}"
 
     @property
     def room(self) -> float | None:
@@ -181,17 +181,13 @@ class CertifiedBound:
     @property
     def estimate_text(self) -> str:
         """The estimate, with the digits supported by its rows."""
-        return estimate_words(
-            self.estimate, self.n, beside=self.target, in_percent=self.in_percent
-        )
+        return rate_words(self.estimate, self.n, beside=self.target, in_percent=self.in_percent)
 
     @property
     def bound_text(self) -> str:
         """The certified sides, as printed."""
         ends = [
-            bound_words(
-                end, self.n, above=above, beside=self.target, in_percent=self.in_percent
-            )
+            rate_words(end, self.n, above=above, beside=self.target, in_percent=self.in_percent)
             for end, above in ((self.lower, False), (self.upper, True))
         ]
         if self.sense == "≥":

@@ -12,7 +12,6 @@ from tailboost.core.checks import check_number, reading
 from tailboost.core.exceptions import warn_user
 from tailboost.core.html import text_table
 from tailboost.core.limit_lines import LimitLine, filled_columns
-from tailboost.core.rate_words import estimate_words, interval_words
 from tailboost.guarantees.bounds import (
     CERTIFIED_WORDS,
     CertifiedBound,
@@ -22,8 +21,9 @@ from tailboost.guarantees.bounds import (
 )
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.stated import as_model, stated_by
-from tailboost.rates import Objective, checked_limits, checked_rates, error
+from tailboost.rates import Largest, checked_limits, checked_rates, error
 from tailboost.rates.strata import groups_in
+from tailboost.rates.words import points_words, rate_words
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt
@@ -68,7 +68,7 @@ class Price:
     noise: float
 
     def __str__(self) -> str:
-        return interval_words(self.error - self.without, self.noise, in_percent=True)
+        return points_words(self.error - self.without, self.noise)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class Certificate:
                 lines.append(f"Price of {price.limit}: {price}.")
                 continue
             own, without = (
-                estimate_words(value, self.n_rows, in_percent=in_percent)
+                rate_words(value, self.n_rows, in_percent=in_percent)
                 for value in (price.error, price.without)
             )
             counted = ""
@@ -385,7 +385,7 @@ def certify(
         kinds = [None, "class"]
         if fresh.answered.strata.columns:
             kinds += ["group", "cell"]
-        parts = [[Objective(error(by=kind), worst=False)] for kind in kinds]
+        parts = [[Largest(error(by=kind))] for kind in kinds]
     bounds = []
     for part in parts:
         bounds += joint_bounds(part, fresh, (1.0 - confidence) / len(parts))

@@ -93,7 +93,7 @@ def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
     # One answer to all rows keeps a comparison by construction, so only better rules are tried.
     constant = min(sum(losses[end] for _, losses in curves) for end in (0, -1))
     z = -ndtri(case.level / (len(sizes) * (len(sizes) - 1)))
-    is_pair = test.limit.comparison.pairs(len(sizes))
+    is_pair = ~np.eye(len(sizes), dtype=bool)
     for loss, tuple_of_ranks in sorted(options):
         if loss >= constant:
             break

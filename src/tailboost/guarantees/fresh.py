@@ -187,7 +187,7 @@ class Fresh:
         any_answers = np.repeat(classes[:1], len(hashes))
         answered = _answered(given, any_answers, deferred, classes, reader, rates)
         for rate in rates:
-            if given.labels is None and rate.needs_labels(answered.strata):
+            if given.labels is None and rate.needs_labels:
                 raise ValueError(
                     f"y is needed: {rate!r} needs labels, and no row here has one. Rates of answers alone "
                     "need none: selected(…), deferred(), their gaps and ratios, by groups"
@@ -295,7 +295,7 @@ class Fresh:
         They are counted once for each rate.
         """
         if rate not in self._samples:
-            samples = rate.samples_of(self.answered)
+            samples = rate.samples(self.answered)
             self._samples[rate] = [
                 sample.taken(np.isin(sample.rows, self.voters(sample.rows)))
                 for sample in samples

@@ -37,7 +37,6 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.html import text_table
-from tailboost.core.rate_words import estimate_words
 from tailboost.core.spelling import how_many, joined
 from tailboost.guarantees.bounds import CertifiedBound, percent
 from tailboost.guarantees.certificates import Certificate
@@ -45,6 +44,7 @@ from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.stated import as_model
 from tailboost.rates import AT_MOST, COMPARISONS, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
+from tailboost.rates.words import rate_words
 from tailboost.rows.fingerprints import digest, hash_rows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import (
@@ -396,14 +396,19 @@ class Monitor:
             samples = fresh.samples(bound.rate)
             by_name = {sample.name: sample for sample in samples}
             names = bound.subgroups or (bound.subgroup,)
-            named = [by_name.get(each, samples[0].without_rows(each)) for each in names]
+            named = [
+                by_name.get(each, replace(samples[0].taken([]), name=each)) for each in names
+            ]
             if fresh.clusters is not None and not fresh.are_apart(named):
                 raise ValueError(
                     "clusters: some have rows in several of the subgroups that a gap or ratio compares, so "
                     "these are not independent. Give one row of each cluster"
                 )
             is_there = not by_name.keys().isdisjoint(names)
-            ordered = [sample.ordered(fresh.draws) for sample in named]
+            ordered = [
+                sample.taken(np.argsort(fresh.draws[sample.rows], kind="stable"))
+                for sample in named
+            ]
             bets.append(before.add(bound, ordered) if is_there else before)
         return tuple(bets)
 
@@ -463,7 +468,7 @@ class Monitor:
             if self._since(j) is not None:
                 result = "contradicted"
             rates = [
-                estimate_words(rate, n, beside=bound.target, in_percent=bound.in_percent)
+                rate_words(rate, n, beside=bound.target, in_percent=bound.in_percent)
                 for n, rate in (last, all_rows)
             ]
             counts = [f"{all_rows[0]:,}", f"{evidence:.3g}"]

@@ -151,7 +151,7 @@ class Tests:
             on_fresh = deviations / np.sqrt(ratio)
             rooms = self.limit.rooms(shares, shares) + ndtri(level) * on_fresh
             probits = rooms / np.maximum(np.hypot(deviations, on_fresh), 1e-12)
-            probits[..., ~self.limit.comparison.pairs(len(self.names))] = np.inf
+            probits[..., np.eye(len(self.names), dtype=bool)] = np.inf
             least = probits.min(axis=(-2, -1)).clip(NEVER, ALWAYS)
             return np.where(kept[:, :1], ALWAYS, least[:, None])
         shares = (wrong.sum(axis=1, keepdims=True) + 0.5) / (

@@ -4,10 +4,7 @@ A rate is a mean over rows that depends only on the answers. The same expression
 report and certificate. Rates are values: they compare equal, and can be hashed, pickled and written as text.
 """
 
-from typing import TYPE_CHECKING, Never
-
 from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.core.spelling import no_attribute
 from tailboost.rates.comparisons import AT_LEAST as AT_LEAST
 from tailboost.rates.comparisons import AT_MOST as AT_MOST
 from tailboost.rates.comparisons import COMPARISONS as COMPARISONS
@@ -43,14 +40,14 @@ from tailboost.rates.make import (
     tpr,
 )
 from tailboost.rates.make import Objective as Objective
+from tailboost.rates.make import as_objective as as_objective
 from tailboost.rates.rate import ABOVE as ABOVE
 from tailboost.rates.rate import BELOW as BELOW
 from tailboost.rates.rate import ROUNDING as ROUNDING
 from tailboost.rates.rate import Expression as Expression
 from tailboost.rates.rate import Inequality as Inequality
-from tailboost.rates.rate import Limit, Rate, measure, wrong
+from tailboost.rates.rate import Limit, Rate, measure
 from tailboost.rates.rate import Terms as Terms
-from tailboost.rates.rate import as_expression as as_expression
 from tailboost.rates.strata import Answered as Answered
 from tailboost.rates.strata import Sample, Strata
 
@@ -86,15 +83,4 @@ __all__ = [
     "specificity",
     "tnr",
     "tpr",
-    "wrong",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
-
-if not TYPE_CHECKING:  # type checkers know the names
-
-    def __getattr__(name: str) -> Never:
-        raise no_attribute(__name__, name, __all__)

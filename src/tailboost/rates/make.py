@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any, ClassVar
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from tailboost.core.array_types import By, Floats, Label, Stated
-from tailboost.core.checks import plain, refuse_paid_errors
+from tailboost.core.checks import check_number, refuse_paid_errors
 from tailboost.rates.comparisons import AT_LEAST, AT_MOST, COMPARISONS, GAP, RATIO
 from tailboost.rates.rate import (
     ABOVE,
@@ -19,12 +19,9 @@ from tailboost.rates.rate import (
     Pair,
     Pairs,
     Rate,
-    as_expression,
+    checked_label,
 )
 from tailboost.rows.subgroups import HUMAN_REVIEW
-
-# Larger than any cost.
-ALL_COSTS = 1e12
 
 
 @dataclass(frozen=True)
@@ -52,9 +49,10 @@ class Spread(Expression):
 
     def _on_side(self, side: str, bound: Stated) -> Limit:
         """Return the limit; raise ValueError if it is stated on the wrong side."""
-        comparison = COMPARISONS[self.form]
-        if comparison.side != side:
-            raise ValueError(f"{self.form}(...) is limited from {comparison.usual}")
+        if COMPARISONS[self.form].side != side:
+            raise ValueError(
+                "a gap is limited from above and a ratio from below: gap(...) <= 0.02"
+            )
         return self.within(bound)
 
     @property
@@ -65,10 +63,7 @@ class Spread(Expression):
     @property
     def most(self) -> float:
         """The loosest possible limit, which each rule satisfies."""
-        loosest = 1.0 - self.least
-        if loosest and not self.rate.is_fraction:
-            return ALL_COSTS
-        return loosest
+        return self.rate.most if self.form == GAP else 0.0
 
     def within(self, level: Stated) -> Limit:
         """Return the limit at a level."""
@@ -98,6 +93,7 @@ class Largest(Expression):
     rate: Rate
 
     worst = True
+    sides = (ABOVE,)
 
     def __str__(self) -> str:
         return f"largest {self.rate}"
@@ -106,94 +102,37 @@ class Largest(Expression):
         return f"largest({self.rate!r})"
 
 
-def _as_objective(objective: Any) -> str:
-    """Return an objective as the argument."""
-    return f"objective={objective!r}"
+#: What a selection minimises: one rate, or the largest rate of a family.
+Objective = Rate | Largest
 
 
-@dataclass(frozen=True)
-class Objective(Expression):
-    """Objective: one rate, or the largest rate of a family.
+def as_objective(objective: Any) -> Objective:
+    """Return the objective of a rate or of the largest rate of a family.
 
-    Parameters
-    ----------
-    rate : Rate
-        The rate or family.
-    worst : bool
-        Whether the largest rate of the family is minimised.
+    A rate of which large values are better is replaced by its complement.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``objective`` cannot be an objective.
     """
-
-    rate: Rate
-    worst: bool
-
-    sides = (ABOVE,)
-    alpha: ClassVar[None] = None  # the tail mass of a CVaR
-
-    @classmethod
-    def from_expression(cls, objective: Any) -> Objective:
-        """Return the objective of a rate or of the largest rate of a family.
-
-        A rate of which large values are better is replaced by its complement.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If ``objective`` cannot be an objective.
-        """
-        if isinstance(objective, Objective):
-            return objective
-        expression = as_expression(objective)
-        if expression is None or expression.limit is not None:
-            raise TypeError(
-                "objective must be a rate or the largest of a family of rates, got "
-                f"{objective!r}"
-            )
-        if expression.compares:
-            raise TypeError(
-                f"{_as_objective(objective)}: minimise another rate and limit this one: "
-                f"limits=[{objective!r} …]"
-            )
-        rate = expression.rate
-        if not rate.can_be_lowered:
-            raise ValueError(
-                f"{_as_objective(objective)}: a rule with very few answers of one kind is "
-                "best; minimise another rate and limit this one"
-            )
-        if not expression.worst and rate.by is not None:
-            raise ValueError(f"{_as_objective(objective)} is a family: write largest({rate!r})")
-        if rate.is_gain and expression.worst:
-            raise ValueError(
-                f"{_as_objective(objective)}: large values are better, so the largest is no "
-                "objective"
-            )
-        if rate.is_gain:
-            rate = replace(rate, complement=True)
-        return cls(rate, expression.worst)
-
-    @property
-    def most(self) -> float:
-        """A bound that each rule satisfies: 1 for fractions, for costs the largest one."""
-        if self.rate.is_fraction:
-            return 1.0
-        if self.rate.matrix is not None:
-            return max(map(max, self.rate.matrix))
-        return ALL_COSTS
-
-    def within(self, level: float) -> Limit:
-        """Return a limit on the objective."""
-        return self.rate <= level
-
-    def value(self, values: Floats) -> float:
-        """Return the objective from the rates of all subgroups, their largest; NaN if all are NaN."""
-        defined = values[~np.isnan(values)]
-        if len(defined):
-            return float(defined.max())
-        return float("nan")
-
-    def __str__(self) -> str:
-        if self.worst:
-            return f"largest {self.rate}"
-        return str(self.rate)
+    if not isinstance(objective, (Rate, Largest)):
+        raise TypeError(
+            f"objective={objective!r} must be a rate or the largest of a family; limit a gap or ratio"
+        )
+    rate = objective.rate
+    fault = ""
+    if not rate.can_be_lowered:
+        fault = (
+            "is best for very few answers of one kind; minimise another rate and limit this one"
+        )
+    elif not objective.worst and rate.by is not None:
+        fault = f"is a family: write largest({rate!r})"
+    elif objective.worst and rate.is_gain:
+        fault = "has large values that are better, so the largest is no objective"
+    if fault:
+        raise ValueError(f"objective={objective!r} {fault}")
+    return replace(rate, complement=True) if rate.is_gain else objective
 
 
 def error(by: By = None) -> Rate:
@@ -216,16 +155,11 @@ def error(by: By = None) -> Rate:
     >>> print(rates.error(by="sex") <= 0.2)
     error by sex: at most 0.2
     """
-    return Rate("error", by=_checked_by(by))
+    return Rate("error", by=by)
 
 
 # The same for all rows.
 OVERALL_ERROR = Rate("error")
-
-
-def _of_label(kind: str, label: Label, by: By) -> Rate:
-    """Return a rate about one label, with checked arguments."""
-    return Rate(kind, checked_label(label), _checked_by(by))
 
 
 def miss(label: Label, by: By = None) -> Rate:
@@ -242,7 +176,7 @@ def miss(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return _of_label("miss", label, by)
+    return Rate("miss", label, by)
 
 
 def false_alarm(label: Label, by: By = None) -> Rate:
@@ -259,7 +193,7 @@ def false_alarm(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return _of_label("false_alarm", label, by)
+    return Rate("false_alarm", label, by)
 
 
 def recall(label: Label, by: By = None) -> Rate:
@@ -283,7 +217,7 @@ def recall(label: Label, by: By = None) -> Rate:
     >>> print(rates.recall("ill", by="site") >= 0.6)
     recall of 'ill' by site: at least 0.6
     """
-    return _of_label("recall", label, by)
+    return Rate("recall", label, by)
 
 
 def sensitivity(label: Label, by: By = None) -> Rate:
@@ -300,7 +234,7 @@ def sensitivity(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return _of_label("sensitivity", label, by)
+    return Rate("sensitivity", label, by)
 
 
 def tpr(label: Label, by: By = None) -> Rate:
@@ -317,7 +251,7 @@ def tpr(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return _of_label("tpr", label, by)
+    return Rate("tpr", label, by)
 
 
 def fnr(label: Label, by: By = None) -> Rate:
@@ -334,7 +268,7 @@ def fnr(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return _of_label("fnr", label, by)
+    return Rate("fnr", label, by)
 
 
 def specificity(label: Label, by: By = None) -> Rate:
@@ -352,7 +286,7 @@ def specificity(label: Label, by: By = None) -> Rate:
     Rate
         As an objective it is maximised.
     """
-    return _of_label("specificity", label, by)
+    return Rate("specificity", label, by)
 
 
 def tnr(label: Label, by: By = None) -> Rate:
@@ -369,7 +303,7 @@ def tnr(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return _of_label("tnr", label, by)
+    return Rate("tnr", label, by)
 
 
 def fpr(label: Label, by: By = None) -> Rate:
@@ -386,7 +320,7 @@ def fpr(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return _of_label("fpr", label, by)
+    return Rate("fpr", label, by)
 
 
 def selected(label: Label, by: By = None) -> Rate:
@@ -411,7 +345,7 @@ def selected(label: Label, by: By = None) -> Rate:
     >>> print(rates.ratio(rates.selected("yes", by="sex")) >= 0.8)
     selection rate of 'yes' by sex: ratio at least 0.8
     """
-    return _of_label("selected", label, by)
+    return Rate("selected", label, by)
 
 
 def cost(matrix: Any = None, by: By = None) -> Rate:
@@ -456,59 +390,30 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     0.375
     """
     if matrix is None:
-        return Rate("cost", by=_checked_by(by))
+        return Rate("cost", by=by)
     labels = None
-    if hasattr(matrix, "columns") and hasattr(matrix, "index"):
+    if hasattr(matrix, "columns"):
         labels = tuple(map(checked_label, matrix.index))
-        matrix = _in_order_of_rows(matrix, labels)
-    values = _checked_costs(matrix)
-    names = [f"label number {number}" for number in range(len(values))]
-    if labels is not None:
-        names = list(map(repr, labels))
-    refuse_paid_errors(values, [*names, HUMAN_REVIEW], "cost")
-    rows = tuple(map(tuple, values.tolist()))
-    return Rate("cost", None, _checked_by(by), rows, labels)
-
-
-def _in_order_of_rows(frame: Any, labels: tuple[Any, ...]) -> Any:
-    """Return a data frame of costs with its columns in the order of its rows, deferral last.
-
-    ``labels`` has the labels of the rows. Raise ValueError if the columns have others.
-    """
-    columns = list(map(checked_label, frame.columns))
-    order = list(frame.index)
-    if HUMAN_REVIEW in columns and HUMAN_REVIEW not in labels:
-        columns.remove(HUMAN_REVIEW)
-        order.append(HUMAN_REVIEW)
-    if sorted(map(repr, labels)) != sorted(map(repr, columns)):
-        raise ValueError(
-            f"cost: rows and columns must have the same labels; rows: {list(labels)}, "
-            f"columns: {columns}"
-        )
-    return frame.loc[:, order]
-
-
-def _checked_costs(matrix: Any) -> Floats:
-    """Return a matrix of costs as an array, shape (K, K) or (K, K + 1); raise ValueError otherwise."""
+        columns = list(map(checked_label, matrix.columns))
+        order = [*labels, HUMAN_REVIEW] if HUMAN_REVIEW in columns else list(labels)
+        if sorted(map(repr, order)) != sorted(map(repr, columns)):
+            raise ValueError(
+                f"cost: rows and columns must have the same labels; rows: {list(labels)}, columns: {columns}"
+            )
+        matrix = np.asarray(matrix)[:, [columns.index(name) for name in order]]
     try:
         values = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"cost: the matrix must hold numbers: {error}") from None
-    if values.ndim == 3:
+    K = len(values)
+    if values.shape not in ((K, K), (K, K + 1)) or K < 2 or not np.isfinite(values).all():
         raise ValueError(
-            "cost: costs that differ between rows are no matrix. Write cost(), and pass costs= "
-            "of shape (n, K), the cost of each answer for each row"
+            f"cost: the matrix must be K × K, or K × (K + 1), of finite numbers, got shape {values.shape}; "
+            "costs that differ between rows are costs=, of shape (n, K), for cost()"
         )
-    is_matrix = values.ndim == 2 and len(values) >= 2
-    if is_matrix:
-        n_classes, n_answers = values.shape
-        is_matrix = n_answers in (n_classes, n_classes + 1)
-    if not is_matrix or not np.isfinite(values).all():
-        raise ValueError(
-            "cost: the matrix must be K × K, or K × (K + 1), of finite numbers, got shape "
-            f"{values.shape}"
-        )
-    return values
+    names = map(repr, labels) if labels else (f"label number {number}" for number in range(K))
+    refuse_paid_errors(values, [*names, HUMAN_REVIEW], "cost")
+    return Rate("cost", None, by, tuple(map(tuple, values.tolist())), labels)
 
 
 def deferred(by: By = None) -> Rate:
@@ -525,7 +430,7 @@ def deferred(by: By = None) -> Rate:
         Rows are deferred only if a limit on this rate allows deferral, or if a matrix of costs has a cost of
         deferral (see `cost`).
     """
-    return Rate("deferred", by=_checked_by(by))
+    return Rate("deferred", by=by)
 
 
 def precision(label: Label, by: By = None) -> Rate:
@@ -542,7 +447,7 @@ def precision(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return _of_label("precision", label, by)
+    return Rate("precision", label, by)
 
 
 def npv(label: Label, by: By = None) -> Rate:
@@ -559,7 +464,7 @@ def npv(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return _of_label("npv", label, by)
+    return Rate("npv", label, by)
 
 
 def jaccard(label: Label, by: By = None) -> Rate:
@@ -577,7 +482,7 @@ def jaccard(label: Label, by: By = None) -> Rate:
     Rate
         As an objective it is maximised.
     """
-    return _of_label("jaccard", label, by)
+    return Rate("jaccard", label, by)
 
 
 def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
@@ -603,9 +508,8 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     >>> print(rates.f_score("toxic", beta=2) >= 0.6)
     F score of 'toxic', β = 2: at least 0.6
     """
-    if isinstance(beta, bool) or not isinstance(beta, Real) or not 0 < float(beta) < np.inf:
-        raise ValueError(f"beta must be a number above 0, got {beta!r}")
-    return Rate("f_score", checked_label(label), _checked_by(by), beta=float(beta))
+    beta = check_number(beta, "beta", 0)
+    return Rate("f_score", label, by, beta=beta)
 
 
 def representation(label: Label, by: By) -> Rate:
@@ -635,7 +539,7 @@ def representation(label: Label, by: By) -> Rate:
         raise ValueError(
             f"representation({label!r}) compares subgroups: name them, for example by='group'"
         )
-    return _of_label("representation", label, by)
+    return Rate("representation", label, by)
 
 
 def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None) -> Rate:
@@ -702,13 +606,18 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
     """
     if not isinstance(name, str) or not name.strip():
         raise TypeError(f"the name of a rate must be text, got {name!r}")
-    if name in {kind.words for kind in KINDS.values()}:
+    if name in {kind.name for kind in KINDS.values()}:
         raise ValueError(
             f"{name!r} is the printed name of another rate: give yours a name of its own"
         )
-    counted_pairs = _checked_pairs(counted, "counted")
-    pairs = Pairs(name, counted_pairs, _checked_pairs(among, "among"))
-    return Rate("custom", by=_checked_by(by), pairs=pairs)
+    pairs = Pairs(name, _checked_pairs(counted, "counted"), _checked_pairs(among, "among"))
+    for label, answer in pairs.counted:
+        wider = map(repr, product((label, None), (answer, None)))
+        if set(map(repr, pairs.among)).isdisjoint(wider):
+            raise ValueError(
+                f"{name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of among"
+            )
+    return Rate("custom", by=by, pairs=pairs)
 
 
 def _checked_pairs(pairs: Any, name: str) -> tuple[Pair, ...]:
@@ -716,20 +625,16 @@ def _checked_pairs(pairs: Any, name: str) -> tuple[Pair, ...]:
 
     Errors call the parameter of `custom` ``name``.
     """
-    if not isinstance(pairs, (list, tuple, set)):
+    is_list = isinstance(pairs, (list, tuple, set)) and len(pairs) > 0
+    if not is_list or not all(isinstance(p, (list, tuple)) and len(p) == 2 for p in pairs):
         raise TypeError(
             f"{name} must be a list of pairs (true label, answer), such as [('ill', 'well')], "
             f"got {pairs!r}; functions are not supported"
         )
-    pair_of_text: dict[str, Pair] = {}
+    pair_of_text: dict[str, Any] = {}  # 1 and True are equal keys
     for pair in pairs:
-        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise TypeError(
-                f"{name} must be a list of pairs (true label, answer), got {pair!r} in it"
-            )
-        label, answer = (None if part is None else checked_label(part) for part in pair)
-        # By text, because 1 and True are equal keys.
-        pair_of_text[repr((label, answer))] = (label, answer)
+        checked = tuple(map(checked_label, pair))
+        pair_of_text[repr(checked)] = checked
     return tuple(pair_of_text[text] for text in sorted(pair_of_text))
 
 
@@ -751,7 +656,7 @@ def answered_error(by: By = None) -> Rate:
     >>> print(rates.largest(rates.answered_error(by="class")))
     largest error among answered rows by class
     """
-    return Rate("answered_error", by=_checked_by(by))
+    return Rate("answered_error", by=by)
 
 
 def largest(rate: Rate) -> Largest:
@@ -810,34 +715,3 @@ def _family(rate: Any, name: str) -> Rate:
     if not isinstance(rate, Rate):
         raise TypeError(f"{name} takes a rate, such as error(by='class'), got {rate!r}")
     return rate
-
-
-def checked_label(label: Label) -> str | float:
-    """Return a label as text or a number; raise TypeError for another type."""
-    python_label = plain(label)
-    if not isinstance(python_label, (str, int, float)):
-        raise TypeError(f"a label must be text or a number, got {label!r}")
-    return python_label
-
-
-def _checked_by(by: By) -> str | int | tuple[str | int, ...] | None:
-    """Return ``by`` with Python's own numbers, and a tuple for a list; raise an error for other values.
-
-    None stands for all rows together.
-    """
-    crosses_columns = isinstance(by, (tuple, list))
-    parts: Any = by if crosses_columns else (by,)
-    names: Any = plain(tuple(parts))
-    if not names or not all(name is None or isinstance(name, (str, int)) for name in names):
-        raise TypeError(
-            "by must be None, 'class', 'group', 'cell', a column of groups or a tuple, got "
-            f"{by!r}"
-        )
-    if not crosses_columns:
-        return names[0]
-    are_columns = None not in names and {"group", "cell"}.isdisjoint(names)
-    if not are_columns or len(set(names)) < len(names):
-        raise ValueError(
-            f"by={by!r}: a tuple names different columns of groups, and 'class' for the label"
-        )
-    return names

@@ -14,12 +14,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
-from tailboost import rates, solvers
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Model, Table
+from tailboost import solvers
+from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import (
     check_alpha,
-    check_deferred,
-    check_length,
     check_probabilities,
     check_same_kind,
     distinct_labels,
@@ -29,7 +27,8 @@ from tailboost.core.checks import (
     positions,
     relative_weights,
 )
-from tailboost.rates.strata import answers_and_deferred
+from tailboost.rates.make import error
+from tailboost.rates.rate import measure
 from tailboost.rows.judged import answer_shares
 from tailboost.rows.subgroups import checked_columns
 
@@ -130,9 +129,8 @@ def cvar_zero_one_loss(
     >>> cvar_zero_one_loss([0, 1, 1, 1], [[1, 0], [1, 0], [0, 1], [0, 1]], alpha=0.5)
     0.5
     """
-    return float(
-        cvar_curve(y_true, y_proba, [alpha], sample_weight=sample_weight, labels=labels)[0]
-    )
+    curve = cvar_curve(y_true, y_proba, [alpha], sample_weight=sample_weight, labels=labels)
+    return float(curve[0])
 
 
 def cvar_curve(
@@ -165,10 +163,8 @@ def cvar_curve(
     tail_masses = [check_alpha(alpha) for alpha in alphas]
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
     weight = relative_weights(sample_weight, len(losses))
-    # CVaR depends only on the distribution of the losses, so their distinct values serve all alphas.
-    values, number = np.unique(losses, return_inverse=True)
-    mass = np.bincount(number, weight)
-    return np.array([solvers.cvar(values, alpha, mass) for alpha in tail_masses])
+    cvars = [solvers.cvar(losses, alpha, weight) for alpha in tail_masses]
+    return np.minimum(cvars, 1.0)  # rounding may exceed 1
 
 
 def expected_zero_one_losses(
@@ -192,22 +188,15 @@ def expected_zero_one_losses(
         As in `cvar_zero_one_loss`.
     """
     truth = label_column(y_true, "y_true")
-    if labels is None:
-        names = np.unique(truth)
-    else:
-        names = distinct_labels(labels)
+    names = np.unique(truth) if labels is None else distinct_labels(labels)
     probabilities = check_probabilities(in_class_order(y_proba, "y_proba", names), len(truth))
     if probabilities.shape[1] != len(names):
-        fault = f"labels has {len(names)}"
-        if labels is None:
-            fault = (
-                f"y_true has {len(names)}; pass labels=, the label of each column, if y_true "
-                "lacks some"
-            )
         raise ValueError(
-            f"y_proba has a column for each of {probabilities.shape[1]} labels, {fault}"
+            f"y_proba has a column for each of {probabilities.shape[1]} labels, and y_true or labels= has "
+            f"{len(names)}; pass labels=, the label of each column, if y_true lacks some"
         )
-    codes = _codes(truth, names, "y_true")
+    check_same_kind(truth, "y_true", names, "labels")
+    codes = positions(truth, names, "y_true", f"labels not among {names.tolist()}")
     of_true_label = probabilities[np.arange(len(truth)), codes]
     return np.clip(1.0 - of_true_label, 0.0, 1.0)  # rounding may exceed [0, 1]
 
@@ -255,10 +244,19 @@ def class_errors(
     >>> class_errors(["a", "a", "b", "b"], ["a", "b", "b", "b"])
     {'a': 0.5, 'b': 0.0}
     """
-    truth = label_column(y_true, "y_true")
-    return _means(
-        {None: truth}, _zero_one(truth, y_pred, labels, deferred), sample_weight, labels
+    errors = measure(
+        error(by="class"),
+        y_true,
+        y_pred,
+        sample_weight=sample_weight,
+        labels=labels,
+        deferred=deferred,
     )
+    if labels is not None:
+        return errors
+    return {
+        label: value for label, value in errors.items() if value == value
+    }  # NaN without rows
 
 
 def worst_class_error(
@@ -328,9 +326,17 @@ def group_errors(
     ValueError
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
-    truth = label_column(y_true, "y_true")
-    columns = checked_columns(groups, "groups", len(truth), "y_true")
-    return _means(columns, _zero_one(truth, y_pred, labels, deferred), sample_weight)
+    errors: dict[Any, float] = {}
+    for column, names in checked_columns(groups, "groups", len(y_true), "y_true").items():  # type: ignore[arg-type]
+        of_column = measure(
+            error(by="group"), y_true, y_pred, groups=names,
+            sample_weight=sample_weight, labels=labels, deferred=deferred,
+        )  # fmt: skip
+        errors |= {
+            name if column is None else (column, name): value
+            for name, value in of_column.items()
+        }
+    return errors
 
 
 def make_cvar_scorer(alpha: float) -> ErrorScorer:
@@ -455,76 +461,3 @@ class ErrorScorer(BaseEstimator):
         return -worst_class_error(y, distribution, sample_weight=sample_weight, labels=labels)
 
     __call__ = score
-
-
-def _means(
-    columns: dict[Any, Any],
-    losses: Floats,
-    sample_weight: ArrayLike | None,
-    labels: ArrayLike | None = None,
-) -> dict[Any, float]:
-    """Return the mean loss of each subgroup of each column, by the rows of positive weight; NaN without rows.
-
-    Parameters
-    ----------
-    columns : dict
-        The subgroup of each row, by the name of the column. Keys of the result are (column, subgroup), or the
-        subgroup alone if the name is None.
-    losses : ndarray of shape (n,)
-        Loss of each row.
-    sample_weight : array-like of shape (n,), optional
-        Weight of each row.
-    labels : array-like, optional
-        The subgroups to report; by default those with rows.
-    """
-    weight = relative_weights(sample_weight, len(losses))
-    used = weight > 0
-    means = dict[Any, float]()
-    for column, subgroups in columns.items():
-        if labels is None:
-            names = np.unique(subgroups[used])
-        else:
-            names = distinct_labels(labels)
-        codes = _codes(subgroups[used], names, "y_true")
-        mass = np.bincount(codes, weight[used], minlength=len(names))
-        total = np.bincount(codes, weight[used] * losses[used], minlength=len(names))
-        no_means = np.full(len(names), np.nan)
-        means_of_column = np.divide(total, mass, out=no_means, where=mass > 0)
-        keys = names.tolist()
-        if column is not None:
-            keys = [(column, name) for name in keys]
-        means.update(zip(keys, means_of_column.tolist(), strict=True))
-    return means
-
-
-def _zero_one(
-    truth: Labels,
-    y_pred: ArrayLike,
-    labels: ArrayLike | None,
-    deferred: ArrayLike | None,
-) -> Floats:
-    """Return the zero-one loss of each row, shape (n,); 0 for a deferred row.
-
-    The loss is expected if ``y_pred`` is a label distribution (n, K). ``labels`` are all labels that may be
-    predicted.
-    """
-    if np.ndim(y_pred) == 2:
-        if deferred is not None:
-            raise ValueError("deferred: a label distribution has no deferred rows")
-        return expected_zero_one_losses(truth, y_pred, labels=labels)
-    y_pred, deferred = answers_and_deferred(truth, y_pred, labels, deferred)
-    predicted = label_column(y_pred, "y_pred")
-    check_length(predicted, "y_pred", len(truth), "y_true")
-    check_same_kind(predicted, "y_pred", truth, "y_true")
-    if labels is not None:
-        _codes(predicted, distinct_labels(labels), "y_pred")  # raises for another label
-    is_wrong = rates.wrong(predicted, truth)
-    if deferred is not None:
-        is_wrong = is_wrong & ~check_deferred(deferred, len(truth))
-    return is_wrong.astype(np.float64)
-
-
-def _codes(values: Labels, labels: Labels, name: str) -> Ints:
-    """Return the number of each value among the labels; errors call the values ``name``."""
-    check_same_kind(values, name, labels, "labels")
-    return positions(values, labels, name, f"labels not among {labels.tolist()}")

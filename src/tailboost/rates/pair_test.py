@@ -20,10 +20,12 @@ References
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats
 from tailboost.rates.bounds import clopper_pearson_interval
 
 # The most probable a nuisance parameter outside its interval may be.
@@ -82,7 +84,7 @@ def pair_p_value(
     if largest_p2 <= 0.0:  # no rates satisfy the hypothesis
         return 0.0
 
-    def statistic(x1: Ints, x2: Ints) -> Floats:
+    def statistic(x1: Any, x2: Any) -> Floats:
         """Return the distance of counts from the hypothesis in standard errors, negative outside of it.
 
         The distance is ``a x₁/n₁ − x₂/n₂ − c`` over its standard error at a point near the counts on the
@@ -101,7 +103,7 @@ def pair_p_value(
     if normal > max(FAR, level):
         return normal
     gamma = min(NUISANCE, level / 20)
-    low, high = clopper_pearson_interval(x2 / n2, n2, 1.0 - gamma)
+    low, high = map(float, clopper_pearson_interval(x2 / n2, n2, 1.0 - gamma))
     if low > largest_p2:  # the hypothesis is wrong with a confidence of 1 − γ
         return gamma
     p2 = np.linspace(low, min(high, largest_p2), GRID)

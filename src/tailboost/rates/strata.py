@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Table
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Table
 from tailboost.core.checks import (
     category_orders,
     check_costs,
@@ -34,6 +34,8 @@ EVERYTHING = None
 CLASS = "class"
 GROUP = "group"
 CELL = "cell"
+# The most names in a message.
+NAMES_SHOWN = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,42 +120,40 @@ class Strata:
         strata : Strata
         stratum : ndarray of int, shape (n,)
         """
-        labels = tuple(map(plain, classes))
         if groups is None:
-            combinations = np.zeros((1, 0), dtype=np.intp)
-            combination = np.zeros(len(y), dtype=np.intp)
-        else:
-            combinations, combination = _distinct(groups)
-        stratum = y * len(combinations) + combination.ravel()
+            groups = np.zeros((len(y), 0), dtype=np.intp)
+        labels = tuple(map(plain, classes))
+        combinations, combination = _distinct(groups)
+        stratum = y * len(combinations) + combination
         n_strata = len(labels) * len(combinations)
         share = weight / weight.sum()
-        mass, size = _mass_and_size(stratum, share, n_strata)
-        mean_costs = None
-        cost_range = (0.0, 1.0)
-        if costs is not None:
-            cost_sums = _sums_by_stratum(share[:, None] * costs, stratum, n_strata)
-            mean_costs = cost_sums / np.where(mass > 0, mass, 1.0)[:, None]  # 0 without rows
-            cost_range = (float(costs.min()), float(costs.max()))
+        mass = np.bincount(stratum, share, n_strata).astype(np.float64)
+        squares = np.bincount(stratum, share**2, n_strata)
         strata = cls(
             classes=labels,
             columns=plain(tuple(columns)),
             values=plain(tuple(map(tuple, values))),
-            combinations=combinations.astype(np.intp),
+            combinations=combinations,
             mass=mass,
-            size=size,
+            size=mass**2 / np.where(squares > 0, squares, 1.0),  # 0 without rows
             defers=defers,
-            mean_costs=mean_costs,
-            cost_range=cost_range,
         )
-        return strata, stratum
+        if costs is None:
+            return strata, stratum
+        sums = _sums_by_stratum(share[:, None] * costs, stratum, n_strata)
+        return replace(
+            strata,
+            mean_costs=sums / np.where(mass > 0, mass, 1.0)[:, None],  # 0 without rows
+            cost_range=(float(costs.min()), float(costs.max())),
+        ), stratum
 
     @property
     def mean_costs_by_class(self) -> Floats:
         """The mean cost of each answer (column) in each class with rows, shape (K, A); 0 without rows."""
-        assert self.mean_costs is not None
-        of_class = np.arange(self.n_classes)[:, None] == self.y
-        sums = of_class @ (self.mass[:, None] * self.mean_costs)
-        return sums / np.maximum(of_class @ self.mass, 1e-300)[:, None]
+        mass = np.where(self.y == np.arange(self.n_classes)[:, None], self.mass, 0.0)
+        return (
+            np.asarray(mass @ self.mean_costs) / np.maximum(mass.sum(axis=1), 1e-300)[:, None]
+        )
 
     @property
     def n_classes(self) -> int:
@@ -188,27 +188,22 @@ class Strata:
 
     @property
     def names(self) -> list[tuple[Any, ...]]:
-        """Name of each stratum: its label, or None of rows without labels, then its groups."""
-        combinations = []
-        for numbers in self.combinations:
-            groups = [values[i] for values, i in zip(self.values, numbers, strict=True)]
-            combinations.append(tuple(groups))
-        labels = (*self.classes, None)
-        pairs = zip(self.y, self.combination, strict=True)
-        return [(labels[k], *combinations[g]) for k, g in pairs]
+        """Name of each stratum: its label, then its groups."""
+        values = [self.classes, *self.values]
+        numbers = np.column_stack([self.y, self.combinations[self.combination]])
+        return [
+            tuple(v[i] for v, i in zip(values, row, strict=True)) for row in numbers.tolist()
+        ]
 
     def constants(self) -> list[Floats]:
         """Return the confusion counts if all rows have one action, for each action, shape (W, A) each.
 
         If rows have costs, W is 2 S: the weights of the strata, then their costs.
         """
-        counts_by_action = []
-        for action in np.eye(self.n_actions):
-            counts = self.mass[:, None] * action
-            if self.mean_costs is not None:
-                counts = np.concatenate([counts, counts * self.mean_costs])
-            counts_by_action.append(counts)
-        return counts_by_action
+        counts = self.mass[:, None] * np.eye(self.n_actions)[:, None]
+        if self.mean_costs is not None:
+            counts = np.concatenate([counts, counts * self.mean_costs], axis=1)
+        return list(counts)
 
     def label(self, label: Any) -> int:
         """Return the number of the class with a label.
@@ -217,27 +212,18 @@ class Strata:
         class has this label.
         """
         for number, name in enumerate(self.classes):
-            if name != label or isinstance(name, str) != isinstance(label, str):
-                continue
-            if isinstance(label, bool) and not isinstance(name, bool):
-                break
-            return number
+            if name == label and isinstance(name, bool) >= isinstance(label, bool):
+                return number
         near = did_you_mean(str(label), map(str, self.classes))
-        cure = ""
-        if (
-            isinstance(label, str)
-            and not near
-            and not any(isinstance(c, str) for c in self.classes)
-        ):
-            cure = "; a rate names a label, not the column of the labels"
         raise ValueError(
-            f"no class is called {label!r}: {near}there are {_first_names(self.classes)}{cure}"
+            f"no class is called {label!r}: {near}there are {self.classes[:NAMES_SHOWN]}"
         )
 
     def subgroups(self, by: Any) -> tuple[list[Any], Mask]:
         """Return the names of the m subgroups of ``by``, and a mask of the strata in each, shape (m, S).
 
-        Raise ValueError if there are no such groups.
+        Of several columns a name has the column and the value: two columns may have the same values. Raise
+        ValueError if there are no such groups.
         """
         of_class = self.y == np.arange(self.n_classes)[:, None]
         if by is EVERYTHING:
@@ -248,29 +234,17 @@ class Strata:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
         if isinstance(by, tuple):
             return self._crossed(by)
-        if by not in (GROUP, CELL):
-            return self._groups_of([self._column(by)])
-        groups, of_group = self._groups_of(range(len(self.columns)))
-        if by == GROUP:
-            return groups, of_group
-        cells = [(label, group) for group, label in product(groups, self.classes)]
-        return cells, (of_group[:, None] & of_class).reshape(len(cells), -1)
-
-    def _groups_of(self, columns: Sequence[int]) -> tuple[list[Any], Mask]:
-        """Return the names of the m groups of columns, given by number, and the strata of each, shape (m, S).
-
-        Of several columns a name has the column and the value: two columns may have the same values.
-        """
+        columns = range(len(self.columns)) if by in (GROUP, CELL) else [self._column(by)]
         names: list[Any] = []
         masks = []
         for j in columns:
-            values = self.values[j]
-            if len(columns) > 1:
-                names += [(self.columns[j], value) for value in values]
-            else:
-                names += values
-            masks.append(self.place(j) == np.arange(len(values))[:, None])
-        return names, np.concatenate(masks)
+            for number, value in enumerate(self.values[j]):
+                names.append((self.columns[j], value) if len(columns) > 1 else value)
+                masks.append(self.place(j) == number)
+        if by != CELL:
+            return names, np.array(masks)
+        cells = [(label, group) for group in names for label in self.classes]
+        return cells, (np.array(masks)[:, None] & of_class).reshape(len(cells), -1)
 
     def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], Mask]:
         """Return the combinations of several columns (one may be the class), and their strata, shape (m, S).
@@ -278,49 +252,22 @@ class Strata:
         These are the combinations with rows or known to exist. A name is a tuple of a value, or of a class,
         for each name in ``by``; masks select strata.
         """
-        numbers_by_column = []
-        values_by_column = []
-        for name in by:
-            if name == CLASS:
-                numbers_by_column.append(self.y)
-                values_by_column.append(self.classes)
-            else:
-                j = self._column(name)
-                numbers_by_column.append(self.place(j))
-                values_by_column.append(self.values[j])
-        keys = np.column_stack(numbers_by_column)  # of the strata, shape (S, columns)
-        has_rows = self.mass > 0
-        if CLASS in by:
-            has_rows &= self.y < self.n_classes  # rows without labels have no class
-        known = self._known_keys(by, values_by_column)
-        names = []
-        masks = []
-        for key in np.unique([*keys[has_rows].tolist(), *known], axis=0):
-            name = tuple(values[i] for values, i in zip(values_by_column, key, strict=True))
-            names.append(name)
-            masks.append((keys == key).all(axis=1))
-        return names, np.array(masks)
+        places = [0 if name == CLASS else 1 + self._column(name) for name in by]
 
-    def _known_keys(
-        self, by: tuple[Any, ...], values_by_column: list[tuple[Any, ...]]
-    ) -> list[tuple[int, ...]]:
-        """Return the keys of the existing combinations, with every class if the class is in ``by``.
+        def crossed(strata: Any) -> list[Any]:
+            return [tuple(stratum[place] for place in places) for stratum in strata]
 
-        A key is as in `_crossed`. ``values_by_column`` are the classes or groups of each name in ``by``.
-        """
-        if self.known is None:
-            return list(product(*(range(len(values)) for values in values_by_column)))
-        keys: list[tuple[int, ...]] = []
-        for combination in self.known:
-            numbers_by_column: list[Sequence[int]] = []
-            for name in by:
-                if name == CLASS:
-                    numbers_by_column.append(range(self.n_classes))
-                else:
-                    j = self._column(name)
-                    numbers_by_column.append([self.values[j].index(combination[j])])
-            keys += product(*numbers_by_column)
-        return keys
+        of_strata = crossed(self.names)
+        values = [self.classes, *self.values]
+        known: Any = product(*values)
+        if self.known is not None:
+            known = ((label, *groups) for label, groups in product(self.classes, self.known))
+        with_rows = (key for key, mass in zip(of_strata, self.mass, strict=True) if mass > 0)
+        existing = {*with_rows, *crossed(known)}
+        names = [
+            name for name in product(*(values[place] for place in places)) if name in existing
+        ]
+        return names, np.array([[key == name for key in of_strata] for name in names])
 
     def _column(self, name: Any) -> int:
         """Return the number of a column of groups; raise ValueError with advice if there is none."""
@@ -334,7 +281,7 @@ class Strata:
         near = did_you_mean(str(name), map(str, self.columns))
         raise ValueError(
             f"by={name!r}: no column of groups has this name; {near}there are "
-            f"{_first_names(self.columns)}. Add it to groups=, also in the call that selects the rule"
+            f"{self.columns[:NAMES_SHOWN]}. Add it to groups=, also in the call that selects the rule"
         )
 
     def number(self, y: Ints, combination: Ints) -> Ints:
@@ -348,54 +295,28 @@ class Strata:
         """
         number_of = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
         distinct, index = _distinct(groups)
-        combinations = [number_of.get(tuple(row), -1) for row in distinct.tolist()]
-        return np.array(combinations, dtype=np.intp)[index.ravel()]
-
-
-def _mass_and_size(stratum: Ints, share: Floats, n_strata: int) -> tuple[Floats, Floats]:
-    """Return the weight and the effective number of rows of each stratum, (Σw)²/Σw², shape (S,) each.
-
-    ``share`` is the weight of each row, with sum 1.
-    """
-    mass = np.bincount(stratum, share, n_strata).astype(np.float64)
-    squares = np.bincount(stratum, share**2, n_strata)
-    return mass, mass**2 / np.where(squares > 0, squares, 1.0)  # 0 without rows
+        return np.array([number_of.get(tuple(row), -1) for row in distinct.tolist()])[index]
 
 
 def _sums_by_stratum(values: Floats, stratum: Ints, n_strata: int) -> Floats:
     """Return the sums of a table (n, A) over the rows of each stratum, shape (S, A)."""
-    sums = [np.bincount(stratum, column, n_strata) for column in values.T]
-    return np.column_stack(sums).astype(np.float64)
+    return np.column_stack([np.bincount(stratum, column, n_strata) for column in values.T])
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct rows of a table (n, c) in order, and each row's number among them, shape (n,).
-
-    For speed, a row is coded as one number if all codes are valid integers.
-    """
-    low = rows.min(axis=0, initial=0)
-    sizes = (rows - low).max(axis=0, initial=0) + 1
-    if np.prod(sizes.astype(np.float64)) > 2.0**62:
-        return np.unique(rows, axis=0, return_inverse=True)
-    codes = np.ravel_multi_index(tuple((rows - low).T), tuple(sizes))
-    distinct_codes, index = distinct_and_places(codes)
-    distinct = np.column_stack(np.unravel_index(distinct_codes, tuple(sizes))) + low
-    return distinct, index
-
-
-def _first_names(names: tuple[Any, ...]) -> str:
-    """Return at most 20 names as the text of a list."""
-    text = str(list(names[:20]))
-    if len(names) > 20:
-        text += " …"
-    return text
+    """Return the distinct rows of a table (n, c) in order, and each row's number among them, shape (n,)."""
+    number = np.zeros(len(rows), dtype=np.intp)
+    for column in rows.T:  # the number of the row's first columns and of this one
+        column = column - column.min(initial=0)
+        _, number = distinct_and_places(number * (column.max(initial=0) + 1) + column)
+    distinct = np.zeros((number.max(initial=0) + 1, rows.shape[1]), dtype=np.intp)
+    distinct[number] = rows
+    return distinct, number
 
 
 def names_in(by: Any) -> tuple[Any, ...]:
     """Return the names in a value of ``by`` as a tuple: those of a tuple, otherwise the value alone."""
-    if isinstance(by, tuple):
-        return by
-    return (by,)
+    return by if isinstance(by, tuple) else (by,)
 
 
 def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, Any]]:
@@ -403,23 +324,15 @@ def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, 
 
     ``titles`` are the columns of groups. Of a single column, the name of a group has no column.
     """
-    names = names_in(by)
     if by == CELL:
-        names = (GROUP,)
-        subgroup = subgroup[1]
-    if len(names) == 1:
-        subgroup = (subgroup,)
-    pairs = []
-    for name, group in zip(names, subgroup, strict=True):
-        if name == CLASS or name is None:
-            continue
-        if name != GROUP:
-            pairs.append((name, group))
-        elif isinstance(group, tuple):
-            pairs.append(group)
-        else:
-            pairs.append((titles[0] if len(titles) == 1 else None, group))
-    return pairs
+        return groups_in(subgroup[1], GROUP, titles)
+    if by == GROUP:
+        if isinstance(subgroup, tuple):
+            return [subgroup]
+        return [(titles[0] if len(titles) == 1 else None, subgroup)]
+    groups = subgroup if isinstance(by, tuple) else (subgroup,)
+    pairs = zip(names_in(by), groups, strict=True)
+    return [(name, group) for name, group in pairs if name not in (CLASS, EVERYTHING)]
 
 
 # -- answered rows -----------------------------------------------------------------------------------------
@@ -455,32 +368,21 @@ class Sample:
         """Rate of these rows with equal weights; NaN without rows."""
         if not len(self.rows):
             return float("nan")
-        if self.among is None:
-            return float(self.values.sum() / len(self.rows))
-        return float(self.values.sum() / self.among.sum())
+        among = len(self.rows) if self.among is None else self.among.sum()
+        return float(self.values.sum() / among)
 
     @property
     def mirrored(self) -> Sample:
         """The sample of the complement: each value is ``low + high`` minus the value."""
-        total: Any = self.low + self.high
-        if self.among is not None:
-            total = total * self.among
+        total = (self.low + self.high) * (1.0 if self.among is None else self.among)
         return replace(self, values=total - self.values)
 
     def taken(self, positions: Any) -> Sample:
         """Return some of the rows, by positions in ``rows`` or a mask."""
-        sample = replace(self, rows=self.rows[positions], values=self.values[positions])
-        if self.among is not None:
-            sample = replace(sample, among=self.among[positions])
-        return sample
-
-    def ordered(self, rank: Floats) -> Sample:
-        """Return the same rows in the order of a rank of all rows, shape (n,)."""
-        return self.taken(np.argsort(rank[self.rows], kind="stable"))
-
-    def without_rows(self, name: Any) -> Sample:
-        """Return the sample of a subgroup without rows."""
-        return Sample(name, self.rows[:0], self.values[:0], self.low, self.high)
+        among = None if self.among is None else self.among[positions]
+        return replace(
+            self, rows=self.rows[positions], values=self.values[positions], among=among
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -514,7 +416,8 @@ class Answered:
         y_true : array-like of shape (n,)
             True labels.
         answers : array-like of shape (n,) or (n, K)
-            Answers, or the probability of each answer of a randomised rule.
+            Answers, or the probability of each answer of a randomised rule. The answer "human review" is a
+            deferred row, unless a label has this name.
         groups : array-like of shape (n,) or table, optional
             Groups of the rows.
         deferred : array-like of bool, shape (n,), optional
@@ -528,37 +431,63 @@ class Answered:
         known : dict, optional
             Existing groups by column, also without rows.
         """
+        columns_of_rows = {"groups": groups, "deferred": deferred, "costs": costs}
         check_indexes(
-            y_true=y_true,
-            answers=answers,
-            groups=groups,
-            deferred=deferred,
-            costs=costs,
-            sample_weight=sample_weight,
+            y_true=y_true, answers=answers, sample_weight=sample_weight, **columns_of_rows
         )
         truth = label_column(y_true, "y_true")
         n = len(truth)
-        classes, actions = _numbered_answers(truth, answers, labels)
+        check_length(answers, "answers", n, "y_true")
+        is_review = np.asarray(answers) == HUMAN_REVIEW
+        if HUMAN_REVIEW not in set(truth if labels is None else labels) and is_review.any():
+            # No rate reads the answers of deferred rows: they get the true label.
+            answers = np.where(
+                is_review, truth.astype(object), np.asarray(answers, dtype=object)
+            )
+            deferred = (
+                is_review if deferred is None else is_review | check_deferred(deferred, n)
+            )
+        is_randomised = np.ndim(answers) == 2
+        predicted = truth if is_randomised else label_column(answers, "answers")
+        if labels is None:
+            check_same_kind(predicted, "answers", truth, "y_true")
+            classes = np.unique(np.concatenate([truth, predicted]))
+        else:
+            classes = label_column(labels, "labels")
         weight = relative_weights(sample_weight, n)
         used = weight > 0
-        y = positions(truth, classes, "y_true")
-        numbered = NumberedGroups()
-        if groups is not None:
-            numbered = NumberedGroups.of(groups, used, known or {})
         used_costs = check_costs(costs, n, classes, np.flatnonzero(used))
+        if is_randomised:
+            actions = np.asarray(in_class_order(answers, "answers", classes))
+        else:
+            actions = positions(predicted, classes, "answers")
         if deferred is not None:
-            actions = _with_deferred(actions, deferred, len(classes))
+            if is_randomised:
+                raise ValueError(
+                    "deferred: a randomised rule has probabilities of deferral, not deferred rows"
+                )
+            actions = np.where(check_deferred(deferred, n), len(classes), actions)
             if used_costs is not None:
-                costs_of_deferral = np.zeros(len(used_costs))
-                used_costs = np.column_stack([used_costs, costs_of_deferral])
+                used_costs = np.pad(used_costs, ((0, 0), (0, 1)))  # deferral costs nothing
+        columns = coded_columns(groups, "groups", n, "y_true", used=used)
+        names = (column_name(groups),) if list(columns) == [None] else tuple(columns)
+        orders = category_orders(groups)
+        values = [
+            _groups_of(given, (known or {}).get(name), orders.get(name))
+            for name, (given, _) in columns.items()
+        ]
+        numbers = [
+            positions(given, groups_of_column, "groups")[place]
+            for (given, place), groups_of_column in zip(columns.values(), values, strict=True)
+        ]
         share = weight[used] / weight[used].sum()
         strata, stratum = Strata.of(
-            y[used],
-            numbered.numbers,
+            positions(truth, classes, "y_true")[used],
+            np.column_stack(numbers) if numbers else None,
             share,
             classes,
-            numbered.columns,
-            numbered.values,
+            names,
+            values,
             defers=deferred is not None,
             costs=used_costs,
         )
@@ -576,76 +505,11 @@ class Answered:
         if not self.draws:
             probabilities = self.actions[:, None] == np.arange(self.strata.n_actions)
         weights = self.share[:, None] * probabilities  # shape (n, A)
+        tables = [weights] if self.costs is None else [weights, weights * self.costs]
         n_strata = len(self.strata.mass)
-        counts = _sums_by_stratum(weights, self.stratum, n_strata)
-        if self.costs is None:
-            return counts
-        costs = _sums_by_stratum(weights * self.costs, self.stratum, n_strata)
-        return np.concatenate([counts, costs])
-
-
-def answers_and_deferred(
-    truth: Any, answers: Any, labels: Any, deferred: Column
-) -> tuple[Any, Any]:
-    """Return answers without "human review", and the mask of deferred rows; None if no row is deferred.
-
-    Answers of a rule have "human review" in the rows that it defers, whose answer no rate reads: they get the
-    true label. A label of this name is no deferral.
-
-    Parameters
-    ----------
-    truth : array-like of shape (n,)
-        True labels.
-    answers : array-like of shape (n,) or (n, K)
-        Answers, or the probability of each answer of a randomised rule.
-    labels : array-like of shape (K,) or None
-        All labels, if they are stated.
-    deferred : array-like of bool, shape (n,), or None
-        Further deferred rows.
-    """
-    column = np.asarray(answers, dtype=object)
-    label = np.asarray(truth, dtype=object)
-    known = label if labels is None else np.asarray(labels, dtype=object)
-    if column.shape != label.shape or HUMAN_REVIEW in known.tolist():
-        return answers, deferred
-    is_review = np.asarray(column == HUMAN_REVIEW)
-    if not is_review.any():
-        return answers, deferred
-    if deferred is not None:
-        is_review |= check_deferred(deferred, len(is_review))
-    return np.where(is_review, label, column), is_review
-
-
-def _with_deferred(answers: Any, deferred: Column, n_classes: int) -> Ints:
-    """Return the numbers of the answers, shape (n,), with K for deferred rows.
-
-    Raise ValueError for probabilities of answers: these have a column for deferral.
-    """
-    is_deferred = check_deferred(deferred, len(answers))
-    if answers.ndim == 2:
-        raise ValueError(
-            "deferred: a randomised rule has probabilities of deferral, not deferred rows"
+        return np.concatenate(
+            [_sums_by_stratum(each, self.stratum, n_strata) for each in tables]
         )
-    return np.where(is_deferred, n_classes, answers)
-
-
-def _numbered_answers(truth: Labels, answers: Any, labels: Any) -> tuple[Labels, Any]:
-    """Return the classes, and the number of each answer, shape (n,), or its probabilities, shape (n, K).
-
-    Without ``labels``, the classes are the labels in ``truth`` and ``answers``, sorted.
-    """
-    is_randomised = getattr(answers, "ndim", 1) == 2
-    predicted = truth
-    if not is_randomised:
-        predicted = label_column(answers, "answers")
-    check_length(answers, "answers", len(truth), "y_true")
-    if labels is None:
-        classes = np.unique(np.concatenate([truth, predicted]))
-    else:
-        classes = label_column(labels, "labels")
-    if is_randomised:
-        return classes, np.asarray(in_class_order(answers, "answers", classes))
-    return classes, positions(predicted, classes, "answers")
 
 
 def is_named_column(by: Any) -> bool:
@@ -653,41 +517,11 @@ def is_named_column(by: Any) -> bool:
     return isinstance(by, str) and by not in (CLASS, CELL)
 
 
-class NumberedGroups(NamedTuple):
-    """The groups of rows in c columns, by number; without columns, if there are no groups."""
-
-    columns: tuple[Any, ...] = ()  # their names
-    values: tuple[Any, ...] = ()  # the groups of each column
-    numbers: Ints | None = None  # shape (n, c): the place of the row's group among them
-
-    @classmethod
-    def of(cls, groups: Groups, used: Mask, known: Mapping[Any, Sequence[Any]]) -> Self:
-        """Return the groups of the used rows; ``known`` has existing groups by column, also without rows."""
-        columns = coded_columns(groups, "groups", len(used), "y_true", used=used)
-        orders = category_orders(groups)
-        names = tuple(columns)
-        if names == (None,):
-            names = (column_name(groups),)
-        values = []
-        numbers = []
-        for name, (given, place) in columns.items():
-            groups_of_column = _groups_of(given, known.get(name), orders.get(name))
-            values.append(groups_of_column)
-            numbers.append(positions(given, groups_of_column, "groups")[place])
-        return cls(names, tuple(values), np.column_stack(numbers))
-
-
 def _groups_of(column: Any, known: Sequence[Any] | None, order: list[Any] | None) -> Any:
-    """Return the groups of a column: of its rows and the known ones, each once.
-
-    They are in the ``order`` of the column's categories, if there is one, and otherwise sorted. Known groups
-    in another order stay so, before the others.
-    """
+    """Return the known groups of a column, then the others, in the order of its categories or sorted."""
     values = in_category_order(np.unique(column), order)
     if not known:
         return values
     listed = label_column(known, "groups of the fit")
     check_same_kind(column, "groups", listed, "groups of the fit")
-    if order is None and (np.sort(listed) == listed).all():
-        return np.unique(np.concatenate([values, listed]))
     return np.concatenate([listed, values[~np.isin(values, listed)]])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.core.rate_words import value_words
 from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.rates.words import stated_words
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import Pool
 from tailboost.selection.program import Program, Solution, mixed
@@ -43,8 +43,8 @@ def reached_words(program: Program, limit: Limit, counts: Floats) -> str:
     if np.isnan(values).all():
         return "undefined: no row counts"
     if limit.compares or len(values) < 2:
-        return value_words(limit.value(values), in_percent=limit.in_percent)
+        return stated_words(limit.value(values), in_percent=limit.in_percent, digits=4)
     room = limit.sign * (limit.bounds(terms.names) - values)
     tightest = np.nanargmin(room)
-    reached = value_words(values[tightest], in_percent=limit.in_percent)
+    reached = stated_words(values[tightest], in_percent=limit.in_percent, digits=4)
     return f"{reached} for {unit_name(terms.names[tightest])}"

@@ -14,7 +14,14 @@ import numpy as np
 from tailboost.core.array_types import Floats, Ints, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.learners.scores import only_scores
-from tailboost.rates import ROUNDING, InfeasibleLimitsError, Objective, Strata, error
+from tailboost.rates import (
+    ROUNDING,
+    InfeasibleLimitsError,
+    Objective,
+    Strata,
+    as_objective,
+    error,
+)
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.candidates import (
@@ -347,9 +354,7 @@ class ProbabilityEngine(Uncached):
         program = within_budget(pool, program, problem.error_budget)
         rules: list[Selection] = []
         first_candidates_suffice = (
-            limited == Objective.from_expression(error())
-            and problem.objective.worst
-            and not problem.limits
+            limited == as_objective(error()) and problem.objective.worst and not problem.limits
         )
         if not first_candidates_suffice:
             limits = limits_between(

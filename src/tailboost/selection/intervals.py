@@ -12,6 +12,7 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.spelling import how_many, joined
 from tailboost.rates import ROUNDING, Limit, Rate, Strata, Terms
 from tailboost.rates.bounds import clopper_pearson_interval, rows_for_no_error
+from tailboost.rates.comparisons import GAP, RATIO
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import quotient
 from tailboost.selection.problem import NORMAL_975
@@ -25,6 +26,9 @@ ROWS_OF_INTERVAL = 10
 # Variance of rates on new rows about the counted ones, in binomial variances: 1 is the noise of the counts,
 # .25 the selection on the same rows.
 OVERDISPERSION = 1.25
+# For a gap and a ratio, a share of little noise, and the variance as one row measures it, of its logarithm
+# for a ratio. A bound is reported as below its noise only if it is so for such shares.
+CALM = {GAP: (0.1, 0.1 * 0.9), RATIO: (0.5, 0.5 / 0.5)}
 # Probability of a false certificate of one limit.
 LEVEL = 0.05
 # The most subgroups named in a sentence.
@@ -164,8 +168,8 @@ class CountedRate:
         level_of_all_pairs = 1.0 - 0.05 / (n_rates * (n_rates - 1) / 2)  # Bonferroni
         numbers = np.array([self.values, *self.ends(), *self.ends(level_of_all_pairs)])
         numbers = numbers[:, counted]
-        comparison = limit.comparison
-        if comparison.in_logarithms:
+        is_ratio = limit.form == RATIO
+        if is_ratio:
             numbers = np.log(np.maximum(numbers, 1e-300))
         rate, low, high, lowest, highest = numbers
 
@@ -174,11 +178,10 @@ class CountedRate:
         upper_arms = np.hypot((high - rate)[:, None], rate - low)
         lower_arms = np.hypot((rate - lowest)[:, None], highest - rate)
         lower = max(0.0, float((differences - lower_arms).max()))
-        upper = float((differences + upper_arms)[comparison.pairs(n_rates)].max())
-        if not comparison.in_logarithms:
-            upper = min(upper, self.range[1] - self.range[0])
-        low_value, high_value = sorted(map(comparison.of_difference, (lower, upper)))
-        return low_value, high_value
+        upper = float((differences + upper_arms)[~np.eye(n_rates, dtype=bool)].max())
+        if is_ratio:
+            return float(np.exp(-upper)), float(np.exp(-lower))
+        return lower, min(upper, self.range[1] - self.range[0])
 
     def lacking(self, rate: Rate) -> list[str]:
         """Return why subgroups have no interval, a sentence for each reason."""
@@ -268,7 +271,7 @@ def probability_kept(
         variances = _variances(limit.rate, strata, counts, spread)
         values = np.nan_to_num(terms.values(counts), nan=np.nan)
         if limit.compares:
-            is_pair = limit.comparison.pairs(len(values))
+            is_pair = ~np.eye(len(values), dtype=bool)
             rooms = limit.rooms(values, values)[is_pair]
             deviations = limit.deviations(variances)[is_pair]
         else:
@@ -309,8 +312,8 @@ def tightened(
     """
     variances = _variances(limit.rate, strata, counts, spread)
     if limit.compares:
-        margins = n_errors * limit.deviations(variances)
-        return replace(limit, margins=tuple(map(tuple, margins.tolist())))
+        apart = ~np.eye(len(variances), dtype=bool)
+        return replace(limit, margin=n_errors * float(limit.deviations(variances)[apart].max()))
     margins = n_errors * np.sqrt(variances + refit_spread(limit.rate, strata, spread) ** 2)
     names = limit.rate.terms(strata).names
     return limit.tightened(dict(zip(names, margins.tolist(), strict=True)))
@@ -338,7 +341,9 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     empty = [subgroups[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
     if empty:
         names = ", ".join(empty[:SUBGROUPS_NAMED])
-        return f"{limit}: {names} {limit.rate.without_rows}, so that nothing is known of it"
+        return (
+            f"{limit}: {names} has no {limit.rate.counted_rows}, so that nothing is known of it"
+        )
     if limit.compares:
         return _comparison_below_noise(limit, sizes, subgroups)
     allowed = limit.against(bounds)
@@ -366,8 +371,8 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -
     smallest = np.argsort(sizes, kind="stable")[:2]
     if len(smallest) < 2:
         return f"{limit}: only one subgroup has rows, so there is nothing to compare"
-    assumed = limit.comparison.calm
-    noise = NORMAL_975 * np.sqrt(limit.comparison.calm_variance * (1 / sizes[smallest]).sum())
+    assumed, variance = CALM[limit.form]
+    noise = NORMAL_975 * np.sqrt(variance * (1 / sizes[smallest]).sum())
     if noise <= abs(limit.bound - limit.comparison.of_equal):
         return None
     names = " and ".join(

@@ -17,6 +17,7 @@ from tailboost.rates import (
     Rate,
     Spread,
     Strata,
+    as_objective,
     deferred,
     error,
     largest,
@@ -86,14 +87,14 @@ def objective_named(name: Any) -> Any:
         If the name is unknown, or the objective is no rate for minimisation.
     """
     if not isinstance(name, str):
-        return Objective.from_expression(name)
+        return as_objective(name)
     if "(" in name:
-        return Objective.from_expression(parse(name))
+        return as_objective(parse(name))
     if name not in NAMED:
         raise ValueError(
             f"objective={name!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
         )
-    return Objective.from_expression(NAMED[name])
+    return as_objective(NAMED[name])
 
 
 @dataclass(frozen=True)
@@ -205,8 +206,8 @@ class Problem:
 
         limited = a
         if not getattr(a, "compares", False):
-            limited = Objective.from_expression(a)
-        objective = Objective.from_expression(minimised)
+            limited = as_objective(a)
+        objective = as_objective(minimised)
 
         # Limits on the traded rates are left out: the trade-off varies these rates.
         traded = {(limited.within(limited.most).form, limited.rate)}
@@ -241,7 +242,7 @@ class Problem:
                 return limited, minimised
             if limit.form == AT_LEAST and limit.rate.is_gain:
                 loss = replace(limit.rate, complement=True)
-                return Objective(loss, limit.rate.by is not None), minimised
+                return (loss if loss.by is None else Largest(loss)), minimised
         return error(), minimised
 
 
@@ -295,7 +296,7 @@ def stated(
             )
         aims = not all_limits
         all_limits = (minimised.rate <= max_error, *all_limits)
-        minimised = Objective.from_expression(error())
+        minimised = as_objective(error())
     return Problem(
         minimised,
         all_limits,

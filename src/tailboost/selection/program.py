@@ -193,10 +193,7 @@ class Program(Uncached):
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts of a mixture keep the limits, up to the precision of the solver."""
-        allowed = SOLVED
-        if any(limit.strict for limit in self.limits):
-            allowed = SLIGHT  # a strict limit may be missed by less
-        return bool((self.violations(counts) <= allowed).all())
+        return bool((self.violations(counts) <= SOLVED).all())
 
     @cached_property
     def _minimised(self) -> Terms:

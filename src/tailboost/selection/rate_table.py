@@ -11,9 +11,9 @@ import numpy as np
 from tailboost.core.array_types import Document, Floats
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import BROKEN, KEPT, NO_ROWS, LimitLine, filled_columns
-from tailboost.core.rate_words import bound_words, estimate_words, limit_words
 from tailboost.core.spelling import joined
 from tailboost.rates import Limit, Rate, Strata
+from tailboost.rates.words import rate_words, stated_words
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate
 
@@ -76,17 +76,17 @@ class RateLine:
         limit = ""
         beside = None
         if not np.isnan(self.bound):
-            limit = limit_words(self.sense, self.bound, in_percent=self.in_percent)
+            limit = f"{self.sense} {stated_words(self.bound, in_percent=self.in_percent)}"
             beside = self.bound
         interval = "–"
         if not np.isnan(self.low):
-            low = bound_words(self.low, rows, above=False, in_percent=self.in_percent)
-            high = bound_words(self.high, rows, above=True, in_percent=self.in_percent)
+            low = rate_words(self.low, rows, above=False, in_percent=self.in_percent)
+            high = rate_words(self.high, rows, above=True, in_percent=self.in_percent)
             interval = f"{low.removesuffix(' %')} to {high}"
         return [
             self.rate,
             "all" if self.subgroup is None else unit_name(self.subgroup),
-            estimate_words(self.value, rows, beside=beside, in_percent=self.in_percent),
+            rate_words(self.value, rows, beside=beside, in_percent=self.in_percent),
             interval,
             "" if np.isnan(self.rows) else f"{self.rows:,.0f}",
             limit,

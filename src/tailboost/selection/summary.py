@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from tailboost.core.array_types import Document
-from tailboost.core.rate_words import stated_words
+from tailboost.rates.words import stated_words
 from tailboost.rows.subgroups import GroupUse
 from tailboost.selection.rate_table import RateTable
 

@@ -26,7 +26,7 @@ from tailboost.core.files import write_output
 from tailboost.core.limit_lines import LimitLine
 from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns, scores_among
-from tailboost.rates import as_expression
+from tailboost.rates import Expression
 from tailboost.rows.fingerprints import digest_of_rule
 from tailboost.rows.judged import RecordedScores, columns_of, judged, labels_or_mark
 from tailboost.rows.ledger import Ledger, Records
@@ -268,7 +268,7 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
             "missing": scores[0].missing,
             "group": groups,
             "by_group": groups[0] if by_group is True else by_group,
-            "objective": repr(objective) if as_expression(objective) else objective,
+            "objective": repr(objective) if isinstance(objective, Expression) else objective,
             "limits": [limit.text for limit in final.stated_limits],
             "target": target,
             "cluster": cluster,
