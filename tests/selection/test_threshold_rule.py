@@ -121,6 +121,8 @@ def test_a_rule_finds_the_column_of_groups_that_it_reads():
     answers = rule.predict(rows["p"], groups=rows["lang"])
     assert rule.group_column == "lang"
     assert (rule.predict(rows["p"], groups=rows) == answers).all()
+    assert rule.predict(rows.iloc[0].to_dict()).tolist() == answers[:1].tolist()
+    assert rule.predict(rows[:0]).tolist() == []
     assert rule.to_sql() == rule.to_sql(group="lang") == rule.to_sql(None, "lang")
     with pytest.raises(ValueError, match="without"):
         rule.predict(rows[["lang", "site"]])

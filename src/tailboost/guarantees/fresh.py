@@ -170,8 +170,8 @@ class Fresh:
                 )
             if rate.needs_costs and (given.costs is None or given.cost_range is None):
                 raise ValueError(
-                    f"{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) "
-                    "possible cost of any answer to any row; the given rows do not show it"
+                    f"{rate!r} is a mean of costs by row: only certify bounds it, with costs= and "
+                    "cost_range=(smallest, largest) possible cost of any answer to any row"
                 )
         if given.clusters is None:
             refuse_persons(given.X, [*given.names_of_groups, *reader.columns_of_scores])

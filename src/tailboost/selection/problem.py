@@ -341,8 +341,8 @@ def strata_of(
 
     if problem.needs_costs and costs is None:
         raise ValueError(
-            "cost() without a matrix is a mean of costs of the rows: give "
-            "costs= to tune or fit, and costs_val= with X_val"
+            "cost() without a matrix is a mean of costs of the rows: only tune and fit take them, as costs= "
+            "and costs_val="
         )
 
     strata, stratum = Strata.of(

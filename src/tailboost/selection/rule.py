@@ -160,6 +160,8 @@ class StoredRule(_Named):
         column : str, int or None
             The column of groups that the rule reads.
         """
+        if not len(has_score):
+            return actions[:0]
         may_lack = default is not ...
         places = group_numbers(groups, self.groups, len(has_score), column, unknown=may_lack)
         if not may_lack:
@@ -367,12 +369,14 @@ class ThresholdRule(StoredRule):
             if groups is None and self.groups is not None:
                 if self.group_column not in names:
                     raise ValueError(no_groups("the table", self.group_column, names))
-                groups = {self.group_column: table[self.group_column]}
+                groups = {self.group_column: np.atleast_1d(table[self.group_column])}
         if np.ndim(score) > 1 and np.shape(score)[1] > 1:
             raise ValueError(
                 f"score has {np.shape(score)[1]} columns; give the one of the score"
             )
-        if np.ndim(score) == 0 and groups is not None:  # one row
+        if (
+            np.ndim(score) == 0 and groups is not None and not isinstance(groups, dict)
+        ):  # one row
             groups = np.atleast_1d(groups)
         return np.ravel(score), groups
 
