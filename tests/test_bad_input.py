@@ -284,6 +284,7 @@ REWEIGHTS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.BoundNotMetWarning")
 @pytest.mark.parametrize("name", OURS)
 def test_a_refused_refit_leaves_the_model_as_it_was(name):
     clf = make(name, LogisticRegression(), n_estimators=2).fit(X, np.where(Y, "yes", "no"))

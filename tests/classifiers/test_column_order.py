@@ -51,6 +51,7 @@ def test_a_column_named_by_the_first_class_is_not_the_second():
         assert np.mean(mix.predict({"net": P[:, 1]}) == P.argmax(axis=1)) > 0.95
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 @pytest.mark.parametrize("share", [0.5, 0.02])
 def test_swapped_columns_are_asked_about(share):
     y = (RNG.random(2000) < share).astype(int)

@@ -76,7 +76,10 @@ class Tuned(ClassifierMixin, BaseEstimator):
     def fit(self, X, y, sample_weight=None):
         model = LogisticRegression().fit(X, y, sample_weight)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", tb.ResubstitutionWarning)  # the checks give one table
+            warnings.simplefilter(
+                "ignore", tb.ResubstitutionWarning
+            )  # the checks give one table, of few rows
+            warnings.simplefilter("ignore", tb.SmallSubgroupsWarning)
             self.tuned_ = tb.tune(model, X, y, sample_weight=sample_weight)
         self.classes_, self.n_features_in_ = self.tuned_.classes_, model.n_features_in_
         return self

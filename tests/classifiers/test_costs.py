@@ -105,6 +105,7 @@ def test_a_limit_on_costs_holds_by_group():
     assert {line.subgroup: line.value for line in mix.rates_ if line.limit} == pytest.approx(found, abs=0.02)
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_costs_of_rows_are_certified_between_stated_ends():
     tuned = tb.tune(MODEL, X[:300], Y[:300], objective=rates.cost(), costs=COSTS[:300])
     answers = tuned.predict(X[300:])

@@ -66,6 +66,7 @@ def test_the_same_rows_are_passed_on_one_by_one_in_threads_and_elsewhere(mix, tm
         assert again.defers(X).mean() < passed.mean()
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
 def test_the_label_is_said_of_rows_that_are_passed_on_too(mix):
     """If only the cost of deferral changes, labels stay: they minimise the other costs."""
     passed, answers = mix.defers(X), mix.predict(X)
@@ -84,6 +85,7 @@ MARKS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
 @pytest.mark.parametrize(("labels", "mark", "kind"), MARKS, ids=str)
 def test_predict_marks_deferred_rows(labels, mark, kind):
     model = LogisticRegression(max_iter=500).fit(X[:300], labels[_Y[:300]])
@@ -149,6 +151,7 @@ def test_a_rule_that_never_defers_marks_no_row():
     assert plain.predict(P, deferred="human").tolist() == plain.predict(P).tolist()
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
 def test_the_table_of_rates_is_what_counting_gives():
     mix = judged(objective=GOAL, limits=LIMITS, by_group=True)
     answers, passed = mix.predict(P, groups=GROUPS), mix.defers(P, groups=GROUPS)

@@ -92,6 +92,8 @@ def persons(n=60, times=4, seed=0):
     return X, rng.integers(0, 2, n)[who], who
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 def test_rows_of_one_person_stay_together():
     X, y, who = persons()
     tree = [("tree", DecisionTreeClassifier(random_state=0))]
@@ -222,6 +224,7 @@ def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     np.testing.assert_allclose(mix.estimators_[0].predict_proba(X), alone.predict_proba(X), rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
 @pytest.mark.parametrize(
     ("cv", "message"),
     [

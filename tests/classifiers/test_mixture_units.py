@@ -111,6 +111,7 @@ def test_told_groups_know_how_frequent_classes_are_there():
     assert np.mean(errors) < best / len(truth) + 0.005 < np.mean((fresh > 0.5) != truth) - 0.005
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 @pytest.mark.parametrize("form", ["sparse", "wide"])
 def test_tables_of_any_form_have_groups_that_are_not_told(form):
     rng = np.random.default_rng(0)

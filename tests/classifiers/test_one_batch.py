@@ -337,6 +337,7 @@ FORMS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.parametrize("form", FORMS)
 def test_any_model_that_tune_takes(form, model, data):
     X, y, _ = data
@@ -367,6 +368,7 @@ def test_both_parts_of_given_scores_are_used_up(data):
             tb.certify(rule, T[rows], y[rows], groups=g[rows])
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_a_selected_classifier_is_calibrated_as_before(model, data):
     X, y, _ = data
     limits = [rates.precision(1) >= 0.75]
@@ -390,6 +392,7 @@ def test_errors_by_class_of_any_model(model, data):
     assert [bound.name for bound in rule.certificate_.bounds] == ["x", "z"]
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_equal_rows_of_a_batch_are_different_rows(data):
     """Features with few values make the parts equal by content."""
     X, y, _ = data
@@ -399,6 +402,7 @@ def test_equal_rows_of_a_batch_are_different_rows(data):
     assert rule.certificate_.certified
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_a_failed_attempt_counts_if_it_is_given(model, data):
     X, y, _ = data
     with pytest.raises(tb.NotCertifiedError, match="previous") as failed:
@@ -475,6 +479,7 @@ def test_a_ratio_that_only_one_answer_keeps_is_not_certified(by_group):
                          by_group=by_group)  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_an_answer_that_breaks_the_limits_is_no_comparison():
     X, y, _ = Population().draw(1_500, np.random.default_rng(0))
     with warnings.catch_warnings():

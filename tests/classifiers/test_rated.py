@@ -98,6 +98,7 @@ def test_one_row_in_other_columns_of_groups_only_those_named_count():
     assert len([line for line in both.rates_ if isinstance(line.subgroup, tuple)]) == 6
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.ResubstitutionWarning")
 def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
     mix = RobustMixtureClassifier([("lr", LogisticRegression())], random_state=0)
     mix.set_params(limits=[rates.selected("yes") <= 0.1, rates.miss("yes") <= 0.1, PARITY])
@@ -131,6 +132,7 @@ def test_costs_by_row_and_by_matrix():
         RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost())
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
 def test_deferral_is_within_its_limit_and_lowers_the_error():
     mix = judged(limits=[rates.deferred(by="sex") <= 0.1])
     passed = mix.defers(P)
@@ -270,6 +272,7 @@ def test_the_trade_off_of_two_rates():
     assert len(str(curve).splitlines()) == len(curve) + 2
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
     leaning = np.where(P["model"][:, 1] + 0.5 * RNG.normal(size=N) > 0.5, "m", "f")
     limits = [PARITY, rates.miss("yes") <= 0.5]
@@ -372,6 +375,7 @@ def test_the_table_of_rates_says_how_answers_come_to_depend_on_the_groups():
     assert "Group" not in str(plain.rates_)
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 def test_small_budgets_are_used_where_cells_are_many():
     rng = np.random.default_rng(0)
     n, share = 4000, np.array([0.5, 0.2, 0.14, 0.1, 0.04, 0.02])

@@ -76,6 +76,7 @@ def test_fit_equals_from_probabilities(objective, K):
     assert np.array_equal(fitted.predict(table), given.predict(P))
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 @pytest.mark.filterwarnings("ignore:Number of classes in training fold")
 def test_fit_uses_out_of_fold_probabilities():
     """With as many folds as distinct rows, the folds are scikit-learn's leave-one-out."""
@@ -126,6 +127,7 @@ def test_no_worse_than_any_threshold_of_two_classes():
     assert mix.summary_.achieved <= worst + 0.01
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 def test_a_rare_class_is_not_forgotten():
     X, y = load_digits(return_X_y=True)
     kept = np.r_[np.flatnonzero(y != 8), np.flatnonzero(y == 8)[:20]]
@@ -178,6 +180,9 @@ def test_targets():
     assert even.limits_met_ is None
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 def test_who_misses_a_target_is_named():
     table, y, _, services = printed(0)
     names = np.array(["low", "middle", "high"])[y]
@@ -197,6 +202,7 @@ def test_who_misses_a_target_is_named():
         RobustMixtureClassifier(services).fit(table, names)
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 def test_class_weight_acts_in_the_fits_of_models_alone():
     """Limits, objective and table count rows by sample_weight, as counted here."""
     rng = np.random.default_rng(0)
@@ -394,6 +400,7 @@ def test_equal_weights_of_any_scale_are_no_weights(scale):
         assert plain.summary_.details == weighted.summary_.details
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 def test_a_class_that_a_fold_lacks():
     y = Y.copy()
     y[:1] = 7  # one row of a third class, unknown to the model of its fold
@@ -401,6 +408,7 @@ def test_a_class_that_a_fold_lacks():
     assert mix.predict(X[:5]).shape == (5,)
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 def test_exact_zeros_and_ones():
     P, y = {"a": np.eye(3)[[0, 1, 2, 0, 1, 2]]}, np.array([0, 1, 2, 1, 2, 0])
     mix = RobustMixtureClassifier.from_probabilities(P, y)
@@ -437,6 +445,9 @@ def test_columns_of_a_frame_without_names_count_by_position():
         RobustMixtureClassifier.from_probabilities(frames, y)
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 def test_a_target_that_is_missed_is_named_for_probabilities_too():
     _, y, P, _ = printed(3)
     with pytest.warns(BoundNotMetWarning, match="class"):
@@ -526,6 +537,8 @@ MOVED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 @parametrize_with_checks([RobustMixtureClassifier(models())], expected_failed_checks=lambda estimator: MOVED)
 def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
@@ -607,6 +620,7 @@ def test_a_file_of_a_mixture_by_group(tmp_path, form):
     assert np.array_equal(*answers)
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.ResubstitutionWarning")
 def test_by_group_refuses():
     P, y, group = biased(0, n=200)
     make = RobustMixtureClassifier.from_probabilities

@@ -229,6 +229,7 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
         told.rule_.to_sql()
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 @pytest.mark.parametrize("by_group", [False, True])
 def test_a_probability_equal_to_the_threshold_is_answered_as_by_the_exported_rule(by_group):
     """Rounded probabilities, as of forests, meet decimal thresholds; exp(log(p)) may differ from p."""

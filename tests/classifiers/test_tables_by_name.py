@@ -213,6 +213,7 @@ def test_one_column_of_scores_is_told_the_table_that_it_needs():
                 use(rule, scores, y)
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_an_array_of_text_asks_for_the_data_frame_of_the_fit():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"work": rng.choice(["state", "private"], 300), "age": rng.normal(size=300)})

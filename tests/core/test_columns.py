@@ -147,6 +147,9 @@ def test_one_row_and_one_name(made):
             call()
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 def test_unknown_numbers_are_shown_as_plain_values():
     X = pd.DataFrame({"city": ["Rome", "Oslo"] * 20})
     clf = MADE["mixture"]().fit(X, [0, 1] * 20)

@@ -154,6 +154,7 @@ def test_a_threshold_at_a_rank_has_the_most_misses_that_pass():
     assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 < binom.cdf(k + 1, n, 0.2)
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UncertifiedGroupsWarning")
 def test_a_limit_on_one_of_several_groups_has_the_whole_level():
     rng = np.random.default_rng(1)
     s, g = rng.random(3000), rng.choice(list("abcde"), 3000)

@@ -74,6 +74,7 @@ def test_a_limit_is_tested_at_the_level_that_the_attempt_spends():
 # -- other tests on the same rows --------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.parametrize(
     "others",
     [
@@ -96,6 +97,7 @@ def test_another_model_on_spent_rows_is_refused(others):
     assert len(failed(second, drawn(5, 100), spent).attempts) == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_another_score_of_the_same_table_is_refused_in_one_batch():
     rows = BATCH
     spent = failed(unselected("a"), rows)
@@ -105,6 +107,7 @@ def test_another_score_of_the_same_table_is_refused_in_one_batch():
             tb.calibrate(unselected(other), *rows, limits=STRICT, previous=spent)
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_a_selection_by_other_labels_is_another_attempt():
     """Both plain rules answer alike, and their sequences of rules differ."""
     model = LogisticRegression().fit(*TRAIN)
@@ -124,6 +127,7 @@ def changed_order(model):
     return failed(model, (FRESH[0].iloc[order], FRESH[1][order]))
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_repetition_is_no_attempt(tmp_path):
     model = tuned(MLPClassifier((20,), max_iter=60, random_state=0))

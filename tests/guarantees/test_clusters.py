@@ -43,6 +43,7 @@ def few_valued(rng, low, clusters=200, rows=10, continuous=False):
     return X, np.where(wrong, 1 - z[:, 0], z[:, 0]).astype(int), np.repeat(np.arange(clusters), rows)
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_no_content_wins_the_votes():
     """Votes are fair draws for any coding: votes and rows have the same error."""
     rng = np.random.default_rng(0)
@@ -171,6 +172,7 @@ def test_calibrated_limits_count_persons():
 # -- the interval of a share of rows -----------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_a_certificate_names_the_persons_that_count_before_their_rows():
     """400 persons with three rows each; a certificate without persons names the rows alone."""
     rows = np.repeat(X, 3, axis=0) + RNG.normal(scale=0.1, size=(3 * PERSONS, 2))

@@ -69,6 +69,7 @@ def forest(X, y, estimator=None):
     return tb.RobustMixtureClassifier([("forest", trees)], cv=0.3, random_state=0).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 @pytest.mark.parametrize("how", ["twice", "bootstrap", "two bootstraps", "oversampled", "appended"])
 def test_copies_that_somebody_made_hide_no_training_row(how):
     X, y = noise(300, 0)
@@ -127,6 +128,7 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
     assert tb.certify(mix, X[1300:], y[1300:]).n_rows == 700
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_rows_of_other_frozen_models_are_as_stated():
     model = LogisticRegression().fit(X[:600], y[:600])
     mix = tb.tune(model, X[:600], y[:600])  # not known

@@ -79,6 +79,8 @@ def test_precision_is_about_the_rows_answered_so():
     assert cert.bounds[0].n == n
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
 def test_groups_of_the_fit_count_also_where_another_column_is_new():
     class Fitted:
         _judged_by = Recorded
@@ -127,6 +129,7 @@ def fitted():
     return mix, X[600:], y[600:], {"sex": sex[600:]}
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.filterwarnings("ignore::tailboost.LimitBelowNoiseWarning")
 def test_a_models_own_limits_are_certified_by_default(fitted):
     mix, X, y, groups = fitted

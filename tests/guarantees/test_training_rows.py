@@ -15,6 +15,7 @@ TRAIN, SELECT, FRESH = slice(0, 1000), slice(1000, 2000), slice(2000, 4000)
 MODEL = LogisticRegression().fit(X[TRAIN], y[TRAIN])
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_certify_refuses_named_rows():
     assert tb.certify(MODEL, X[TRAIN], y[TRAIN]).n_rows == 1000  # without their name nothing is known
     with pytest.raises(tb.LeakageError, match="trained"):
@@ -24,6 +25,7 @@ def test_certify_refuses_named_rows():
         tb.certify(MODEL, X[some], y[some], training_rows=X[TRAIN])
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_a_tuned_rule_knows_them(tmp_path):
     with pytest.warns(ResubstitutionWarning, match="the"):
         tb.tune(MODEL, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])

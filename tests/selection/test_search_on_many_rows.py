@@ -24,6 +24,7 @@ def two_thresholds(p, y, g, most_missed, most_deferred):
     return float(least)
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
 @pytest.mark.parametrize("by_group", [False, True])
 def test_limits_of_groups_beside_deferral(by_group):
     """Interpolation between candidates alone found a rule without deferral here, with .08 more errors."""

@@ -484,6 +484,7 @@ def test_a_row_without_a_score_takes_the_default_in_every_form(groups, default):
         assert [answer for (answer,) in database.execute(sql)] == expected
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UncertifiedGroupsWarning")
 def test_a_default_keeps_what_a_group_blind_rule_says_of_groups():
     rule = ThresholdRule(
         "p", ["no", "yes"], None, [[(None, "no"), (0.5, "yes")]], "probability",

@@ -42,6 +42,7 @@ def check_against_cvxpy(seeds):
     return compared
 
 
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.filterwarnings("ignore:.*ECOS")
 def test_against_other_solvers():
     assert check_against_cvxpy(range(80)) >= 40

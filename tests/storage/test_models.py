@@ -85,6 +85,7 @@ def test_a_selected_rule_is_reweighted_after_a_file(tmp_path):
         assert same.all()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_stored_function_is_refused_until_it_is_trusted(tmp_path):
     model = make_pipeline(FunctionTransformer(tb.metrics.cvar), LogisticRegression())
     model.steps[1][1].fit(X_FIT, Y_FIT)

@@ -125,6 +125,8 @@ def test_false_certificates_are_rare_in_many_draws(name):
     assert is_rare(name, 2000)
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_limits_that_need_deferral_are_certified():
     """Without deferral no rule keeps both limits; the price of a limit left out has no rule, too."""
     population = Population.made([0.5, 0.5], [0.4, 0.3], [1.8, 1.8])
