@@ -369,7 +369,7 @@ CURES = {
     "another document": (lambda: tb.Certificate.from_dict({"a": 1}), "this is no certificate"),
     "a rule on one score": (
         lambda: tb.Rule.from_dict(SCORES.rule_.to_dict()),
-        "ThresholdRule.from_dict reads it",
+        "no rule",
     ),
     "a rule on probabilities": (
         lambda: tb.ThresholdRule.from_dict({"format": 1, "parts": []}),

@@ -102,10 +102,6 @@ def test_rows_of_one_person_stay_together():
     together = RobustMixtureClassifier(tree, **options).fit(X, y, clusters=[f"person {w}" for w in who])
     assert errors_of(apart).max() < 0.15  # models know the persons of their held-out rows
     assert 0.3 < errors_of(together).mean() < 0.7  # new persons have random labels
-    uneven = RobustMixtureClassifier(tree, **options)
-    uneven.fit(X, y, clusters=np.where(np.arange(len(y)) % 7, who, 0))
-    for clf, heading in ((apart, "rows"), (uneven, "effective rows")):
-        assert clf.rates_._has_equal_weights == (heading == "rows")
     rows = Rows(y, np.ones(len(y)), None, "rows", X=X, clusters=who)
     fold = Split.of_rows(rows, 5, 0).fold
     assert all(len(set(fold[who == w].tolist())) == 1 for w in range(60))

@@ -101,6 +101,7 @@ def identity(X):
     return np.asarray(X, dtype=float)
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
 @pytest.mark.parametrize("answer", [0, 1])
 @pytest.mark.parametrize("n_positive", [6, 60])

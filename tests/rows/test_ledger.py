@@ -82,6 +82,7 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
     assert len({first, *others}) == 5
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_rows_of_a_failed_attempt_are_refused_with_other_groups(tuned, tmp_path):
     mix, X, y, groups = tuned
     with pytest.raises(tb.NotCertifiedError, match="used up"):
@@ -182,6 +183,7 @@ def test_a_ledger_from_a_file_goes_on_where_it_ended():
         again.record(Attempt("other call", numbered_attempt(0).rows))
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_rows_of_an_attempt_of_a_model_inside_are_refused(tuned):
     mix, X, y, groups = tuned
     tb.calibrate(mix, X, y, groups=groups, limits=[rates.error(by="group") <= 0.6])

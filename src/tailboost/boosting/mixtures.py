@@ -231,6 +231,7 @@ class MixtureClassifier(Boosting):
 
     def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield the labels after 1, 2, … rounds, each with the λ of these rounds alone."""
+        check_is_fitted(self)
         first = copy.copy(self)
         first.rank_weights_ = np.zeros(0)
         for t in range(1, self.n_iter_ + 1):
