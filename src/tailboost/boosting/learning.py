@@ -180,8 +180,8 @@ class Boosting(ClassifierMixin, BaseEstimator):
             return named_learner(self.estimator)
         return self.estimator
 
-    def _checked(self, X: Table, *y: Column, reset: bool = False) -> Any:
-        """Return a table, and labels if given, checked as the learner allows; ``reset`` sets the columns."""
+    def _checked(self, X: Table, *, reset: bool = False) -> Any:
+        """Return a table, checked as the learner allows; ``reset`` sets the columns."""
         if not reset:
             check_is_fitted(self)
         X, _ = unpack(X)
@@ -196,7 +196,6 @@ class Boosting(ClassifierMixin, BaseEstimator):
         return validate_data(
             self,
             X,
-            *y,
             reset=reset,
             dtype=None if tags.categorical or tags.string else "numeric",
             accept_sparse=tags.sparse and "csr",
@@ -215,9 +214,12 @@ class Boosting(ClassifierMixin, BaseEstimator):
         """
         X, y = unpack(X, y)
         check_indexes(X=X, y=y, sample_weight=sample_weight)
-        if y is not None:
-            y = label_column(y, "y", warn=True)
-        X, y = self._checked(X, y, reset=reset)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        X = self._checked(X, reset=reset)
+        y = label_column(y, "y", warn=True)
         check_classification_targets(y)
         check_consistent_length(X, y)
         weight = row_weights(sample_weight, len(y))

@@ -112,6 +112,7 @@ class TreeSession:
         model.n_features_in_ = self.table.shape[1]
         model.table_ = self.reader
         model.model_ = bytes(booster.save_raw("ubj"))
+        model.booster_ = _load(model.model_)  # a prediction changes no attribute
         return model
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _XGBoostTrees:
