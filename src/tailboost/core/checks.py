@@ -806,8 +806,8 @@ def check_labelled_rows(
             f"{type(learner).__name__} requires y to be passed, but the target y is None"
         )
     check_indexes(X=X, y=y, sample_weight=sample_weight)
+    X = learner._checked(X, reset=True)
     y = label_column(y, "y", warn=True)
-    X, y = learner._checked(X, y)
     check_length(y, "y", n_rows_of(X))
     check_classification_targets(y)
     classes, class_numbers = distinct_and_places(y)

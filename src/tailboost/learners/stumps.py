@@ -295,9 +295,9 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
             )
         return StumpSession(self, X, y, sample_weight)
 
-    def _checked(self, X: Table, y: Column) -> Any:
-        """Return the checked table and labels of a fit."""
-        return validate_data(self, X, y, dtype=np.float64)
+    def _checked(self, X: Table, *, reset: bool = False) -> Any:
+        """Return the checked table; ``reset`` sets its columns, as in a fit."""
+        return validate_data(self, X, reset=reset, dtype=np.float64)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
@@ -342,8 +342,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Table) -> Labels:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        return self.classes_[self.predict_table(X)]
+        return self.classes_[self.predict_table(self._checked(X))]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

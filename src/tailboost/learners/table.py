@@ -194,16 +194,19 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
 
-    def _checked(self, X: Table, y: Column = None) -> Any:
-        """Return the checked table; with labels y, as in a fit, the table and the labels."""
-        options: dict[str, Any] = {"reset": y is not None}
-        if y is not None:
-            options["y"] = y
+    def _checked(self, X: Table, *, reset: bool = False) -> Any:
+        """Return the checked table; ``reset`` sets its columns, as in a fit."""
         if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
             check_table(X)
-            return validate_data(self, X, skip_check_array=True, **options)
-        options |= {"accept_sparse": "csr", "dtype": np.float32}
-        return validate_data(self, summed(X), ensure_all_finite="allow-nan", **options)
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        return validate_data(
+            self,
+            summed(X),
+            reset=reset,
+            accept_sparse="csr",
+            dtype=np.float32,
+            ensure_all_finite="allow-nan",
+        )
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:

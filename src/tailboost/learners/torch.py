@@ -484,12 +484,9 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
             )
         return TorchSession(self, np.asarray(X), y, n_classes, sample_weight)
 
-    def _checked(self, X: Table, y: Column = None) -> Any:
-        """Return the checked rows; with labels y, as in a fit, the rows and the labels."""
-        labels = {}
-        if y is not None:
-            labels["y"] = y
-        return validate_data(self, X, reset=y is not None, allow_nd=True, **labels)
+    def _checked(self, X: Table, *, reset: bool = False) -> Any:
+        """Return the checked rows; ``reset`` sets their columns, as in a fit."""
+        return validate_data(self, X, reset=reset, allow_nd=True)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
