@@ -360,10 +360,12 @@ class RateFamily:
         passes = all_pairs_pass(counts, (factor, (gap + (1.0 - factor) * low) / width), level)
         if passes:
             return [*of_subgroups, bound.at_target(PAIRS)]
-        lower = min(bound.lower, bound.target - VISIBLE)
-        upper = max(bound.upper, bound.target + VISIBLE)
-        beyond = {"upper": upper} if limit.from_above else {"lower": lower}
-        return [*of_subgroups, replace(bound, method=PAIRS, **beyond)]
+        failed = replace(bound, method=PAIRS)
+        if limit.from_above:
+            failed = replace(failed, upper=max(bound.upper, limit.bound + VISIBLE))
+        else:
+            failed = replace(failed, lower=min(bound.lower, limit.bound - VISIBLE))
+        return [*of_subgroups, failed]
 
     def bounds_of(self, sample: Sample, level: float) -> tuple[float, float]:
         """Return the lower and the upper bound on the mean of a subgroup, each at the level.

@@ -194,9 +194,13 @@ class Case:
         second_or_deferred = np.where(self.cell < high, 2, 1)
         return self.fresh.with_actions(np.where(self.cell < low, 0, second_or_deferred))
 
-    def at(self, ends: Floats) -> Any:
-        """Return the selection with thresholds on the score, shape (m,), which part the fresh rows alike."""
-        return self.selection.with_candidate(self.odds.at(ends, ends), [self.fresh.table])
+    def at(self, low: Floats, high: Floats, known: Ints | None) -> Any:
+        """Return the selection with thresholds on the score, shape (m,) each.
+
+        They are written as decimals that part the selecting rows and ``known`` fresh rows alike.
+        """
+        tables = [] if known is None else [self.fresh.table.part(known)]
+        return self.selection.with_candidate(self.odds.at(low, high), tables)
 
     def rule(self, cuts: Ints) -> Any:
         """Return the selection with the rule of cuts, shape (m, 2)."""

@@ -35,11 +35,12 @@ rows count as deferred in the tests, so U does not grow in the mean when they ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tailboost.guarantees.case import Case, Cells, Certified, Refused
-from tailboost.guarantees.ranks import AT_RANKS, is_ranked, windows
+from tailboost.guarantees.ranks import AT_RANKS, ends_between, is_ranked, windows
 from tailboost.guarantees.tests import DEFERRED, FIRST, Tests
 
 # Part of the level for the tests beside ranks.
@@ -77,10 +78,16 @@ def _divided(
 
 def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
     """Return the rule of least loss within the ranks among those that pass the tests of the other limits."""
-    end = case.cells.end
     ranked, joint = _divided(case.fresh_tests, has_ranks)
-    of_ranks = case.level * (1.0 - PART if joint else 1.0)
-    low, high = windows(case, ranked, case.cell, end, of_ranks)
+    ends, cell = case.odds.thresholds(np.arange(case.cells.end + 1)), case.cell
+    known = None
+    if not case.defers:  # the rows at ranks part the cells of the other label more finely
+        known = np.unique(np.concatenate([case.voters_of(s) for t in ranked for s in t.strata]))
+        steps = ends
+        ends, _ = ends_between(np.concatenate([case.odds.values, case.scores[known]]))
+        cell = np.searchsorted(ends[1:-1], case.scores, side="right")
+    end = len(ends) - 1
+    low, high = windows(case, ranked, cell, end, case.level * (1.0 - PART if joint else 1.0))
     if case.defers:
         chances = case.odds.chances[0]
         prices = np.unique(np.concatenate([chances, 1.0 - chances, [0.0, 1.0]]))
@@ -95,25 +102,43 @@ def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
         tested = tested.clip(0, end)
         level = PART * case.level / max(sum(len(test.names) for test in joint), 1)
     else:
-        first = last = np.arange(end + 1)[:, None].clip(low, high)
+        first = last = np.append(np.searchsorted(ends, steps[:-1]), end)[:, None].clip(
+            low, high
+        )
         tested = np.stack([first, last], axis=2)
         level = PART * case.level
     rules = np.stack([first, last], axis=2)
     votes = case.fresh.voters(np.arange(len(case.fresh)))
     rows = np.zeros((len(case.fresh_place), end))
-    np.add.at(rows, (case.fresh.answered.stratum[votes], case.cell[votes]), 1.0)
+    np.add.at(rows, (case.fresh.answered.stratum[votes], cell[votes]), 1.0)
     fresh = Cells(rows, case.fresh_place)
     answered, possible = fresh.answered(tested), fresh.possible(tested)
     passes = np.full(len(rules), bool(case.defers or (low <= high).all()))
     for test in joint:
         passes &= test.passes(*test.counts(answered), test.kept(possible), level)
-    losses = np.tensordot(case.cells.answered(rules), case.losses, ((1, 2), (0, 1)))
-    if not passes.any():
-        why = "no thresholds within the ranks of some limits keep the others"
-        likeliest = 0 if joint and joint[0].answers[0] == FIRST else -1
-        return Refused(case.answered_by(rules[likeliest]), level, why)
-    best = np.where(passes, losses, np.inf).argmin()
+    selected = case.cells.answered(np.searchsorted(case.odds.values, ends)[rules])
+    losses = np.tensordot(selected, case.losses, ((1, 2), (0, 1)))
     made = AT_RANKS
     if joint:
         made += " The other limits were tested along a chain of rules fixed before these rows were used."
-    return Certified(case.rule(rules[best]), "ranks and a test", made)
+    for number in np.argsort(np.where(passes, losses, np.inf), kind="stable")[: passes.sum()]:
+        chosen = ends[rules[number]]
+        rule = case.at(chosen[:, 0], chosen[:, 1], known)
+        # A written threshold may part the rows of the other label in another way.
+        if case.defers or _passes(case, joint, rule, level):
+            return Certified(rule, "ranks and a test", made)
+    chosen = ends[rules[0 if joint and joint[0].answers[0] == FIRST else -1]]
+    likeliest = case.fresh.by(case.at(chosen[:, 0], chosen[:, 1], known))
+    return Refused(
+        likeliest, level, "no thresholds within the ranks of some limits keep the others"
+    )
+
+
+def _passes(case: Case, tests: Sequence[Tests], rule: Any, level: float) -> bool:
+    """Return whether the answers of a rule pass tests."""
+    answered = case.fresh.by(rule)
+    counts = [case.counted(answered, test) for test in tests]
+    return all(
+        test.passes(*each, np.zeros(each[0].shape, dtype=bool), level).all()
+        for test, each in zip(tests, counts, strict=True)
+    )

@@ -60,7 +60,9 @@ def run(case: Case, plan: tuple[list[Ints], Ints]) -> Certified | Refused:
             return Refused(case.fresh, case.level, why)
         distance = np.abs(counted - (least + most) / 2.0)
         thresholds[place] = ends[np.where(inside, distance, np.inf).argmin()]
-    return Certified(case.at(thresholds), "ranks", AT_RANKS)
+    return Certified(
+        case.at(thresholds, thresholds, np.arange(len(case.fresh))), "ranks", AT_RANKS
+    )
 
 
 def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:

@@ -13,7 +13,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from tailboost.core.array_types import Floats, Groups, Hashes, Ints, Labels, Model, Table
 from tailboost.core.checks import (
     as_table,
-    batched,
     check_indexes,
     check_length,
     check_probabilities,
@@ -24,7 +23,6 @@ from tailboost.core.checks import (
     n_rows_of,
     numbered_clusters,
     positions,
-    take,
 )
 from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Rate, Sample, Strata
@@ -271,21 +269,9 @@ class Fresh:
         actions = _actions(model, self.table, self.groups, self.answered.strata)
         return replace(self, answered=replace(self.answered, actions=actions), model=model)
 
-    def predicted_by(self, model: Model) -> Fresh:
-        """Return the same opened rows with the answers of another model, which reads their features."""
-        defers = judged(model).can_defer
-        strata = replace(self.answered.strata, defers=defers)
-        actions = [
-            _actions(model, rows, take(self.groups, numbers), strata)
-            for numbers, rows in batched(self.table.X)
-        ]
-        return self.with_actions(np.concatenate(actions), defers=defers)
-
-    def with_actions(self, actions: Ints, *, defers: bool = False) -> Fresh:
-        """Return the same rows with other answers, as numbers of labels; with ``defers`` K is deferral."""
-        strata = self.answered.strata
-        strata = replace(strata, defers=strata.defers or defers)
-        return replace(self, answered=replace(self.answered, strata=strata, actions=actions))
+    def with_actions(self, actions: Ints) -> Fresh:
+        """Return the same rows with other answers, as numbers of labels; K is deferral."""
+        return replace(self, answered=replace(self.answered, actions=actions))
 
     # -- subgroups and votes ---------------------------------------------------------------------------
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -128,93 +127,68 @@ def rows_needed(
     for number, limit in enumerate(stated):
         rate = rates[number] if is_list else rates
         share = shares[number] if is_list and shares is not None else shares
-        plan = _Plan.of(limit, rate, share)
-        alone = plan.rows(power, level, by_group=by_group)
-        together = plan.rows(power ** (1.0 / len(stated)), level, by_group=by_group)
-        totals.append(together)
-        sizes = np.floor(plan.shares * alone + 1e-9).astype(int).tolist()
-        rows_by_limit.append(dict(zip(plan.names, sizes, strict=True)))
+        names, expected, parts = _expected(limit, rate, share)
+        levels = level
+        if by_group and not (limit.compares or limit.rate.is_ratio):
+            levels = level / len(names)
+        alone = _rows(limit, names, expected, parts, power, levels)
+        totals.append(
+            _rows(limit, names, expected, parts, power ** (1.0 / len(stated)), levels)
+        )
+        sizes = np.floor(parts * alone + 1e-9).astype(int).tolist()
+        rows_by_limit.append(dict(zip(names, sizes, strict=True)))
     total = None if shares is None else max(totals)
     return RowsNeeded(tuple(stated), rows_by_limit, total, power)
 
 
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """A limit with the expected rates of its subgroups, and their shares of the rows, shape (m,) each."""
+def _expected(limit: Limit, rate: Any, share: Any) -> tuple[list[Any], Floats, Floats]:
+    """Return the subgroups, their expected rates and their shares of the rows, shape (m,) each."""
+    if not limit.rate.is_share:
+        raise ValueError(f"{limit!r}: rows are planned for shares of rows, not for this rate")
+    by_name = rate if isinstance(rate, Mapping) else {None: rate}
+    names = list(by_name)
+    if (limit.rate.by is None) != (names == [None]) or (limit.compares and len(names) < 2):
+        raise ValueError(f"rates: {limit!r} needs a rate for each subgroup, got {rate!r}")
+    of_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share or 1.0)
+    for name in names:
+        if name not in of_name:
+            raise ValueError(f"shares: {limit!r} needs the share of {name!r}")
+    rates = [check_number(by_name[name], "rates", 0, 1, closed=True) for name in names]
+    shares = [check_number(of_name[name], "shares", 0, 1) for name in names]
+    return names, np.array(rates), np.array(shares)
 
-    limit: Limit
-    names: list[Any]
-    rates: Floats
-    shares: Floats
 
-    @classmethod
-    def of(cls, limit: Limit, rate: Any, share: Any) -> _Plan:
-        """Return the plan; raise ValueError if a rate breaks the limit, or is no share of rows."""
-        if not limit.rate.is_share:
-            raise ValueError(
-                f"{limit!r}: rows are planned for shares of rows, not for this rate"
-            )
-        by_name = rate if isinstance(rate, Mapping) else {None: rate}
-        names = list(by_name)
-        if (limit.rate.by is None) != (names == [None]) or (limit.compares and len(names) < 2):
-            raise ValueError(f"rates: {limit!r} needs a rate for each subgroup, got {rate!r}")
-        numbers = [check_number(by_name[name], "rates", 0, 1, closed=True) for name in names]
-        of_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share or 1.0)
-        lacking = [name for name in names if name not in of_name]
-        if lacking:
-            raise ValueError(f"shares: {limit!r} needs the share of {lacking[0]!r}")
-        parts = [check_number(of_name[name], "shares", 0, 1) for name in names]
-        plan = cls(limit, names, np.array(numbers), np.array(parts))
-        if not all(room > 0 for room, _, _ in plan.rooms()):
-            raise ValueError(
-                f"rates: {rate!r} breaks {limit!r}, so no number of rows certifies it"
-            )
-        return plan
+def _rows(
+    limit: Limit, names: list[Any], rates: Floats, shares: Floats, power: float, level: float
+) -> int:
+    """Return the fewest rows of the table with which a limit is certified with a probability."""
+    broken = ValueError(f"rates: they break {limit!r}, so no number of rows certifies it")
+    if limit.compares:
+        is_pair = ~np.eye(len(names), dtype=bool)
+        rooms = limit.rooms(rates, rates)[is_pair]
+        if not (rooms > 0).all():
+            raise broken
+        factor, _ = limit.pair
+        of_row = np.sqrt(rates * (1.0 - rates) / shares)  # deviation of one row of the table
+        noise = limit.deviations(of_row**2)[is_pair]
+        margins = (factor * of_row[:, None] + of_row)[is_pair]
+        probit = ndtri(1.0 - (1.0 - power) / is_pair.sum())  # each pair may fail
+        return int(np.ceil(((probit * noise - ndtri(level) * margins) / rooms).max() ** 2))
+    allowed = limit.against(limit.bounds(names))
+    errors = limit.against(rates)
+    limited = np.flatnonzero(~np.isnan(allowed))
+    if not (errors < allowed)[limited].all():
+        raise broken
 
-    def rooms(self) -> list[tuple[float, int, int]]:
-        """Return the room of each rate, or of each ordered pair of a gap or ratio, with its subgroups."""
-        if self.limit.compares:
-            factor, gap = self.limit.pair
-            return [
-                (float(gap - factor * self.rates[a] + self.rates[b]), a, b)
-                for a, b in permutations(range(len(self.names)), 2)
-            ]
-        rooms = self.limit.sign * (self.limit.bounds(self.names) - self.rates)
-        return [(float(room), j, j) for j, room in enumerate(rooms) if not np.isnan(room)]
+    def power_at(total: Ints) -> Floats:
+        powers = np.ones(np.shape(total))
+        for j in limited:
+            n = np.floor(shares[j] * total + 1e-9).astype(np.intp)
+            most = each_most_reached(n, allowed[j], level)
+            powers *= binom.cdf(most, n, errors[j])
+        return powers
 
-    def rows(self, power: float, level: float, *, by_group: bool) -> int:
-        """Return the fewest rows of the table with which the limit is certified with a probability."""
-        if self.limit.compares:
-            factor, _ = self.limit.pair
-            d = np.sqrt(
-                self.rates * (1.0 - self.rates) / self.shares
-            )  # of one row of the table
-            probit = ndtri(1.0 - (1.0 - power) / len(self.rooms()))  # each pair may fail
-            needed = [
-                (probit * np.hypot(factor * d[a], d[b]) - ndtri(level) * (factor * d[a] + d[b]))
-                / room
-                for room, a, b in self.rooms()
-            ]
-            return int(np.ceil(max(needed) ** 2))
-        is_by_rank = by_group and not self.limit.rate.is_ratio
-        level_of_each = level / len(self.names) if is_by_rank else level
-        total = fewest_rows(self._power_at(level_of_each), power)
-        if total is None:
-            raise ValueError(f"{self.limit!r}: no practical number of rows certifies it")
-        return total
-
-    def _power_at(self, level: float) -> Callable[[Ints], Floats]:
-        """Return the probability that all subgroups pass, by the number of rows of the table."""
-        against = self.limit.against
-        allowed = against(self.limit.bounds(self.names))
-        errors: Sequence[float] = against(self.rates).tolist()
-
-        def power_at(total: Ints) -> Floats:
-            numbers = np.atleast_1d(total)
-            powers = np.ones(len(numbers))
-            for _, j, _ in self.rooms():
-                n = np.floor(self.shares[j] * numbers + 1e-9).astype(np.intp)
-                powers *= binom.cdf(each_most_reached(n, allowed[j], level), n, errors[j])
-            return powers
-
-        return power_at
+    total = fewest_rows(power_at, power)
+    if total is None:
+        raise ValueError(f"{limit!r}: no practical number of rows certifies it")
+    return total

@@ -94,7 +94,9 @@ def run(case: Case, plan: bool) -> Certified | Refused:
         loss = loss + losses_of_place(case, place)[at_values]
         inside = slice(low[place], high[place] + 1)
         thresholds[place] = ends[inside][loss[inside].argmin()]
-    return Certified(case.at(thresholds), "ranks", AT_RANKS)
+    return Certified(
+        case.at(thresholds, thresholds, np.arange(len(case.fresh))), "ranks", AT_RANKS
+    )
 
 
 def losses_of_place(case: Case, place: int) -> Floats:
