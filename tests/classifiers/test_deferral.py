@@ -61,7 +61,7 @@ def test_the_same_rows_are_passed_on_one_by_one_in_threads_and_elsewhere(mix, tm
     for other in (tb.load_model(tmp_path / "m.model"), pickle.loads(pickle.dumps(mix))):
         assert (other.defers(X) == passed).all()
         assert (other.predict(X) == answers).all()
-        assert reading.judged(other).can_defer
+        assert reading.judged(other)._can_defer
         again = other.reweight(limits=[rates.deferred() <= 0.02])
         assert again.defers(X).mean() < passed.mean()
 
@@ -146,7 +146,7 @@ def test_rules_on_probabilities_answer_human_review():
 
 def test_a_rule_that_never_defers_marks_no_row():
     plain = judged(objective="error")
-    assert not reading.judged(plain).can_defer
+    assert not reading.judged(plain)._can_defer
     assert not plain.defers(P).any()
     assert plain.predict(P, deferred="human").tolist() == plain.predict(P).tolist()
 
@@ -295,10 +295,10 @@ def test_numbered_answers_are_places_of_the_answered_labels(mix, by_group, defer
         warnings.simplefilter("ignore", tb.DeferredRowsWarning)
         answers = mix.predict(rows, groups=groups, **deferred)
     view = reading.judged(mix)
-    for table in (rows, view.opened(rows, GROUPS)):
-        numbers = view.numbered_answers(table, GROUPS, mix.classes_, defers=defers)
+    for table in (rows, view._opened(rows, GROUPS)):
+        numbers = view._numbered_answers(table, GROUPS, mix.classes_, defers=defers)
         assert numbers.tolist() == [labels.index(answer) for answer in answers]
-    assert view.numbered_answers(rows, GROUPS, mix.classes_[::-1], defers=defers) is None
+    assert view._numbered_answers(rows, GROUPS, mix.classes_[::-1], defers=defers) is None
 
 
 @pytest.mark.parametrize("limits", [["deferred <= 10%"], ["error <= 12%"]])

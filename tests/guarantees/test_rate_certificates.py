@@ -14,7 +14,8 @@ from tailboost.guarantees.bounds import RateFamily, joint_bounds
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
-from tailboost.rows.judged import Recorded, judged
+from tailboost.rows.fingerprints import hash_rounded_rows
+from tailboost.rows.judged import JudgedModel, judged
 from tailboost.rows.ledger import Records
 
 
@@ -82,11 +83,13 @@ def test_precision_is_about_the_rows_answered_so():
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
 def test_groups_of_the_fit_count_also_where_another_column_is_new():
-    class Fitted:
-        _judged_by = Recorded
+    class Fitted(JudgedModel):
         records_ = Records()
         classes_ = NAMES
         groups_ = (("sex", "f"), ("sex", "m"), ("city", "Rome"))
+
+        def _row_hashes(self, X):
+            return hash_rounded_rows(X)
 
         def predict(self, X):
             return NAMES[(X[:, 0] > 0).astype(int)]
@@ -432,7 +435,7 @@ def test_targets_among_the_answered_within_a_share_passed_on(queue):
     assert {(b.rate.kind, b.upper) for b in point.certificate_.bounds} == {
         ("answered_error", 0.15), ("deferred", 0.25),
     }  # fmt: skip
-    assert judged(point).can_defer
+    assert judged(point)._can_defer
 
 
 def test_bounds_on_each_rate_are_exact_for_counts_by_hand():

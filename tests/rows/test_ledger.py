@@ -63,7 +63,7 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
         fresh = Fresh.of(model, given, [LIMIT[0].rate], opens=True)
         records = replace(model.records_, ledger=Ledger())
         return records.spend(
-            fresh.used, [fresh.digest, repr(judged(model).rule_digest).encode(), asked.encode()]
+            fresh.used, [fresh.digest, repr(judged(model)._rule_digest).encode(), asked.encode()]
         )[-1].key
 
     first = key()

@@ -46,7 +46,7 @@ def test_all_forms_of_a_rule_decide_alike(kind, problem):
     clf = tb.tune(score, TABLE[A], Y[A], **params, **given)
     rule, fresh = clf.rule_, TABLE[B]
     assert isinstance(rule, ThresholdRule)
-    mark = {"deferred": "human review"} if judged(clf).can_defer else {}
+    mark = {"deferred": "human review"} if judged(clf)._can_defer else {}
     expected = clf.predict(fresh, **({"groups": fresh[["lang"]]} if by_group else {}), **mark).tolist()
     groups = (fresh["lang"],) if by_group else ()
     assert rule.predict(fresh[score.columns], *groups).tolist() == expected
@@ -325,7 +325,7 @@ def test_a_group_blind_rule_on_scores_alone_is_thresholds(kind, limits):
     clf = tb.tune(score, table[A], Y[A], groups=TABLE[["lang"]][A], limits=limits)
     rule = clf.rule_
     assert isinstance(rule, ThresholdRule)
-    mark = {"deferred": "human review"} if judged(clf).can_defer else {}
+    mark = {"deferred": "human review"} if judged(clf)._can_defer else {}
     assert rule.predict(table[score.columns][A]).tolist() == clf.predict(table[A], **mark).tolist()
 
 

@@ -84,7 +84,7 @@ class Setting:
         S, y, g = fresh
         groups = {"groups": {"g": g}} if self.by_group else {}
         X = probabilities(S) if self.kind == "models" else S
-        deferred = {"deferred": clf.defers(X, **groups)} if judged(clf).can_defer else {}
+        deferred = {"deferred": clf.defers(X, **groups)} if judged(clf)._can_defer else {}
         answers = clf.predict(X, **groups)
         return Answered.from_arrays(y, answers, groups={"g": g}, labels=[0, 1], **deferred)
 

@@ -64,7 +64,6 @@ from tailboost.rows.fingerprints import (
     selecting_numbers,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged
 from tailboost.rows.persons import refuse_persons
 from tailboost.rows.seen import refuse_copied
 from tailboost.rows.subgroups import refuse_many_numbers
@@ -203,9 +202,8 @@ def calibrate(
     given = Given(X, y, groups, clusters=clusters, training_rows=training_rows)
     options: dict[str, Any] = {"confidence": confidence, "previous": previous}
     options["reference"] = without_limits
-    reader = judged(model)
     # A rule of the model was selected on other rows.
-    if reader.classifier is model and reader.selects_rule:
+    if isinstance(model, RobustMixtureClassifier):
         if by_group or objective is not None or selection_share is not None:
             raise ValueError(
                 f"by_group, objective, selection_share: the rule of this {type(model).__name__} was selected "

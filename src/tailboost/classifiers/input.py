@@ -280,13 +280,6 @@ def selection_data(classifier: Model, X: Table, arguments: Given, words: str) ->
     )
 
 
-def regroup(classifier: Model, names: GroupNames) -> None:
-    """Give a classifier groups."""
-    classifier._group_names = names
-    classifier.groups_ = names.names
-    classifier.group_combinations_ = names.combinations
-
-
 def read_training_set(classifier: Model, learner: Model, rows: Given) -> Rows:
     """Return the checked training rows, and set the classifier's attributes from the training set.
 
@@ -317,7 +310,7 @@ def read_training_set(classifier: Model, learner: Model, rows: Given) -> Rows:
     if rows.groups is not None:
         names = GroupNames.from_groups(rows.groups, n, used)
         group_numbers = names.numbers_of(rows.groups, "groups", n, used)
-        regroup(classifier, names)
+        classifier._name_groups(names)
     numbers = np.flatnonzero(used)
     clusters = numbered_clusters(rows.clusters, n)
     words = f"the {len(numbers):,} training rows"

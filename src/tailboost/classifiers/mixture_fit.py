@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
@@ -16,7 +14,6 @@ from tailboost.classifiers.fitting import (
     estimators_of,
     fit_models,
     frozen_fit,
-    is_pair,
     usable,
 )
 from tailboost.classifiers.input import (
@@ -28,13 +25,6 @@ from tailboost.classifiers.input import (
     refuse_validation,
     selection_data,
 )
-from tailboost.classifiers.robust_selection import (
-    check_groups,
-    column_read,
-    engine_of,
-    problem_of,
-    set_rule,
-)
 from tailboost.core.array_types import Model
 from tailboost.core.long_work import doing
 from tailboost.learners.protocols import TableLearner
@@ -42,20 +32,17 @@ from tailboost.learners.scores import (
     columns_of_scores,
     only_scores,
 )
-from tailboost.rates import InfeasibleLimitsError
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.given import Given
-from tailboost.rows.ledger import Records
 from tailboost.rows.persons import warn_of_persons
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import N_FOLDS, Rows
 from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Seen
 from tailboost.rows.subgroups import refuse_many_numbers
-from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.outputs import ModelOutputs, Models, averaging
+from tailboost.selection.outputs import ModelOutputs, averaging
 from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.program import Program
-from tailboost.selection.selection import Selection, Unselected, warn_of_limits
+from tailboost.selection.selection import warn_of_limits
 
 
 def learn(mix: Model, arguments: Given, validation: Given) -> None:
@@ -70,7 +57,9 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
     InfeasibleLimitsError
         If no rule keeps the limits; see `first_selection`.
     """
-    problem = _checked_problem(mix, arguments, validation)
+    problem = mix._problem()
+    mix._check_groups(problem, arguments.groups)
+    refuse_validation(arguments, validation, mix.cv)
     weighted = arguments.sample_weight is not None or mix.class_weight is not None
     training, estimators = _read_training(mix, arguments, weighted)
     frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
@@ -112,88 +101,11 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
         records = records.using(Seen.of(hashes, SELECTED_ON, labels))
     # A selection with given models alone is told by its caller.
     with nullcontext() if frozen else doing("selecting a rule"):
-        engine = engine_of(mix, problem, averaging(outputs), selecting.X, selecting.costs)
-        first_selection(mix, engine, problem, records)
-
-
-def first_selection(
-    mix: Model, engine: ProbabilityEngine, problem: Problem, records: Records
-) -> None:
-    """Select on the rows of the records: only this step makes a fitted classifier.
-
-    An error for contradicting limits keeps the engine, and so the fitted models.
-
-    Parameters
-    ----------
-    mix : RobustMixtureClassifier
-        The classifier that is fitted, with its models.
-    engine : ProbabilityEngine
-        The candidates on the selection data.
-    problem : Problem
-        The objective within limits.
-    records : Records
-        The rows read by the models and the selection.
-    """
-    mix.records_ = records
-    try:
-        set_rule(mix, engine.select(problem))
-    except InfeasibleLimitsError as error:
-        mix.selection_ = cast("Selection", Unselected(engine, problem))
-        error.unselected = mix
-        error.add_note(
-            "The models are kept in the attribute unselected of this error: its "
-            "reweight(limits=[...]) trains nothing. After the error sys.last_value holds it."
-        )
-        raise
-
-
-def problem_for_probabilities(mix: Any, groups: Any) -> Problem:
-    """Check the parameters of a classifier for given probabilities; return its problem."""
-    mix._validate_params()
-    problem = problem_of(mix)
-    check_groups(mix, problem, groups)
-    mix.validation_ = "probabilities"
-    return problem
-
-
-def models_of_probabilities(mix: Any, probabilities: Mapping[str, Any], classes: Any) -> Models:
-    """Set the classes; return the models of probabilities given by name."""
-    mix.classes_ = np.asarray(classes)
-    if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
-        raise ValueError(
-            f"classes must be at least two different labels, got {mix.classes_.tolist()}"
-        )
-    return Models.from_given(list(probabilities), mix.classes_)
-
-
-def check_pairs(estimators: Any) -> None:
-    """Raise TypeError if ``estimators`` is a list of anything but (name, classifier) pairs."""
-    if not isinstance(estimators, list):
-        return
-    for item in estimators:
-        if not is_pair(item):
-            raise TypeError(
-                f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
-            )
+        engine = mix._engine_of(problem, averaging(outputs), selecting.X, selecting.costs)
+        mix._first_selection(engine, problem, records)
 
 
 # -- rows and estimators ---------------------------------------------------------------------------------
-
-
-def _checked_problem(mix: Model, arguments: Given, validation: Given) -> Problem:
-    """Return the problem of a classifier; raise if arguments of a fit exclude each other.
-
-    Parameters
-    ----------
-    mix : RobustMixtureClassifier
-        The classifier that is fitted.
-    arguments, validation : Given
-        The rows of the fit, and the validation set.
-    """
-    problem = problem_of(mix)
-    check_groups(mix, problem, arguments.groups)
-    refuse_validation(arguments, validation, mix.cv)
-    return problem
 
 
 def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Rows, Named]:
@@ -223,7 +135,7 @@ def _read_training(mix: Model, arguments: Given, weighted: bool) -> tuple[Rows, 
         scores = columns_of_scores([estimator for _, estimator in estimators])
         warn_of_persons(arguments.X, [*arguments.names_of_groups, *scores])
     if arguments.groups is not None:
-        column_read(mix)
+        mix._column_read()
 
     for name, estimator in estimators:
         if isinstance(estimator, FrozenEstimator):
@@ -252,7 +164,7 @@ def _check_strata(mix: Model, problem: Problem, training: Rows, selecting: Rows)
     rule_column = None
     if training.groups is not None:
         names = mix._group_names
-        rule_column = column_read(mix)
+        rule_column = mix._column_read()
         for j in problem.columns(names.titles):
             refuse_many_numbers(names.titles[j], names.values[j], len(training.y))
     strata, _, _ = strata_of(

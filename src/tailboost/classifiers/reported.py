@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Groups, Labels, Table
 from tailboost.core.checks import as_pandas, groups_in, n_rows_of, take
-from tailboost.core.html import html_table
-from tailboost.core.limit_lines import limit_cells
 from tailboost.guarantees.bounds import CERTIFIED_WORDS
 from tailboost.guarantees.certificates import Certificate
-from tailboost.rows.judged import is_about, judged
+from tailboost.rows.judged import JudgedModel, is_about
 from tailboost.rows.ledger import Ledger
-from tailboost.rows.seen import Seen
+from tailboost.rows.seen import EqualRows, Seen
+from tailboost.rows.subgroups import by_column, plain_list
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import answers_with_default, group_numbers
 
@@ -27,7 +27,7 @@ MOST_LIMITS = 4
 MOST_RULE_LINES = 4
 
 
-class ReportedClassifier(ClassifierMixin, BaseEstimator):
+class ReportedClassifier(ClassifierMixin, JudgedModel, BaseEstimator):
     """A classifier with a certificate, limits, errors by subgroup, and records of its rows.
 
     Attributes
@@ -37,8 +37,6 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     records_ : Records
         The rows that the classifier has read, by their use, and the attempts to calibrate it.
     """
-
-    groups_: Any = ()
 
     @property
     def certificate_(self) -> Certificate | None:
@@ -66,26 +64,40 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         if certificate is not None:
             self.certificate_ = replace(certificate, model=self)
 
-    def _html_repr(self) -> str:
-        """Return the limits as a table, the rule, and scikit-learn's diagram."""
-        judged_clf = judged(self)
-        title = judged_clf.limits_are
-        if judged_clf.certificate is not None:
-            title = "Certified from fresh rows"
-        limits_table = ""
-        if judged_clf.limit_lines:
-            limits_table = html_table(*limit_cells(judged_clf.limit_lines), f"{title}:")
-        return limits_table + judged_clf.rule_html + estimator_html_repr(self)
+    def _html_repr(self: Any) -> str:
+        """Return the text of a fitted classifier, and scikit-learn's diagram."""
+        text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
+        return text + estimator_html_repr(self)
+
+    # -- what other parts of the library read -------------------------------------------------
+
+    @property
+    def _equal_rows(self) -> EqualRows:
+        """How the certificate treated equal rows: as copies without one."""
+        certificate = self.certificate_
+        return "copies" if certificate is None else certificate.equal_rows
+
+    @property
+    def _group_titles(self) -> tuple[Any, ...]:
+        """Names of the columns of groups of the fit; None for a column without a name."""
+        names = getattr(self, "_group_names", None)
+        if names is None:
+            return tuple(by_column(plain_list(self.groups_)))
+        return names.titles
+
+    def _reads(self, column: Any) -> bool:
+        """Return whether answers need the groups of a column."""
+        return self.by_group is True or (bool(self.by_group) and self.by_group == column)
 
     def _with_default(
         self: Any, X: Table, groups: Groups, deferred: Any, default: Any
     ) -> Labels:
         """Return the answers of `predict`, the default to rows without a score or a known group."""
         table = as_pandas(X)
-        has_answer = ~judged(self).without_score(table)
+        has_answer = ~self._without_score(table)
         known = self.rule_.groups
         if known is not None:
-            groups = judged(self).groups_of(table, groups_in(table, groups))
+            groups = self._groups_of(table, groups_in(table, groups))
             column = None if self.by_group is True else self.by_group
             has_answer &= (
                 group_numbers(groups, known, n_rows_of(table), column, unknown=True) >= 0
@@ -106,7 +118,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         """The attempts to calibrate this fit."""
         return self.records_.ledger
 
-    def seen_share(self, X: Table) -> float:
+    def seen_share(self: Any, X: Table) -> float:
         """Return the share of rows equal to training rows; errors on such rows are too small.
 
         Rows are compared by content, without labels, with the fingerprints in the model and its file
@@ -136,7 +148,7 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         1.0
         """
         check_is_fitted(self)
-        rows = Seen.of(judged(self).row_hashes(X))
+        rows = Seen.of(self._row_hashes(X))
         if self.records_.trained is None:
             return float("nan")
         return rows.share_in(self.records_.trained)
@@ -144,16 +156,16 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
     # -- errors on the selection data ------------------------------------------------------------------
 
     @property
-    def rates_(self) -> RateTable:
+    def rates_(self: Any) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data.
 
         After `tailboost.calibrate` the verdict of the certificate comes first.
         """
         check_is_fitted(self)
-        return rates_with_verdicts(self, judged(self).selected.estimates)
+        return rates_with_verdicts(self, self.selection_.estimates)
 
     @property
-    def limits_met_(self) -> bool | None:
+    def limits_met_(self: Any) -> bool | None:
         """Whether all limits are certified, or without a certificate kept on the selection data.
 
         It is about `predict`, and None without limits.
@@ -161,21 +173,21 @@ class ReportedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         certificate = self.certificate_
         if certificate is None:
-            return judged(self).limits_met
+            return self.selection_.limits_met
         verdicts = [bound.certified for bound in certificate.bounds if bound.target is not None]
         return all(verdicts) if verdicts else None
 
     @property
-    def subgroup_errors_(self) -> dict[Any, float]:
+    def subgroup_errors_(self: Any) -> dict[Any, float]:
         """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
         check_is_fitted(self)
-        return {line.subgroup: line.value for line in judged(self).errors_table}
+        return {line.subgroup: line.value for line in self.selection_.errors}
 
     @property
-    def subgroup_intervals_(self) -> Floats:
+    def subgroup_intervals_(self: Any) -> Floats:
         """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
         check_is_fitted(self)
-        lines = judged(self).errors_table
+        lines = self.selection_.errors
         return np.array([(line.low, line.high) for line in lines]).reshape(-1, 2)
 
 

@@ -18,27 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.fitting import default_estimators, is_pair, named_models
 from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags
-from tailboost.classifiers.judged import JudgedModels
-from tailboost.classifiers.mixture_fit import (
-    check_pairs,
-    first_selection,
-    learn,
-    models_of_probabilities,
-    problem_for_probabilities,
-)
-from tailboost.classifiers.reported import (
-    ReportedClassifier,
-    rule_screen,
-)
-from tailboost.classifiers.reselected import ReselectedClassifier
-from tailboost.classifiers.robust_selection import (
-    column_read,
-    engine_of,
-    models_and_table,
-    name_groups,
-    outputs_on,
-    tables_of,
-)
+from tailboost.classifiers.mixture_fit import learn
+from tailboost.classifiers.reported import rule_screen
+from tailboost.classifiers.selected_models import SelectedModels
 from tailboost.core.array_types import (
     Array,
     Column,
@@ -51,8 +33,8 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     batched,
-    check_indexes,
     label_column,
+    n_rows_of,
     unpack,
 )
 from tailboost.core.constraints import Constraints, OneOf, OneOfOrRate, naming_nearest
@@ -61,13 +43,14 @@ from tailboost.core.spelling import did_you_mean
 from tailboost.learners.scores import as_fitted
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.given import Given
-from tailboost.rows.judged import group_uses, judged, labels_or_mark
+from tailboost.rows.judged import group_uses, labels_or_mark
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.seen import SELECTED_ON, Seen
-from tailboost.selection.outputs import averaging
+from tailboost.rows.subgroups import GroupNames
+from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.problem import NAMED
-from tailboost.selection.rule import Rule, ThresholdRule, check_named, stacked
+from tailboost.selection.rule import Rule, ThresholdRule, check_named
 from tailboost.selection.selection import Selection
 from tailboost.selection.summary import Summary
 
@@ -75,9 +58,7 @@ from tailboost.selection.summary import Summary
 MODELS_FIRST = "models and scores are its first argument; "
 
 
-class RobustMixtureClassifier(
-    ReselectedClassifier, MetaEstimatorMixin, ReportedClassifier, _BaseComposition
-):
+class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseComposition):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
     `fit` works in three steps:
@@ -231,7 +212,6 @@ class RobustMixtureClassifier(
     (89,)
     """
 
-    _judged_by = JudgedModels
     _parameter_constraints: ClassVar[Constraints] = {
         "estimators": [list, None],
         "objective": [OneOfOrRate(*NAMED), Rate, Largest, None],
@@ -355,7 +335,11 @@ class RobustMixtureClassifier(
     def _validate_params(self) -> None:
         with naming_nearest(self):
             super()._validate_params()
-        check_pairs(self.estimators)
+        for item in self.estimators or ():
+            if not is_pair(item):
+                raise TypeError(
+                    f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
+                )
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -471,25 +455,26 @@ class RobustMixtureClassifier(
             If an argument is not as described.
         """
         mix = cls(objective=objective, **params)
-        problem = problem_for_probabilities(mix, groups)
+        mix._validate_params()
+        problem = mix._problem()
+        mix._check_groups(problem, groups)
         check_named(probabilities)
-        row_arguments = {"groups": groups, "costs": costs, "sample_weight": sample_weight}
-        check_indexes(probabilities=probabilities, y=y, **row_arguments)
+        given = Given(probabilities, y, groups, sample_weight, costs)
         labels = label_column(y, "y")
-        if classes is None:
-            classes = np.unique(labels)
-        models = models_of_probabilities(mix, probabilities, classes)
+        mix.classes_ = np.unique(labels) if classes is None else np.asarray(classes)
+        if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
+            raise ValueError(
+                f"classes must be at least two different labels, got {mix.classes_.tolist()}"
+            )
+        mix.validation_ = "probabilities"
         if groups is not None:
-            name_groups(mix, groups)
-        arguments = Given(probabilities, y, groups, sample_weight, costs)
-        outputs, rows = outputs_on(mix, models, arguments, "from_probabilities")
+            mix._name_groups(GroupNames.from_groups(groups, n_rows_of(groups)))
+        models = Models.from_given(list(probabilities), mix.classes_)
+        outputs, rows = mix._outputs_on(models, given, "from_probabilities")
         outputs.check_order(mix.classes_)
-        outputs = averaging(outputs)
-        table = stacked(probabilities, models.names, mix.classes_)
-        seen = Seen.of(models.row_hashes(table), SELECTED_ON, labels)
-        records = Records(used=(seen,))
-        engine = engine_of(mix, problem, outputs, costs=rows.costs)
-        first_selection(mix, engine, problem, records)
+        seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, labels[rows.places])
+        engine = mix._engine_of(problem, averaging(outputs), costs=rows.costs)
+        mix._first_selection(engine, problem, Records(used=(seen,)))
         mix.selection_.warn(forewarned=False)
         return mix
 
@@ -538,17 +523,10 @@ class RobustMixtureClassifier(
         check_is_fitted(self)
         if default is not ...:
             return self._with_default(X, groups, deferred, default)
-        member = self.selection_.member
-        tables = tables_of(self, X, groups)
-        labels = []
-        is_deferred = []
-        for table in tables:
-            labels.append(self.classes_[member.predict_table(table)])
-            is_deferred.append(member.defers_table(table))
-        warn_of_other_groups(judged(self).groups_named, X, groups)
-        return labels_or_mark(
-            self, np.concatenate(labels), np.concatenate(is_deferred), deferred
-        )
+        labels, is_deferred = self._answers(X, groups)
+        if self.certificate_ is not None:
+            warn_of_other_groups(self.certificate_.groups_named, X, groups)
+        return labels_or_mark(self, self.classes_[labels], is_deferred, deferred)
 
     def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the average of the models' probabilities on the log scale.
@@ -567,11 +545,9 @@ class RobustMixtureClassifier(
         ndarray of shape (n, K)
             Columns in the order of ``classes_``; rows sum to 1.
         """
-        models, X = models_and_table(self, X)
-        parts = []
-        for _, rows in batched(X):
-            parts.append(models.pool(models.transform(rows)))
-        return np.concatenate(parts)
+        models = self._models_for(X)
+        batches = batched(self._checked(X))
+        return np.concatenate([models.pool(models.transform(rows)) for _, rows in batches])
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
@@ -586,9 +562,8 @@ class RobustMixtureClassifier(
         ndarray of bool, shape (n,)
             All False if the rule never defers.
         """
-        tables = tables_of(self, X, groups)
-        member = self.selection_.member
-        return np.concatenate([member.defers_table(table) for table in tables])
+        _, is_deferred = self._answers(X, groups)
+        return is_deferred
 
     def score(
         self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
@@ -626,7 +601,7 @@ class RobustMixtureClassifier(
         if thresholds is None:
             _, groups_read = self.selection_.engine.answer_names
             return cast("Rule", member.as_rule(self.classes_.tolist(), groups_read))
-        column = column_read(self)
+        column = self._column_read()
         if column is None:
             return thresholds
         return replace(thresholds, group_column=self._group_names.titles[column])

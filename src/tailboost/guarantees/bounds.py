@@ -440,7 +440,7 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     precision of this label, because no row counts.
     """
     rate = bound.rate
-    rule = judged(fresh.model).rule
+    rule = judged(fresh.model).rule_
     if rule is None or bound.target is None or bound.compares:
         return False
     if rate.is_across or rate.kind == "cost":

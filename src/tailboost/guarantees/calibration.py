@@ -111,11 +111,11 @@ def calibrate_selected(
         elif list(model.selection_.problem.limits) == stated:
             selection = model.selection_
         else:
-            selection = judged(model).selection_within(stated)
+            selection = judged(model)._selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.
     call = repr((stated, confidence, fresh.equal_rows))
-    tested = [fresh.digest, repr(judged(model).rule_digest).encode(), call.encode()]
+    tested = [fresh.digest, repr(judged(model)._rule_digest).encode(), call.encode()]
     attempts = model.records_.spend(fresh.used, tested, earlier, fresh.equal_rows)
     level = attempts[-1].spent * (1.0 - confidence)
     attempt = Attempted(stated, selection, fresh, confidence, level, attempts)
@@ -229,14 +229,14 @@ class Attempted:
             f"This was attempt {len(self.attempts)}, with {spent:.3g} of the error probability. All attempts "
             "in the model's ledger together keep the confidence.",
         )
-        classifier = judged(self.fresh.model).answering(result.selection, self.limits)
+        classifier = judged(self.fresh.model)._answering(result.selection, self.limits)
         used = (attempt.rows for attempt in self.attempts)
         classifier.records_ = classifier.records_.using(*used)
         classifier.certificate_ = replace(
             certificate,
             notes=(*of_attempt, *notes, *certificate.notes),
             model=classifier,
-            rule=judged(classifier).rule_digest,
+            rule=judged(classifier)._rule_digest,
         )
         return classifier
 

@@ -129,7 +129,7 @@ class Certificate:
     @property
     def groups_named(self) -> dict[Any, list[Any]]:
         """The groups that limits by group cover, by column; None is the name of a column without one."""
-        titles = judged(self.model).group_titles
+        titles = judged(self.model)._group_titles
         named: dict[Any, dict[Any, None]] = {}
         for bound in self._limited:
             if bound.rate.needs_groups and (bound.n or bound.certified):
@@ -409,7 +409,7 @@ def certificate_of(
         notes=tuple(fresh.notes),
         compared=fresh.compared,
         deferred=fresh.n_deferred / len(fresh) if fresh.answered.strata.defers else None,
-        rule=judged(fresh.model).rule_digest,
+        rule=judged(fresh.model)._rule_digest,
         n_clusters=fresh.n_clusters,
         equal_rows=fresh.equal_rows,
         date=datetime.now(UTC).date().isoformat(),

@@ -159,7 +159,7 @@ class Fresh:
         is_model = hasattr(model, "predict")
         reader = judged(model if is_model else None)
         check_indexes(X=given.X, y=given.y, model=model, deferred=given.deferred)
-        groups = named_as(reader.groups_of(given.X, given.groups), reader.group_titles)
+        groups = named_as(reader._groups_of(given.X, given.groups), reader._group_titles)
         given = replace(given, groups=groups)
         for rate in rates:
             if rate.needs_groups and given.groups is None:
@@ -172,8 +172,8 @@ class Fresh:
                     "cost_range=(smallest, largest) possible cost of any answer to any row"
                 )
         if given.clusters is None:
-            refuse_persons(given.X, [*given.names_of_groups, *reader.columns_of_scores])
-        equal_rows = checked_equal_rows(given.equal_rows or reader.equal_rows)
+            refuse_persons(given.X, [*given.names_of_groups, *reader._columns_of_scores])
+        equal_rows = checked_equal_rows(given.equal_rows or reader._equal_rows)
         if not is_model:
             answered = _given_answers(model, given, rates)
             clusters = numbered_clusters(given.clusters, given.n_rows)
@@ -181,7 +181,7 @@ class Fresh:
 
         classes = _classes_of(model, given)
         hashes = row_hashes(model, given.X)
-        deferred = np.zeros(len(hashes), dtype=bool) if reader.can_defer else None
+        deferred = np.zeros(len(hashes), dtype=bool) if reader._can_defer else None
         any_answers = np.repeat(classes[:1], len(hashes))
         answered = _answered(given, any_answers, deferred, classes, reader, rates)
         for rate in rates:
@@ -198,7 +198,7 @@ class Fresh:
         read, compared = _compared(model, given, hashes, classes, equal_rows, in_use=in_use)
         return cls(
             answered,
-            table=reader.opened(given.X, given.groups) if opens else given.X,
+            table=reader._opened(given.X, given.groups) if opens else given.X,
             groups=given.groups,
             hashes=hashes,
             read=read,
@@ -219,7 +219,7 @@ class Fresh:
     @property
     def only_scores(self) -> bool:
         """Whether the rule reads scores alone."""
-        return bool(judged(self.model).reads_scores)
+        return bool(judged(self.model)._reads_scores)
 
     @property
     def used(self) -> Seen:
@@ -262,7 +262,7 @@ class Fresh:
 
     def by(self, selection: Any) -> Fresh:
         """Return the same rows with the answers of another selection of the same candidates."""
-        return self.answered_by(judged(self.model).answering(selection))
+        return self.answered_by(judged(self.model)._answering(selection))
 
     def answered_by(self, model: Model) -> Fresh:
         """Return the same rows with the answers of a classifier."""
@@ -342,8 +342,8 @@ def _actions(model: Model, X: Table, groups: Groups, strata: Strata) -> Ints:
     """Return the number of the answer of ``predict`` to each row, shape (n,); K for a deferred row."""
     classes = np.asarray(strata.classes)
     reader = judged(model)
-    if reader.classifier is model:  # not a pipeline or a search
-        numbers = reader.numbered_answers(X, groups, classes, defers=strata.defers)
+    if reader is model:  # not a pipeline or a search
+        numbers = reader._numbered_answers(X, groups, classes, defers=strata.defers)
         if numbers is not None:
             return np.asarray(numbers)
     final, rows = final_step(model, X)
@@ -351,7 +351,7 @@ def _actions(model: Model, X: Table, groups: Groups, strata: Strata) -> Ints:
     if of_groups:  # pipelines and searches pass groups on only on request
         model, X = final, rows
     answers = predicted_labels(model, X, **of_groups)
-    if not reader.has_records:
+    if reader.records_ is None:
         check_length(answers, f"predict of {type(model).__name__}", n_rows_of(X))
     if answers.shape[1:] == (1,):  # CatBoost: shape (n, 1)
         answers = answers[:, 0]
@@ -375,7 +375,7 @@ def _answered(
     columns of the fit if all of them count. ``reader`` is the view of the classifier.
     """
     columns = given.columns
-    of_fit = by_column(plain_list(reader.groups))
+    of_fit = by_column(plain_list(reader.groups_))
     if None in {*of_fit, *columns} and len(of_fit) == len(columns) == 1:
         of_fit = dict(zip(columns, of_fit.values(), strict=True))
     known = {
@@ -399,7 +399,7 @@ def _answered(
     combinations: Any = ()
     if known and len(known) == len(columns):
         numbers = [list(of_fit).index(name) for name in columns]
-        found = {tuple(each[j] for j in numbers) for each in reader.group_combinations}
+        found = {tuple(each[j] for j in numbers) for each in reader.group_combinations_}
         combinations = tuple(sorted(found, key=repr)) if len(columns) > 1 else None
     strata = replace(answered.strata, known=combinations)
     if answered.costs is not None:
@@ -518,8 +518,8 @@ def _compared(
     if compared:
         trained = row_hashes(model, _in_form_of(given.X, given.training_rows))
         refuse_repeated(Seen.of(hashes), [Seen.of(trained, TRAINED_ON)], equal_rows)
-    if judged(final).has_records:
-        records = judged(final).records
+    if judged(final).records_ is not None:
+        records = judged(final).records_
         records.refuse(read, labels, "natural" if in_use else equal_rows)
         compared = compared or records.complete
     # Equal scores are different rows also without a statement, but not if all rows are copied.

@@ -237,7 +237,7 @@ class Monitor:
 
     def __post_init__(self) -> None:
         rule = as_model(self.rule)
-        certificate = self.certificate or judged(rule).certificate
+        certificate = self.certificate or judged(rule).certificate_
         if not isinstance(certificate, Certificate):
             raise ValueError(
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or give that of "
@@ -295,7 +295,7 @@ class Monitor:
         equal_rows = self.certificate.equal_rows
         given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows)
         check_indexes(X=X, id=id)
-        given = replace(given, groups=reader.groups_of(X, given.groups))
+        given = replace(given, groups=reader._groups_of(X, given.groups))
         n = n_rows_of(X)
         if not n:
             raise ValueError("X has no rows")
@@ -351,7 +351,7 @@ class Monitor:
                     "Give id= with each look at each batch"
                 )
             rows = Seen.of(row_hashes(self.rule, given.X), name)
-            by_chance = judged(self.rule).reads_scores
+            by_chance = judged(self.rule)._reads_scores
             known = first_repeated(rows, self.seen, "natural" if by_chance else "copies")
             if known is not None and given.equal_rows != "natural":
                 raise LeakageError(

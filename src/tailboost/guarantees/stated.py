@@ -31,5 +31,5 @@ def as_model(model: Model) -> Any:
 def stated_by(model: Model) -> tuple[Limit, ...]:
     """Return the certified limits of a classifier or, without a certificate, the limits of its fit."""
     final = judged(last_step(model))
-    limits: tuple[Limit, ...] = tuple(final.stated_limits)
+    limits: tuple[Limit, ...] = tuple(final._stated_limits)
     return limits

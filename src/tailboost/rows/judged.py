@@ -2,133 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import (
     Array,
     Floats,
     Groups,
-    Hashes,
     Ints,
     Labels,
     Mask,
     Model,
     Table,
 )
-from tailboost.core.checks import as_table, n_rows_of
+from tailboost.core.checks import n_rows_of
 from tailboost.core.exceptions import (
     DeferredRowsWarning,
     UncertifiedGroupsWarning,
     warn_user,
     without_warning,
 )
-from tailboost.core.limit_lines import LimitLine
 from tailboost.core.spelling import how_many, number_form
-from tailboost.rows.fingerprints import hash_rounded_rows
-from tailboost.rows.ledger import Records
-from tailboost.rows.other_groups import GroupsByColumn
-from tailboost.rows.seen import SELECTED_ON, EqualRows, Seen
-from tailboost.rows.subgroups import GroupUse, by_column, plain_list
+from tailboost.rows.subgroups import GroupUse
 
 
-class ClassifierView:
-    """The view of a classifier for other parts of the library, made by `judged`.
+class JudgedModel:
+    """What certificates, monitors and reports read of a model; the values here are for other libraries."""
 
-    The values here are for classifiers of other libraries. Subclasses have the values of tailboost's.
-
-    Parameters
-    ----------
-    classifier : classifier
-        The classifier itself.
-    """
-
-    def __init__(self, classifier: Model) -> None:
-        self.classifier = classifier
-
-    #: Whether the classifier records the rows of its fit, as classifiers of tailboost do.
-    has_records: Any = False
-    #: Whether answers need the groups of the rows.
+    #: The certificate of the rule.
+    certificate_: Any = None
+    #: The rows that the classifier has read.
+    records_: Any = None
+    #: The decision rule (`ThresholdRule` or `Rule`).
+    rule_: Any = None
+    #: Whether answers need the groups of the rows: that of a column, or of all.
     by_group: Any = False
-    #: Names of the groups of the fit.
-    groups: Any = ()
-    #: The combinations of several columns of groups in the rows of the fit.
-    group_combinations: Any = ()
-    #: The certificate of the classifier's rule; None without one.
-    certificate: Any = None
+    #: Names of the groups of the fit, and combinations of several columns of groups.
+    groups_: Any = ()
+    group_combinations_: Any = ()
+    #: Names of the columns of groups of the fit; None for a column without a name.
+    _group_titles: Any = ()
+    #: Reason for equal rows, as in the certificate.
+    _equal_rows: Any = "copies"
     #: The limits on rates of the fit, with the limits of ``max_error``.
-    stated_limits: Any = ()
-    #: Whether the rule is selected within limits on rates, which are a parameter.
-    takes_limits: Any = False
-    #: Whether another rule within limits can be selected among the candidates, on the known rows.
-    selects_rule: Any = False
+    _stated_limits: Any = ()
     #: Whether the rule may defer rows; the method ``defers`` of the classifier returns a mask of them.
-    can_defer: Any = False
-    #: Whether the rule weighs an estimate of p(group | x, y) for each row.
-    weighs_groups: Any = False
+    _can_defer: Any = False
     #: Whether the rule reads scores alone: then equal rows count as different rows.
-    reads_scores: Any = False
-    #: The columns of scores among the models; () without any.
-    columns_of_scores: Any = ()
-    #: Digest of the decision function: of the rule and its models; None without a selected rule. Copies,
-    #: pickles and files keep it. `reweight`, other thresholds and other models change it.
-    rule_digest: Any = None
-    #: The decision rule (`ThresholdRule` or `Rule`); None without one.
-    rule: Any = None
+    _reads_scores: Any = False
+    #: The columns of scores among the models.
+    _columns_of_scores: Any = ()
+    #: Digest of the decision function: of the rule and its models. Copies, pickles and files keep it.
+    #: `reweight`, other thresholds and other models change it.
+    _rule_digest: Any = None
 
-    @property
-    def groups_named(self) -> GroupsByColumn:
-        """The groups in the limits of the certificate, by column; empty without such limits."""
-        if self.certificate is None:
-            return {}
-        return self.certificate.groups_named
-
-    @property
-    def equal_rows(self) -> EqualRows:
-        """How the certificate treated equal rows: as copies without one."""
-        if self.certificate is None:
-            return "copies"
-        return self.certificate.equal_rows
-
-    def reads(self, column: Any) -> bool:
-        """Whether answers need the groups of a column."""
+    def _reads(self, column: Any) -> bool:
+        """Return whether answers need the groups of a column."""
         return False
 
-    def groups_of(self, X: Table, groups: Groups) -> Groups:
+    def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the given groups; a rule of a file takes its group column from the table ``X``."""
         return groups
 
-    @property
-    def group_titles(self) -> Any:
-        """Names of the columns of groups of the fit; None for a column without a name."""
-        return tuple(by_column(plain_list(self.groups)))
-
-    @property
-    def rule_html(self) -> str:
-        """The decision rule as HTML; empty without one."""
-        if self.rule is None:
-            return ""
-        return self.rule._repr_html_()
-
-    def checked(self, X: Table) -> Any:
-        """Return a table in the form of the fit."""
+    def _opened(self, X: Table, groups: Groups = None) -> Any:
+        """Return rows, opened by models that answer once for several classifiers."""
         return X
 
-    def without_score(self, X: Table) -> Mask:
-        """Return which rows lack a score that the rule reads, shape (n,)."""
-        return np.zeros(n_rows_of(X), dtype=np.bool_)
-
-    def row_hashes(self, X: Table) -> Hashes:
-        """Return the hashes of rows, equal for all forms of the same rows."""
-        return hash_rounded_rows(as_table(self.checked(X)))
-
-    def numbered_answers(
+    def _numbered_answers(
         self, X: Table, groups: Groups, classes: Labels, *, defers: bool
     ) -> Ints | None:
         """Return the answers of ``predict`` as numbers of labels, shape (n,); None if only labels are known.
@@ -144,118 +87,15 @@ class ClassifierView:
         """
         return None
 
-
-class Recorded(ClassifierView):
-    """A classifier with records of its rows: one of tailboost."""
-
-    has_records = True
-
-    @property
-    def records(self) -> Records:
-        """The records of the rows of training, selection and calibration."""
-        return self.classifier.records_
-
-    @property
-    def certificate(self) -> Any:
-        """The certificate of the classifier's rule."""
-        return getattr(self.classifier, "certificate_", None)
-
-    @property
-    def by_group(self) -> bool:
-        """Whether answers need the groups of the rows."""
-        return bool(getattr(self.classifier, "by_group", False))
-
-    def reads(self, column: Any) -> bool:
-        """Whether answers need the groups of a column."""
-        by_group = getattr(self.classifier, "by_group", False)
-        return by_group is True or (bool(by_group) and by_group == column)
-
-    @property
-    def groups(self) -> Any:
-        """Names of the groups of the fit."""
-        return getattr(self.classifier, "groups_", ())
-
-    @property
-    def group_titles(self) -> Any:
-        """Names of the columns of groups of the fit; None for a column without a name."""
-        names = getattr(self.classifier, "_group_names", None)
-        if names is None:
-            return super().group_titles
-        return names.titles
-
-    @property
-    def group_combinations(self) -> Any:
-        """The combinations of several columns of groups in the rows of the fit."""
-        return getattr(self.classifier, "group_combinations_", ())
-
-    def opened(self, X: Table, groups: Groups = None) -> Any:
-        """Return rows for `predict` and other methods of classifiers with the same candidates.
-
-        Parameters
-        ----------
-        X, groups : array-like of shape (n, d), (n,)
-            As in `predict`.
-
-        Returns
-        -------
-        object
-            ``X`` itself, unless the models of the candidates can answer once for several classifiers.
-        """
-        return X
-
-    @property
-    def errors_table(self) -> Any:
-        """The error of `predict` on each subgroup, on the selection data."""
-        return self.classifier.rates_
-
-    @property
-    def limits_are(self) -> str:
-        """The data of `limit_lines` without a certificate, as a title."""
-        try:
-            check_is_fitted(self.classifier)
-            return f"On {self.classifier.rates_.words}"
-        except (NotFittedError, AttributeError):  # a rule from a file has no selection data
-            return "On the selection data"
-
-    @property
-    def limit_lines(self) -> list[LimitLine]:
-        """The certified limits; without a certificate the limits on the selection data."""
-        if self.certificate is not None:
-            return self.certificate.limit_lines()
-        try:
-            check_is_fitted(self.classifier)
-            return self.classifier.rates_.limit_lines()
-        except (NotFittedError, AttributeError):  # a rule from a file has no selection data
-            return []
-
-    def reading(self, X: Table, y: Any) -> Seen:
-        """Return rows on which a rule is selected, to recognise them later; labels count for scores alone."""
-        labels = y if self.reads_scores else None
-        return Seen.of(self.row_hashes(X), SELECTED_ON, labels)
-
-    def answers_of(
-        self, classifiers: Sequence[Any], X: Table, groups: Groups
-    ) -> list[tuple[Any, Any]]:
-        """Return the predictions, and the mask of deferred rows if any, of each classifier of a curve."""
-        return [(classifier.predict(X), None) for classifier in classifiers]
-
-
-class RecordedScores(Recorded):
-    """A classifier with limits and a rule that reads scores alone."""
-
-    takes_limits = True
-    reads_scores = True
-
-    @property
-    def stated_limits(self) -> tuple[Any, ...]:
-        """The stated limits of the rule's file; () without any."""
-        return tuple(self.classifier.limits)
+    def _without_score(self, X: Table) -> Mask:
+        """Return which rows lack a score that the rule reads, shape (n,)."""
+        return np.zeros(n_rows_of(X), dtype=np.bool_)
 
 
 def judged(model: Model) -> Any:
-    """Return the view (`ClassifierView`) of the classifier at the end of a search or a pipeline."""
+    """Return the classifier at the end of a search or a pipeline; `JudgedModel` for another library."""
     final = last_step(model)
-    return getattr(type(final), "_judged_by", ClassifierView)(final)
+    return final if hasattr(type(final), "_rule_digest") else JudgedModel()
 
 
 def columns_of(scores: Any) -> tuple[Any, ...]:
@@ -269,7 +109,7 @@ def is_about(certificate: Any, model: Model) -> bool:
     `certificate_`, reports, monitors and files make this comparison. So a copied, edited or newly selected
     object carries no certificate of another rule.
     """
-    return certificate.rule is not None and certificate.rule == judged(model).rule_digest
+    return certificate.rule is not None and certificate.rule == judged(model)._rule_digest
 
 
 def refuse_other_rule(certificate: Any, model: Model, name: str) -> None:
@@ -277,7 +117,7 @@ def refuse_other_rule(certificate: Any, model: Model, name: str) -> None:
 
     A certificate without a rule, and answers or a model of another library, cannot be compared.
     """
-    comparable = certificate.rule is not None and judged(model).rule_digest is not None
+    comparable = certificate.rule is not None and judged(model)._rule_digest is not None
     if comparable and not is_about(certificate, model):
         raise ValueError(
             f"{name} is about another rule than that of this "
@@ -292,11 +132,11 @@ def group_arguments(model: Model, groups: Groups) -> dict[str, Any]:
     return {}
 
 
-def group_uses(model: Model) -> tuple[GroupUse, ...]:
+def group_uses(classifier: Any) -> tuple[GroupUse, ...]:
     """Return the dependence of a fitted classifier on each column of groups; empty without groups."""
-    final = judged(model)
     return tuple(
-        GroupUse(name, final.reads(name), final.weighs_groups) for name in final.group_titles
+        GroupUse(name, classifier._reads(name), classifier._weighs_groups)
+        for name in classifier._group_titles
     )
 
 
@@ -371,7 +211,7 @@ def rows_with_score(model: Model, X: Table) -> Mask:
 
     Raise ValueError if no row has them.
     """
-    lacks_score = judged(model).without_score(X)
+    lacks_score = judged(model)._without_score(X)
     n_lacking = int(np.count_nonzero(lacks_score))
     if n_lacking == len(lacks_score):
         raise ValueError(f"X: none of {how_many(n_lacking, 'row')} has a score")
@@ -428,7 +268,7 @@ def labels_or_mark(classifier: Any, labels: Array, is_deferred: Mask, mark: Any)
 def words_of_labels(classifier: Any) -> str:
     """Return two sentences for a warning: labels of deferred rows do not count, and how to mark the rows."""
     counting = "The limits and rates of the rule count"
-    if judged(classifier).certificate is not None:
+    if classifier.certificate_ is not None:
         counting = "The certificate counts"
     return (
         f"{counting} them as deferred, not with the labels given here. "

@@ -90,11 +90,11 @@ def answered_rows(view: Any, groups: Groups) -> Mask:
 
     ``view`` is the view of the classifier. Raise ValueError if the rule knows the groups of no row.
     """
-    known = by_column(plain_list(view.groups))
+    known = by_column(plain_list(view.groups_))
     masks = []
     faults = []
     for name, column in _columns(groups, known).items():
-        if name in known and view.reads(name):
+        if name in known and view._reads(name):
             names = np.array(
                 list(map(_name, np.ravel(np.asarray(column, dtype=object)).tolist()))
             )

@@ -27,7 +27,7 @@ def frozen_estimators(estimator: Model) -> list[Any]:
         model = estimator.estimator
         if isinstance(model, FrozenEstimator):
             return frozen_estimators(model)
-        if judged(model).has_records:  # the records include models within this model
+        if judged(model) is model:  # the records include models within this model
             return [model]
         return [model, *frozen_estimators(model)]
     if isinstance(estimator, (list, tuple)):
@@ -49,9 +49,8 @@ def row_hashes(model: Model, X: Table) -> Hashes:
     The order of the columns of a data frame has no effect: they are in the order of the model or, if the
     model has no order, of their names.
     """
-    reader = judged(model)
-    if reader.has_records and reader.classifier is model:  # not a pipeline or a search
-        return reader.row_hashes(X)
+    if judged(model) is model:  # not a pipeline or a search
+        return model._row_hashes(X)
     table = as_table(X)
     names = getattr(model, "feature_names_in_", None)
     # Without a number of features the model reads columns by name.
@@ -74,9 +73,8 @@ def records_of_fit(estimator: Model, trained: Seen | None, *, complete: bool = T
     """
     records = Records(trained, complete)
     for model in frozen_estimators(estimator):
-        reader = judged(model)
-        if reader.has_records and reader.classifier is model:
-            records = records.including(reader.records)
+        if judged(model) is model:
+            records = records.including(model.records_)
         else:  # rows in another form, or of another library, are not known
             records = Records(trained, False, records.used, records.ledger)
     return records

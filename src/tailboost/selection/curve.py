@@ -14,7 +14,6 @@ from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.html import html_table, text_table
 from tailboost.rates import Limit, measure
 from tailboost.rates import deferred as deferred_rate
-from tailboost.rows.judged import judged
 from tailboost.selection.problem import Problem
 from tailboost.solvers.tradeoff import undominated
 
@@ -127,11 +126,9 @@ class Curve:
         """
         share = deferred_rate()
         is_traded = str(share) in (str(self.limited), str(self.objective))
-        if is_traded or not any(judged(point.classifier).can_defer for point in self):
+        if is_traded or not any(point.classifier._can_defer for point in self):
             return None
-        return np.array(
-            [judged(point.classifier).measured(share).lines[0].value for point in self]
-        )
+        return np.array([point.classifier._measured(share).lines[0].value for point in self])
 
     def at(self, level: float | str) -> Any:
         """Return the classifier with the least objective if the other rate is limited to ``level``.
@@ -188,14 +185,15 @@ class Curve:
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
-        source = judged(self._source)
-        record = source.reading(X, y)
+        record = self._source._reading(X, y)
         for curve in self._curves:
             for point in curve:
                 point.classifier.records_ = point.classifier.records_.using(record)
-        classifiers = [point.classifier for point in self]
+        rows = self._source._opened(X, groups)
         numbers = []
-        for answers, deferred in source.answers_of(classifiers, X, groups):
+        for point in self:
+            labels, deferred = point.classifier._answers(rows, None)
+            answers = self._source.classes_[labels]
             for traded in (self.limited, self.objective):
                 rates = measure(
                     traded.rate,
@@ -203,7 +201,7 @@ class Curve:
                     answers,
                     groups=groups,
                     sample_weight=sample_weight,
-                    deferred=deferred,
+                    deferred=deferred if deferred.any() else None,
                     labels=self._source.classes_,
                 )
                 numbers.append(traded.value(np.array([*rates.values()], dtype=np.float64)))

@@ -12,10 +12,10 @@ import numpy as np
 
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import (
-    Array,
     Column,
     FilePath,
     Groups,
+    Hashes,
     Labels,
     Mask,
     Model,
@@ -23,69 +23,16 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import as_pandas, with_missing_group
 from tailboost.core.files import write_output
-from tailboost.core.limit_lines import LimitLine
 from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns, scores_among
 from tailboost.rates import Expression
-from tailboost.rows.fingerprints import digest_of_rule
-from tailboost.rows.judged import RecordedScores, columns_of, judged, labels_or_mark
+from tailboost.rows.fingerprints import digest_of_rule, hash_rounded_rows
+from tailboost.rows.judged import columns_of, labels_or_mark
 from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.storage.rule_files import RULE_FILE_FORMAT, RuleFile
-
-
-class JudgedRule(RecordedScores):
-    """The rule of a file as a classifier, `RuleClassifier`."""
-
-    limits_are = "Limits of the selection"
-
-    def checked(self, X: Table) -> Array:
-        """Return the scores, shape (n, columns)."""
-        return score_columns(X, self.columns_of_scores, repr(self.classifier.scores))
-
-    @property
-    def columns_of_scores(self) -> list[Any]:
-        """The columns of scores that the rule reads."""
-        return self.classifier.scores.column_list
-
-    def without_score(self, X: Table) -> Mask:
-        """Return which rows lack a score that the rule reads, shape (n,)."""
-        return self.classifier.scores.without_score(X)
-
-    def groups_of(self, X: Table, groups: Groups) -> Groups:
-        """Return the groups of rows, by default the columns of the table that the limits and the rule read.
-
-        Empty cells are the group 'missing' if the rule has it.
-        """
-        groups_by_column = by_column(plain_list(self.groups))
-        if groups is None:
-            columns = getattr(X, "columns", ())
-            groups = {name: X[name] for name in groups_by_column if name in columns} or None
-        return with_missing_group(groups, list(chain(*groups_by_column.values())))
-
-    @property
-    def can_defer(self) -> bool:
-        """Whether rows may be deferred."""
-        return self.rule.defers
-
-    @property
-    def rule_digest(self) -> str:
-        """Digest of the rule and of the columns of scores."""
-        return digest_of_rule(self.rule, [columns_of(self.classifier.scores)])
-
-    @property
-    def limit_lines(self) -> list[LimitLine]:
-        """The certified limits, or else the stated ones."""
-        if self.certificate is not None:
-            return super().limit_lines
-        return [LimitLine("", None, str(limit), "", "") for limit in self.classifier.limits]
-
-    @property
-    def rule(self) -> ThresholdRule | Rule:
-        """The rule as it was read from the file."""
-        return self.classifier.rule
 
 
 class RuleClassifier(ReportedClassifier):
@@ -101,7 +48,8 @@ class RuleClassifier(ReportedClassifier):
         The column of groups in the rule.
     """
 
-    _judged_by = JudgedRule
+    _reads_scores = True
+    _weighs_groups = False
 
     def __init__(
         self, rule: ThresholdRule | Rule, scores: Scores, by_group: str | bool = False
@@ -202,6 +150,47 @@ class RuleClassifier(ReportedClassifier):
         """Return which rows are deferred."""
         return self._actions(X, groups) == HUMAN_REVIEW
 
+    # -- what other parts of the library read ----------------------------------------------------------
+
+    @property
+    def _columns_of_scores(self) -> list[Any]:
+        """The columns of scores that the rule reads."""
+        return self.scores.column_list
+
+    @property
+    def _stated_limits(self) -> tuple[Any, ...]:
+        """The stated limits of the file."""
+        return tuple(self.rule.limits)
+
+    @property
+    def _can_defer(self) -> bool:
+        """Whether rows may be deferred."""
+        return self.rule.defers
+
+    @property
+    def _rule_digest(self) -> str:
+        """Digest of the rule and of the columns of scores."""
+        return digest_of_rule(self.rule, [columns_of(self.scores)])
+
+    def _row_hashes(self, X: Table) -> Hashes:
+        """Return the hashes of rows by their scores."""
+        return hash_rounded_rows(score_columns(X, self.scores.column_list, repr(self.scores)))
+
+    def _without_score(self, X: Table) -> Mask:
+        """Return which rows lack a score that the rule reads, shape (n,)."""
+        return self.scores.without_score(X)
+
+    def _groups_of(self, X: Table, groups: Groups) -> Groups:
+        """Return the groups of rows, by default the columns of the table that the limits and the rule read.
+
+        Empty cells are the group 'missing' if the rule has it.
+        """
+        groups_by_column = by_column(plain_list(self.groups_))
+        if groups is None:
+            columns = getattr(X, "columns", ())
+            groups = {name: X[name] for name in groups_by_column if name in columns} or None
+        return with_missing_group(groups, list(chain(*groups_by_column.values())))
+
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
     """Write the rule of a classifier on columns of scores as a rule file, as `tailboost tune` does.
@@ -245,9 +234,8 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
             "save_model(classifier, 'rule.model') keeps another rule with its models, and "
             "rule_.to_json() is a rule alone"
         )
-    final = judged(classifier)
     columns = scores[0].column_list
-    groups = list(final.group_titles)
+    groups = list(classifier._group_titles)
     for name in (*columns, *groups):
         if not isinstance(name, str):
             raise ValueError(
@@ -256,7 +244,7 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
             )
     by_group = classifier.by_group or None
     objective = classifier.objective
-    certificate = final.certificate
+    certificate = classifier.certificate_
     records = classifier.records_
     content = {
         "format": RULE_FILE_FORMAT,
@@ -269,12 +257,12 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
             "group": groups,
             "by_group": groups[0] if by_group is True else by_group,
             "objective": repr(objective) if isinstance(objective, Expression) else objective,
-            "limits": [limit.text for limit in final.stated_limits],
+            "limits": [limit.text for limit in classifier._stated_limits],
             "target": target,
             "cluster": cluster,
         },
-        "groups": list(final.groups),
-        "groups_named": list(final.groups_named.items()),
+        "groups": plain_list(classifier.groups_),
+        "groups_named": [] if certificate is None else list(certificate.groups_named.items()),
         "certificate": None if certificate is None else certificate.to_dict(),
         "used": {
             "selection": [rows.to_dict() for rows in records.used if rows.use == SELECTED_ON],
