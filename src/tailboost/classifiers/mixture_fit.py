@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
