@@ -211,6 +211,7 @@ def test_an_alarm_ends_with_code_3(folder, tables):
         ("card tuned.json b.csv --out card.md", "card.md"),
         ("tradeoff tuned.json", "tuned.json"),
         ("rows-needed --limit 'miss(1) <= 5%' --rate much", "much"),
+        ("rows-needed --limit 'miss(1) <= 5%' --limit 'error <= 5%' --rate 1%", "rate"),
         ("certifi tuned.json", "certifi"),
         ("certify tuned.json b.csv --limt 1", "--limt"),
     ],

@@ -121,12 +121,15 @@ def rows_needed(
     if not stated:
         raise ValueError("limits: there is no limit")
     level = SPENT_EACH * (1.0 - confidence)
-    is_list = isinstance(limits, (list, tuple))
+    rates_by_limit = rates if isinstance(rates, (list, tuple)) else [rates]
+    shares_by_limit = shares if isinstance(shares, (list, tuple)) else [shares] * len(stated)
+    if not len(stated) == len(rates_by_limit) == len(shares_by_limit):
+        raise ValueError(
+            f"rates: give one for each of the {len(stated)} limits, in their order"
+        )
     rows_by_limit = []
     totals = []
-    for number, limit in enumerate(stated):
-        rate = rates[number] if is_list else rates
-        share = shares[number] if is_list and shares is not None else shares
+    for limit, rate, share in zip(stated, rates_by_limit, shares_by_limit, strict=True):
         names, expected, parts = _expected(limit, rate, share)
         levels = level
         if by_group and not (limit.compares or limit.rate.is_ratio):
