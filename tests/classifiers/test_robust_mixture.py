@@ -743,7 +743,7 @@ def test_a_table_of_by_group_may_have_other_columns(library):
 
 def test_groups_of_kinds_without_an_order_are_refused_by_name():
     mix, table, y, _ = group_mix()
-    with pytest.raises(ValueError, match="ordered"):
+    with pytest.raises(ValueError, match="mixes"):
         mix.fit(table, y, groups=np.array([1, "a"] * 100, dtype=object))
 
 

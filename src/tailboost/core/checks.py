@@ -176,7 +176,7 @@ def take(X: Table, rows: Array) -> Any:
     if X is None:
         return None
     if has_named_columns(X):
-        return {name: take(as_table(column), rows) for name, column in X.items()}
+        return {name: take(column, rows) for name, column in X.items()}
     if is_sparse(X):
         X = X.tocsr()  # some formats have no row indexing
     if rows.dtype == np.bool_:  # some tables take no mask
@@ -482,10 +482,9 @@ def label_column(values: Any, name: str, *, warn: bool = False) -> Labels:
         raise ValueError(f"{name} has no rows (0 samples)")
     if array.dtype.kind not in "biufU":
         raise ValueError(
-            f"{name} must hold numbers or text, such as years for dates, got dtype {array.dtype}"
+            f"{name} must hold text or numbers, such as years for dates, got dtype {array.dtype}. Complex "
+            "data not supported"
         )
-    if array.dtype.kind == "U" and not np.char.strip(array[array.astype("U1") <= " "]).all():
-        raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
     return array
 
 
@@ -497,12 +496,14 @@ def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:
     return names
 
 
-def labels_and_places(groups: Column, name: Any = None) -> tuple[Labels, Ints]:
-    """Return the distinct groups of a column, ascending, and the place of each row's group, shape (n,).
-
-    Messages have the ``name`` of the column; None for groups without one.
-    """
-    return distinct_and_places(label_column(groups, column_words(name)))
+def labels_and_places(values: Any, name: str) -> tuple[Labels, Ints]:
+    """Return the distinct entries of a `label_column`, ascending, and the place of each row's, shape (n,)."""
+    values = with_interval_names(values)
+    entries, place = factorized(values) or (values, None)
+    labels, number = distinct_and_places(label_column(entries, name))
+    if place is None:
+        return labels, number
+    return labels, number[place]
 
 
 def distinct_and_places(values: Array) -> tuple[Array, Ints]:
@@ -529,7 +530,7 @@ def numbered_clusters(clusters: Column, n: int) -> Any:
     if clusters is None:
         return None
     check_length(clusters, "clusters", n)
-    return distinct_and_places(label_column(clusters, "clusters"))[1]
+    return labels_and_places(clusters, "clusters")[1]
 
 
 def positions(
@@ -723,27 +724,6 @@ def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
                 "column another name"
             )
     return columns
-
-
-def category_orders(groups: Groups) -> dict[Any, list[Any]]:
-    """Return the categories of ordered columns of groups, by the names of `columns_by_name`."""
-    groups = as_pandas(groups)
-    columns: Any = {None: groups}
-    if names_columns(groups):
-        columns = groups
-    orders = {}
-    for name in columns:
-        dtype: Any = getattr(columns[name], "dtype", None)
-        if getattr(dtype, "ordered", False):
-            orders[name] = with_interval_names(columns[name]).dtype.categories.tolist()
-    return orders
-
-
-def in_category_order(values: Array, order: list[Any] | None) -> Array:
-    """Return sorted distinct values in the order of categories, if there is one."""
-    if order is None:
-        return values
-    return values[np.argsort([order.index(value) for value in values.tolist()])]
 
 
 def column_name(groups: Groups) -> Any:

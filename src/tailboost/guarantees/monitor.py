@@ -56,7 +56,6 @@ from tailboost.rows.judged import (
 )
 from tailboost.rows.other_groups import (
     answered_rows,
-    refuse_missing_groups,
     warn_of_other_groups,
 )
 from tailboost.rows.readers import row_hashes
@@ -308,7 +307,6 @@ class Monitor:
         if not is_answered.all():
             given = _part(given, is_answered)
             id = take(as_pandas(id), is_answered)
-        refuse_missing_groups(self.certificate.groups_named, given.groups)
         labels = _label_numbers(given.y, self.rule.classes_, n_rows_of(given.X))
 
         names = {batch.name for batch in self.batches}

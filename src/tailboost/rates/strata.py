@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Table
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Table
 from tailboost.core.checks import (
-    category_orders,
     check_costs,
     check_deferred,
     check_indexes,
@@ -19,7 +18,6 @@ from tailboost.core.checks import (
     check_same_kind,
     column_name,
     distinct_and_places,
-    in_category_order,
     in_class_order,
     label_column,
     plain,
@@ -471,10 +469,8 @@ class Answered:
                 used_costs = np.pad(used_costs, ((0, 0), (0, 1)))  # deferral costs nothing
         columns = coded_columns(groups, "groups", n, "y_true", used=used)
         names = (column_name(groups),) if list(columns) == [None] else tuple(columns)
-        orders = category_orders(groups)
         values = [
-            _groups_of(given, (known or {}).get(name), orders.get(name))
-            for name, (given, _) in columns.items()
+            _groups_of(given, (known or {}).get(name)) for name, (given, _) in columns.items()
         ]
         numbers = [
             positions(given, groups_of_column, "groups")[place]
@@ -517,11 +513,10 @@ def is_named_column(by: Any) -> bool:
     return isinstance(by, str) and by not in (CLASS, CELL)
 
 
-def _groups_of(column: Any, known: Sequence[Any] | None, order: list[Any] | None) -> Any:
+def _groups_of(values: Labels, known: Sequence[Any] | None) -> Any:
     """Return the known groups of a column, then the others, in the order of its categories or sorted."""
-    values = in_category_order(np.unique(column), order)
     if not known:
         return values
     listed = label_column(known, "groups of the fit")
-    check_same_kind(column, "groups", listed, "groups of the fit")
+    check_same_kind(values, "groups", listed, "groups of the fit")
     return np.concatenate([listed, values[~np.isin(values, listed)]])

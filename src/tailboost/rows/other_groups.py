@@ -10,17 +10,14 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Groups, Mask, Table
 from tailboost.core.checks import (
-    GROUP_OF_MISSING,
     MISSING_GROUP,
     as_pandas,
-    column_words,
     is_missing,
     names_columns,
-    refuse_missing,
     with_interval_names,
 )
 from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
-from tailboost.core.spelling import listed
+from tailboost.core.spelling import joined, listed
 from tailboost.rows.subgroups import by_column, plain_list, unit_name
 
 # The most groups in a warning.
@@ -44,45 +41,24 @@ def warn_of_other_groups(named: GroupsByColumn, table: Table, groups: Groups = N
     """
     if not named:
         return
-    table = as_pandas(table)
     columns = {}
-    if names_columns(table):
-        columns = {name: table[name] for name in table if name in named}
+    if names_columns(as_pandas(table)):
+        columns = _columns(table, ())
     if groups is not None and not isinstance(groups, str):  # text names a column of the table
         columns |= _columns(groups, named)
     for name in columns.keys() & named.keys():
-        rows_by_value = _counted(columns[name])
-        rows_by_group: Counter[str] = Counter()
-        for value, n_rows in rows_by_value.items():
-            rows_by_group[_name(value)] += n_rows
-        known = [unit_name(group) for group in named[name]]
-        others = {group: n for group, n in sorted(rows_by_group.items()) if group not in known}
+        values = _entries(columns[name])
+        known = list(map(unit_name, named[name]))
+        others = _others(values, known)
         # Numbers without any named group are not compared: groups may be made from them, as age bands.
-        is_text = all(isinstance(value, str) or is_missing(value) for value in rows_by_value)
-        if others and (is_text or len(others) < len(rows_by_group)):
+        is_text = all(isinstance(value, str) or is_missing(value) for value in set(values))
+        if others and (is_text or sum(others.values()) < len(values)):
+            column = _title(name)
             warn_user(
-                f"{_title(name)} {_groups_listed(others)} not in the certificate: its limits by "
-                f"{_title(name)} are certified for {listed(known)} alone",
+                f"{column} {_with_rows(others)} not in the certificate: its limits by {column} are certified "
+                f"for {listed(known)} alone",
                 UncertifiedGroupsWarning,
             )
-
-
-def refuse_missing_groups(named: GroupsByColumn, groups: Groups) -> None:
-    """Raise ValueError if rows lack a group in a column of the certificate. The message has its groups.
-
-    A group 'missing' in place of the name that the calibration had would leave the rows untested by group.
-    """
-    if groups is None or not named:
-        return
-    for name, column in _columns(groups, named).items():
-        known = [unit_name(group) for group in named.get(name, ())]
-        remedy = GROUP_OF_MISSING
-        if known and MISSING_GROUP not in known:
-            remedy = (
-                "drop their rows, or give them the name that the calibration gave to such rows; the groups "
-                f"of the certificate are {listed(known)}"
-            )
-        refuse_missing(column, column_words(name), remedy)
 
 
 def answered_rows(view: Any, groups: Groups) -> Mask:
@@ -95,15 +71,14 @@ def answered_rows(view: Any, groups: Groups) -> Mask:
     faults = []
     for name, column in _columns(groups, known).items():
         if name in known and view._reads(name):
-            names = np.array(
-                list(map(_name, np.ravel(np.asarray(column, dtype=object)).tolist()))
-            )
-            names_known = [unit_name(group) for group in known[name]]
-            masks.append(np.isin(names, names_known))
-            others = Counter(names[~masks[-1]].tolist())
+            values = _entries(column)
+            names = list(map(unit_name, known[name]))
+            is_known = {value: _name(value) in names for value in set(values)}
+            masks.append([is_known[value] for value in values])
+            others = _others(values, names)
             if others:
                 faults.append(
-                    f"{_title(name)} {_groups_listed(others)} not known: it knows {listed(names_known)}"
+                    f"{_title(name)} {_with_rows(others)} not known: it knows {listed(names)}"
                 )
     is_answered = np.logical_and.reduce(masks)
     if not faults:
@@ -126,8 +101,23 @@ def _columns(groups: Groups, names: Collection[Any]) -> dict[Any, Any]:
     if names_columns(groups):
         columns = {name: groups[name] for name in groups}
     if len(columns) == len(names) == 1:
-        columns = dict(zip(names, columns.values(), strict=True))
-    return {name: with_interval_names(column) for name, column in columns.items()}
+        return dict(zip(names, columns.values(), strict=True))
+    return columns
+
+
+def _entries(column: Column) -> list[Any]:
+    """Return the entries of a column of groups; each NaN may be a value of its own."""
+    entries: list[Any] = np.asarray(with_interval_names(column), dtype=object).ravel().tolist()
+    return entries
+
+
+def _others(values: list[Any], known: Collection[str]) -> Counter[str]:
+    """Return the number of rows of each group that is not ``known``, by its printed name."""
+    others = Counter[str]()
+    for value, n_rows in Counter(values).items():
+        if _name(value) not in known:
+            others[_name(value)] += n_rows
+    return others
 
 
 def _name(value: Any) -> str:
@@ -140,20 +130,7 @@ def _title(column: Any) -> str:
     return "group" if column is None else str(column)
 
 
-def _groups_listed(rows_by_group: Mapping[str, int]) -> str:
+def _with_rows(rows_by_group: Mapping[str, int]) -> str:
     """Return groups with their numbers of rows, the first of them by name, and a verb."""
-    words = [f"{group!r} ({n_rows:,} rows)" for group, n_rows in rows_by_group.items()]
-    more = f" and {len(words) - GROUPS_SHOWN} more" if len(words) > GROUPS_SHOWN else ""
-    return f"{', '.join(words[:GROUPS_SHOWN])}{more} {'is' if len(words) == 1 else 'are'}"
-
-
-def _counted(column: Column) -> dict[Any, int]:
-    """Return the number of rows of each value of a column; of objects each NaN may be a value of its own."""
-    column = with_interval_names(column)
-    if not hasattr(column, "dtype"):  # a list of text and NaN would become text with "nan"
-        column = np.array(column, dtype=object)
-    values = np.ravel(np.asarray(column))
-    if values.dtype.kind not in "biuf":
-        return Counter(values.tolist())
-    distinct_values, n_rows = np.unique(values, return_counts=True)
-    return dict(zip(distinct_values.tolist(), n_rows.tolist(), strict=True))
+    words = [f"{group!r} ({n:,} rows)" for group, n in sorted(rows_by_group.items())]
+    return f"{joined(words, GROUPS_SHOWN)} {'is' if len(words) == 1 else 'are'}"

@@ -11,15 +11,12 @@ import numpy as np
 from tailboost.core.array_types import Array, Column, Groups, Ints, Labels, Mask
 from tailboost.core.checks import (
     GROUP_OF_MISSING,
-    category_orders,
     check_length,
     column_name,
     column_words,
     distinct_and_places,
-    factorized,
     group_columns,
-    in_category_order,
-    label_column,
+    labels_and_places,
     n_rows_of,
     positions,
     refuse_missing,
@@ -36,11 +33,11 @@ FEWEST_OF_A_NUMBER = 10
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
 
-# Ends the remark that the rule estimates groups.
-FROM_FEATURES = "from the features"
-
 # Printed name of a group or class with an empty text as its name.
 EMPTY_NAME = "(empty)"
+
+# Ends the remark that the rule estimates groups.
+FROM_FEATURES = "from the features"
 
 
 def unit_name(unit: Any) -> str:
@@ -122,23 +119,16 @@ class GroupNames:
     def from_groups(cls, groups: Groups, n: int, used: Mask | None = None) -> Self:
         """Return the names of the groups of n rows, or of the used ones among them."""
         columns = coded_columns(groups, "groups", n, used=used)
-        orders = category_orders(groups)
-        values = tuple(
-            in_category_order(np.unique(values_given), orders.get(title))
-            for title, (values_given, _) in columns.items()
-        )
+        values = tuple(names for names, _ in columns.values())
         if list(columns) == [None]:
             return cls(values, title=column_name(groups))
         if len(columns) == 1:
             return cls(values, tuple(columns))
-        numbers = [
-            positions(values_given, names, "groups")[place]
-            for (values_given, place), names in zip(columns.values(), values, strict=True)
+        numbers = np.column_stack([place for _, place in columns.values()])
+        occurring = np.unique(numbers, axis=0).T  # one combination in each column
+        crossed = [
+            names[number].tolist() for names, number in zip(values, occurring, strict=True)
         ]
-        combinations = np.unique(np.column_stack(numbers), axis=0)  # one in each row
-        crossed = []  # names of the combinations, column by column
-        for names, numbers_in_column in zip(values, combinations.T, strict=True):
-            crossed.append(names[numbers_in_column].tolist())
         return cls(values, tuple(columns), combinations=tuple(zip(*crossed, strict=True)))
 
     @property
@@ -165,19 +155,6 @@ class GroupNames:
         names[:] = pairs  # np.array would make a table of two columns
         return names
 
-    @property
-    def column(self) -> Ints:
-        """Number of the column of each group, shape (m,)."""
-        return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
-
-    def by_column(self, groups: Ints) -> Ints:
-        """Return the position of each row's value among the values of each column, shape (n, c).
-
-        ``groups`` are numbers from `numbers_of`: one sequence for the groups of all columns.
-        """
-        first_number = np.cumsum([0, *map(len, self.values)])[:-1]  # of each column
-        return groups.reshape(len(groups), -1) - first_number
-
     def numbers_of(self, groups: Groups, name: str, n: int, used: Mask | None = None) -> Ints:
         """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
 
@@ -189,14 +166,12 @@ class GroupNames:
             If columns differ from the columns in fit, or a value did not occur in fit.
         """
         numbers = []
-        first_number = 0  # of the groups of a column
         columns = self._columns_of_fit(groups, name, n, used)
         for (title, (given, place)), values in zip(columns.items(), self.values, strict=True):
             cure = "give these rows a known group, or leave them out"
             fault = "groups not seen in fit"
             number = positions(given, values, column_words(title, name), fault, cure)
-            numbers.append((first_number + number)[place])
-            first_number += len(values)
+            numbers.append(number[place])
         if len(numbers) == 1:
             return numbers[0]
         return np.column_stack(numbers)
@@ -227,12 +202,9 @@ class GroupNames:
             if None in (title, *self.titles) or title in self.titles:
                 columns = {fitted[0]: column}
         if set(columns) != set(fitted):
-            cure = "give one column"
-            if self.columns is not None:
-                cure = "give these columns under these names"
             raise ValueError(
-                f"{name} has {_describe_columns(tuple(columns))}, but the groups in fit had "
-                f"{_describe_columns(self.titles)}: {cure}"
+                f"{name} has the columns {list(columns)}, but the groups in fit had {list(self.titles)}: "
+                "give these under these names, None for a column without a name"
             )
         return {title: columns[title] for title in fitted}
 
@@ -295,13 +267,6 @@ def rows_among(groups: Groups, rows: Rows) -> Mask:
     return np.isin(np.arange(n), rows.used)
 
 
-def _describe_columns(columns: tuple[Any, ...]) -> str:
-    """Return the columns of groups in words; (None,) stands for an array."""
-    if columns == (None,):
-        return "no columns (an array)"
-    return f"the columns {list(columns)}"
-
-
 def checked_columns(groups: Groups, argument: str, n: int, of: str = "X") -> dict[Any, Labels]:
     """Return the columns of groups of the n rows of ``of``, checked; none without groups.
 
@@ -319,9 +284,9 @@ def coded_columns(
     *,
     used: Mask | None = None,
 ) -> dict[Any, tuple[Labels, Ints]]:
-    """Return the `checked_columns` as values, and the place of each row's group among the values.
+    """Return the different groups of each column, and the place of each row's group among them.
 
-    The values of pandas' categories or text are different. Other columns have a value for each row.
+    Groups are sorted, or in the order of pandas' categories. A column without a name has the name None.
 
     Parameters
     ----------
@@ -342,12 +307,17 @@ def coded_columns(
     for name, column in group_columns(groups, argument).items():
         words = column_words(name, argument)
         check_length(column, words, n, of)
-        names, place = factorized(column) or (column, np.arange(n))
-        refuse_missing(names, words, GROUP_OF_MISSING)
-        values = label_column(names, words)
+        refuse_missing(column, words, GROUP_OF_MISSING)
+        values, place = labels_and_places(column, words)
         if used is not None:
             occurring, place = distinct_and_places(place[used])
             values = values[occurring]
+        dtype: Any = getattr(column, "dtype", None)
+        if getattr(dtype, "ordered", False):
+            known = dtype.categories.tolist()
+            order = np.argsort([known.index(value) for value in values.tolist()])
+            values = values[order]
+            place = np.argsort(order)[place]
         columns[name] = values, place
     return columns
 

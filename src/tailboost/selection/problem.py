@@ -386,7 +386,7 @@ def numbers_by_column(
     columns : list of int
         Their indices, ascending.
     """
-    codes = names.by_column(groups)
+    codes = groups.reshape(len(groups), -1)
     if names.columns is None:  # one column without a name, of which all rates of groups are
         return codes, [0]
     columns = set(problem.columns(names.titles))
