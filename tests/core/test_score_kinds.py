@@ -11,7 +11,7 @@ pd = pytest.importorskip("pandas")
 
 import tailboost as tb
 from tailboost.core.score_kinds import SCORE_KINDS, score_kind, shortest_decimals
-from tailboost.selection.rule import ThresholdRule, ranges_between
+from tailboost.selection.rule import ThresholdRule, decimals_between
 
 INF, NAN = float("inf"), float("nan")
 HOSTILE = ['"""; global HIT; HIT = 1; """', "a'b", 'a"b', "a\nb", "{0}", "'; DROP TABLE t; --", "<b>&", "%s"]
@@ -161,8 +161,8 @@ def test_numbers_beyond_the_known_ones_count_as_the_last():
 def test_neighbouring_scores_have_a_threshold_between_them():
     low, high = 0.0, 5e-324
     scores = tb.Scores("s", "y")
-    ranges = ranges_between(np.array([low, high]), np.array([0, 1]))
-    made = ThresholdRule.of_ranges(scores, ["n", "y"], None, [ranges])
+    (end,) = decimals_between(np.array([low]), np.array([high]))
+    made = ThresholdRule.of_ranges(scores, ["n", "y"], None, [[(-np.inf, 0), (end, 1)]])
     assert made.predict([low, high]).tolist() == ["n", "y"]
 
 

@@ -9,7 +9,7 @@ LOGS = np.log(np.random.default_rng(0).dirichlet(np.ones(3), (4, 20)))  # of fou
 
 
 def test_every_model_has_its_own_probabilities():
-    table = LogProbabilities.from_arrays(LOGS)
+    table = LogProbabilities(20, LOGS.__getitem__, 4)
     for model in (2, 0, 3, 1, 2):
         np.testing.assert_array_equal(table[model], LOGS[model])
     np.testing.assert_allclose(table.pooled, LOGS.mean(axis=0))
@@ -18,7 +18,7 @@ def test_every_model_has_its_own_probabilities():
 @pytest.mark.parametrize("keys", [[0, 1, 2], [("a", 0), ("a", 1), ("b", 0)], ["a", ("a",), ("a", 0), 0]])
 def test_a_result_is_made_once_for_each_key(keys):
     """A dict of a loop is the truth: the first result of a key stays, and no key has that of another."""
-    table = LogProbabilities.from_arrays(LOGS)
+    table = LogProbabilities(20, LOGS.__getitem__, 4)
     calls, first = [], {}
     for number, key in enumerate(keys * 3):
         first.setdefault(key, number)
@@ -29,7 +29,7 @@ def test_a_result_is_made_once_for_each_key(keys):
 
 def test_keys_alike_in_part_are_different():
     """The keys of this library: an order and the scores of one model's rows, and those of another's."""
-    table = LogProbabilities.from_arrays(LOGS)
+    table = LogProbabilities(20, LOGS.__getitem__, 4)
     for model in range(4):
         order = table.derived(("order", model), lambda model=model: np.argsort(LOGS[model][:, 1]))
         strata = table.derived(("strata", model), lambda model=model: np.exp(LOGS[model]))
@@ -39,7 +39,7 @@ def test_keys_alike_in_part_are_different():
 
 
 def test_parts_and_regrouped_rows_share_no_result():
-    table = LogProbabilities.from_arrays(LOGS)
+    table = LogProbabilities(20, LOGS.__getitem__, 4)
     rows = np.array([7, 3, 3])
     table.derived("sum", lambda: table[0].sum())
     part, regrouped = table.part(rows), table.knowing(np.arange(20) % 2)

@@ -162,7 +162,10 @@ class ReportedClassifier(ClassifierMixin, JudgedModel, BaseEstimator):
         After `tailboost.calibrate` the verdict of the certificate comes first.
         """
         check_is_fitted(self)
-        return rates_with_verdicts(self, self.selection_.estimates)
+        if self.certificate_ is None:
+            return self.selection_.estimates
+        table = self.selection_.stated_within(self._stated_limits).estimates
+        return replace(table, certificate=self.certificate_.title)
 
     @property
     def limits_met_(self: Any) -> bool | None:
@@ -189,19 +192,6 @@ class ReportedClassifier(ClassifierMixin, JudgedModel, BaseEstimator):
         check_is_fitted(self)
         lines = self.selection_.errors
         return np.array([(line.low, line.high) for line in lines]).reshape(-1, 2)
-
-
-def rates_with_verdicts(classifier: ReportedClassifier, table: RateTable) -> RateTable:
-    """Return a table of rates on the selection data, with limits and verdicts of a certificate if any."""
-    certificate = classifier.certificate_
-    if certificate is None:
-        return table
-    targets = {
-        (str(bound.rate), bound.subgroup): bound.target
-        for bound in certificate.bounds
-        if bound.target is not None and bound.certified
-    }
-    return table.certified(certificate.title, targets)
 
 
 # -- a rule on one screen ------------------------------------------------------------------------------

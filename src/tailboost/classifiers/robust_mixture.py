@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Bunch, Tags
@@ -547,7 +548,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         """
         models = self._models_for(X)
         batches = batched(self._checked(X))
-        return np.concatenate([models.pool(models.transform(rows)) for _, rows in batches])
+        return np.concatenate(
+            [softmax(models.transform(rows).pooled, axis=1) for _, rows in batches]
+        )
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.

@@ -13,7 +13,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import StratumProbabilities, stratum_probabilities
-from tailboost.selection.rule import Rule, ThresholdRule, decimals_between, ranges_between
+from tailboost.selection.rule import Rule, ThresholdRule, decimals_between
 
 # The most class weights in the name of a rule.
 MOST_WEIGHTS = 10
@@ -201,6 +201,20 @@ def ranges_of_actions(
             return ranges_between(values[probes], actions)
         between = [_spread(*ends) for ends in zip(lower.tolist(), upper.tolist(), strict=True)]
         probes = np.unique(np.concatenate([probes, *between]))
+
+
+def ranges_between(values: Floats, actions: Ints) -> list[tuple[float, int]]:
+    """Return ranges with one action each: lower ends, ascending from −∞, with numbers of actions.
+
+    ``actions`` has the number of the action at each of the ascending ``values``, shape (n,). A lower end is
+    the shortest decimal between two neighbouring values with different actions.
+    """
+    changes = np.flatnonzero(actions[1:] != actions[:-1])
+    thresholds = decimals_between(values[changes], values[changes + 1])
+    return [
+        (-np.inf, int(actions[0])),
+        *zip(thresholds.tolist(), actions[changes + 1].tolist(), strict=True),
+    ]
 
 
 def _spread(first: int, last: int) -> Ints:

@@ -9,24 +9,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, minimize
-from scipy.special import gammaln, log_softmax, softmax
+from scipy.special import gammaln, log_softmax
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
-from tailboost.core.checks import (
-    as_table,
-    check_length,
-    n_rows_of,
-    take,
-)
+from tailboost.core.checks import as_table, check_length, n_rows_of, take
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import one_blas_thread
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
-from tailboost.rows.fingerprints import (
-    hash_rounded_rows,
-    hash_rows,
-    hashes_of_pairs,
-)
+from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows
 from tailboost.selection.rule import checked, logs_of
 
@@ -44,61 +35,8 @@ IDLE = 2e-4
 GRAIN = 2.0**-12
 # Relative difference of weights that counts as rounding.
 SAME_WEIGHT = 1e-12
-# The least number of rows of a class in the test of the column order, which assumes normal sums.
-ROWS_OF_ORDER_TEST = 20
 # Probability of a false alarm of this test, over all orders of the columns.
 FALSE_ALARMS = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class _LogLoss:
-    """Log loss of an average of models on rows, by t = (w_1, …, w_M, b_1, …, b_K).
-
-    `PSEUDO_ROWS` pull t towards equal weights without offsets.
-    """
-
-    # Of each model, shape (n, K), with mean 0 in each row. They lie by column: sums over the classes of a row
-    # are then ten times as fast.
-    logs: Sequence[Floats]
-    rows: Rows
-
-    @property
-    def start(self) -> Floats:
-        """Equal weights without offsets."""
-        n_models = len(self.logs)
-        return np.r_[np.full(n_models, 1.0 / n_models), np.zeros(self.logs[0].shape[1])]
-
-    def __call__(self, t: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient."""
-        logs = self.logs
-        rows = self.rows
-        truth = (np.arange(len(rows.y)), rows.y)
-        z = sum(w * log for w, log in zip(t, logs, strict=False)) + t[len(logs) :]
-        z -= z.max(axis=1, keepdims=True)
-        residual = np.exp(z)
-        total = residual.sum(axis=1)
-        residual /= total[:, None]
-        pull = t - self.start
-        value = PSEUDO_ROWS / 2 * (pull**2).sum() - rows.weight @ (z[truth] - np.log(total))
-        residual[truth] -= 1.0
-        residual *= rows.weight[:, None]
-        gradient = np.r_[[np.vdot(log.T, residual.T) for log in logs], residual.sum(axis=0)]
-        return float(value), gradient + PSEUDO_ROWS * pull
-
-    def minimised(self, used: Ints) -> tuple[Floats, float]:
-        """Return the best t = (w, b), shape (M + K,), and its loss; only ``used`` models may have weight."""
-        n_models = len(self.logs)
-        largest = np.zeros(n_models)
-        largest[used] = np.inf
-        start = self.start
-        bounds = [(0.0, weight) for weight in largest] + [(None, None)] * (
-            len(start) - n_models
-        )
-        options = {"ftol": 1e-13, "gtol": 1e-6 * float(self.rows.weight.sum())}
-        result = minimize(
-            self, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
-        )
-        return result.x, float(result.fun)
 
 
 @dataclass(frozen=True)
@@ -118,26 +56,46 @@ class Average:
     def learned(cls, logs: Sequence[Floats], rows: Rows) -> Average:
         """Return the average with the least log loss on rows; the problem is convex.
 
-        ``logs`` are the log-probabilities of each model, shape (n, K). A model gets no weight if the loss
-        hardly rises without this model. The model with the smallest effect on the scores is tried first.
+        ``logs`` are the log-probabilities of each model, shape (n, K). `PSEUDO_ROWS` pull the average towards
+        equal weights without offsets. A model gets no weight if the loss hardly rises without this model. The
+        model with the smallest effect on the scores is tried first.
         """
-        # Offsets of a row have no effect; centring keeps rounding errors small.
-        centred = [np.asfortranarray(log - log.mean(axis=1, keepdims=True)) for log in logs]
-        loss = _LogLoss(centred, rows)
-        n_models = len(logs)
-        parameters, least_loss = loss.minimised(np.arange(n_models))
-        weight = rows.weight[:, None]
-        spread = np.sqrt([np.vdot(log.T, (weight * log).T) for log in centred])
-        used = np.flatnonzero(parameters[:n_models] > 0.0)
+        M = len(logs)
+        K = logs[0].shape[1]
+        # Offsets of a row have no effect; centring keeps rounding errors small. By class: sums over the
+        # classes of a row are then ten times as fast.
+        centred = np.array([np.ascontiguousarray(log.T - log.mean(axis=1)) for log in logs])
+        weight = rows.weight
+        truth = (np.arange(K)[:, None] == rows.y) * weight
+        start = np.append(np.full(M, 1.0 / M), np.zeros(K))
+
+        def loss(t: Floats) -> tuple[float, Floats]:
+            log_p = log_softmax(np.tensordot(t[:M], centred, 1) + t[M:, None], axis=0)
+            residual = np.exp(log_p) * weight - truth
+            pull = PSEUDO_ROWS * (t - start)
+            gradient = np.append(np.tensordot(centred, residual, 2), residual.sum(axis=1))
+            return float(pull @ (t - start) / 2 - np.vdot(truth, log_p)), gradient + pull
+
+        def minimised(used: Ints) -> Any:
+            largest = np.where(np.isin(np.arange(M), used), np.inf, 0.0)
+            bounds = [*((0.0, end) for end in largest), *[(None, None)] * K]
+            options = {"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())}
+            return minimize(
+                loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
+            )
+
+        best = minimised(np.arange(M))
+        t = best.x
+        spread = np.sqrt((weight * centred**2).sum(axis=(1, 2)))
+        used = np.flatnonzero(t[:M] > 0.0)
         while len(used) > 1:
-            smallest_effect = (parameters[used] * spread[used]).argmin()
-            t_without, loss_without = loss.minimised(np.delete(used, smallest_effect))
-            if loss_without > (1.0 + IDLE) * least_loss:
+            without = minimised(np.delete(used, (t[used] * spread[used]).argmin()))
+            if without.fun > (1.0 + IDLE) * best.fun:
                 break
-            parameters = t_without
-            used = np.flatnonzero(parameters[:n_models] > 0.0)
-        parameters = np.rint(parameters / GRAIN) * GRAIN
-        return cls(parameters[:n_models], parameters[n_models:])
+            t = without.x
+            used = np.flatnonzero(t[:M] > 0.0)
+        t = np.rint(t / GRAIN) * GRAIN
+        return cls(t[:M], t[M:])
 
     @property
     def used_models(self) -> Ints:
@@ -159,48 +117,31 @@ class LogProbabilities:
     """Log-probabilities of some rows by model, shape (n, K) each, computed when they are read."""
 
     n_rows: int  # n
-    of_model: Callable[[int], Floats]  # returns the log-probabilities of model i
+    of_model: Callable[[int], Floats]  # returns the log-probabilities of model i, computed once
+    n_models: int
+    average: Average | None = None  # weights of the models; None for equal weights
     # Shape (n,): number of the group of each row, for group-aware rules; None for group-blind ones.
     groups: Ints | None = None
-    n_models: int = 0
     X: Table = None  # features of the rows, from which groups are estimated
-    average: Average | None = None  # weights of the models; None for equal weights
-    # Returns the score of each row, if the models are one `Scores` column and read this table; else None.
+    # Returns the single score of which rules are functions, shape (n,); None without one.
     scores: Callable[[], Floats] | None = None
     _computed: dict[Any, Any] = field(init=False, default_factory=dict)
 
     @classmethod
-    def from_arrays(
-        cls,
-        tables: Sequence[Floats],
-        groups: Ints | None = None,
-        average: Average | None = None,
-    ) -> LogProbabilities:
-        """Return the table of log-probabilities that are known, by model, shape (n, K) each."""
-        return cls(len(tables[0]), tables.__getitem__, groups, len(tables), average=average)
-
-    @classmethod
     def joined(cls, batches: Sequence[LogProbabilities], X: Table) -> LogProbabilities:
         """Return the rows of all batches of a table ``X`` as one table."""
-        first = batches[0]
-        if len(batches) == 1:
-            return first
-        groups = None
-        if first.groups is not None:
-            groups = np.concatenate(
-                [batch.groups for batch in batches if batch.groups is not None]
-            )
-        scores = None
-        if first.scores is not None:
-            readers = [batch.scores for batch in batches if batch.scores is not None]
-            scores = cache(lambda: np.concatenate([read() for read in readers]))
+
+        def all_of(parts: Sequence[Any]) -> Any:
+            return None if parts[0] is None else np.concatenate(parts)
+
         return replace(
-            first,
+            batches[0],
             n_rows=sum(batch.n_rows for batch in batches),
-            of_model=lambda model: np.concatenate([batch.of_model(model) for batch in batches]),
-            groups=groups,
+            of_model=cache(lambda model: all_of([batch[model] for batch in batches])),
+            groups=all_of([batch.groups for batch in batches]),
             X=X,
-            scores=scores,
+            scores=batches[0].scores
+            and cache(lambda: all_of([batch.scores() for batch in batches if batch.scores])),
         )
 
     def places(self, *, by_group: bool) -> Ints:
@@ -215,21 +156,18 @@ class LogProbabilities:
 
     def part(self, rows: Ints) -> LogProbabilities:
         """Return the table of the rows with these numbers."""
-        table = replace(
+        scores = self.scores
+        return replace(
             self,
             n_rows=len(rows),
-            of_model=lambda model: self[model][rows],
+            of_model=cache(lambda model: self[model][rows]),
+            groups=take(self.groups, rows),
             X=take(self.X, rows),
+            scores=scores and (lambda: scores()[rows]),
         )
-        if self.groups is not None:
-            table = replace(table, groups=self.groups[rows])
-        all_scores = self.scores
-        if all_scores is not None:
-            table = replace(table, scores=lambda: all_scores()[rows])
-        return table
 
     def __getitem__(self, model: int) -> Floats:
-        return self.derived(model, lambda: self.of_model(model))
+        return self.of_model(model)
 
     @cached_property
     def pooled(self) -> Floats:
@@ -281,7 +219,7 @@ class Models:
     ) -> Models:
         """Return models of which only the probabilities are known, an array of shape (n, M, K).
 
-        This array takes the place of X, see `stacked`.
+        This array takes the place of X, see `tailboost.selection.rule.stacked`.
 
         Parameters
         ----------
@@ -292,17 +230,10 @@ class Models:
         average : Average, optional
             Weights of the models; equal ones by default.
         """
-        models = [
-            FrozenEstimator(GivenProbabilities(name, i, classes))
-            for i, name in enumerate(names)
-        ]
-        columns = [np.arange(len(classes))] * len(models)
+        given = [GivenProbabilities(name, i, classes) for i, name in enumerate(names)]
+        columns = [np.arange(len(classes))] * len(given)
         return cls(
-            names=list(names),
-            n_classes=len(classes),
-            fitted=models,
-            columns=columns,
-            average=average,
+            list(names), len(classes), list(map(FrozenEstimator, given)), columns, average
         )
 
     @property
@@ -318,20 +249,13 @@ class Models:
         return self.average.used_models.tolist()
 
     @property
-    def score_column(self) -> Scores | None:
-        """The only model, if it is a single column of scores; otherwise None."""
-        score = getattr(self.fitted[0], "estimator", None)
-        if len(self.fitted) == 1 and isinstance(score, Scores) and len(score.column_list) == 1:
-            return score
-        return None
-
-    @property
     def score(self) -> Scores | ModelScore | None:
         """The single score of which rules are functions; None if there is none."""
         if len(self.fitted) > 1 or self.n_classes != 2 or self.are_given:
             return None
         if only_scores(self.fitted):
-            return self.score_column
+            score: Scores = self.fitted[0].estimator
+            return score if len(score.column_list) == 1 else None
         (label,) = self.fitted[0].classes_[self.columns[0] == 1].tolist()
         return ModelScore(self.names[0], label)
 
@@ -345,10 +269,6 @@ class Models:
             return f"mean({', '.join(names)})"
         return " + ".join(f"{average.weights[i]:.2g} {names[i]}" for i in average.used_models)
 
-    def pool(self, table: LogProbabilities) -> Floats:
-        """Return P(y | x) of the rows of a table by all models, shape (n, K)."""
-        return softmax(table.pooled, axis=1)
-
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
         # Models of one table share a reader.
@@ -358,21 +278,16 @@ class Models:
         def probabilities(i: int) -> Floats:
             return self.probabilities(i, self.fitted[i], self.columns[i], X, read_once)
 
-        column = self.score_column
         score = self.score
         scores = None
-        if column is not None:
-            scores = cache(lambda: column.values(X)[:, 0])
+        if isinstance(score, Scores):
+            scores = cache(lambda: score.values(X)[:, 0])
         elif score is not None:  # not exp(log(p)), which a threshold may tell from p
             scores = cache(lambda: probabilities(0)[:, score.positive_])
+        of_model = cache(lambda i: logs_of(probabilities(i)))
+        n_models = len(self.names)
         return LogProbabilities(
-            n_rows_of(X),
-            lambda i: logs_of(probabilities(i)),
-            groups=None,
-            n_models=len(self.names),
-            X=X,
-            average=self.average,
-            scores=scores,
+            n_rows_of(X), of_model, n_models, self.average, X=X, scores=scores
         )
 
     def row_hashes(self, X: Table) -> Hashes:
@@ -396,20 +311,18 @@ class Models:
         name the model.
         """
         n_rows = n_rows_of(X)
+        name = f"predict_proba of {self.names[i]!r}"
         # By column: sums over the classes of a row are then several times as fast.
         P = np.zeros((n_rows, self.n_classes), order="F")
         if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
             # A model of an opened table checks columns, not the feature names of scikit-learn.
-            if read is None:
-                prepared = model.table_.transform(X)
-            else:
-                prepared = read(model.table_)
-            P[:, columns] = model.predict_proba_table(prepared)
+            rows = model.table_.transform(X) if read is None else read(model.table_)
+            predicted = model.predict_proba_table(rows)
         else:
             predicted = model.predict_proba(X)
-            check_length(predicted, f"predict_proba of {self.names[i]!r}", n_rows)
-            P[:, columns] = predicted
-        return checked(P, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
+        check_length(predicted, name, n_rows)
+        P[:, columns] = predicted
+        return checked(P, name, n_rows, self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -436,25 +349,22 @@ class ModelOutputs:
 
     def check_order(self, classes: Array) -> None:
         """Warn if the probabilities of a model fit the labels better in another order of the columns."""
-        y = self.rows.y
         for name, logs in zip(self.models.names, self.logs, strict=True):
-            order = better_order(logs, y)
-            if order is None:
-                continue
-            predicted = logs.argmax(axis=1)
-            right = np.mean(predicted == y)
-            right_in_other_order = np.mean(predicted == order[y])
-            warn_user(
-                f"probabilities[{name!r}]: the label has the largest probability in "
-                f"{right:.0%} of {self.rows.words} with columns in the order "
-                f"{classes.tolist()}, and in {right_in_other_order:.0%} with "
-                f"{classes[np.argsort(order)].tolist()}: is `classes=` right?"
-            )
+            order = better_order(logs, self.rows.y)
+            if order is not None:
+                warn_user(
+                    f"probabilities[{name!r}]: columns in the order {classes.tolist()} fit {self.rows.words} "
+                    f"worse than in the order {classes[np.argsort(order)].tolist()}: is `classes=` right?"
+                )
 
     @property
     def table(self) -> LogProbabilities:
         """The log-probabilities by model."""
-        return LogProbabilities.from_arrays(self.logs, self.rows.groups, self.models.average)
+        average = self.models.average
+        n_rows = len(self.rows.y)
+        return LogProbabilities(
+            n_rows, self.logs.__getitem__, len(self.logs), average, self.rows.groups
+        )
 
 
 def averaging(outputs: ModelOutputs) -> ModelOutputs:
@@ -478,30 +388,16 @@ def better_order(logs: Floats, y: Ints) -> Ints | None:
 
     The best order maximises the sum of the probabilities of the true class, less the means of the columns. A
     useless model has a best order too. So the gain must be larger than for shuffled labels:
-    z² ≥ 2 log(K!/10⁻⁶), with the exact mean and variance of the gain over all shuffles (Hoeffding 1951) and a
-    normal tail for each of the K! orders.
+    z² ≥ 2 log(K!/10⁻⁶), a normal tail for each of the K! orders, with at least the variance of the gain over
+    all shuffles (Hoeffding 1951).
     """
     K = logs.shape[1]
     P = np.exp(logs)
-    counts = np.bincount(y, minlength=K)
-    sums = np.zeros((K, K))  # by class and column
-    np.add.at(sums, y, P - P.mean(axis=0))
-    large = np.flatnonzero(counts >= ROWS_OF_ORDER_TEST)  # other classes keep their columns
-    _, best_columns = linear_sum_assignment(sums[np.ix_(large, large)], maximize=True)
-    order = np.arange(K)
-    order[large] = large[best_columns]
-    moved = np.flatnonzero(order != np.arange(K))
-    if not len(moved):
-        return None
-    rows = np.isin(y, moved)
-    # Shape (rows, moved classes): gain of each row if the row had each class.
-    gain = P[rows][:, order[moved]] - P[rows][:, moved]
-    share = counts[moved] / rows.sum()
-    gain -= gain.mean(axis=0)
-    gain -= (gain @ share)[:, None]
-    total = gain[np.arange(len(gain)), np.searchsorted(moved, y[rows])].sum()
-    variance = (gain**2 @ counts[moved]).sum() / (len(gain) - 1)
+    P -= P.mean(axis=0)
+    of_class = np.arange(K) == y[:, None]
+    _, order = linear_sum_assignment(of_class.T.astype(np.float64) @ P, maximize=True)
+    gain = P[:, order] - P  # of each row if the row had each class
+    total = gain[of_class].sum()
+    variance = (gain**2).sum(axis=0) @ of_class.mean(axis=0)
     least_square = 2 * (gammaln(K + 1) - np.log(FALSE_ALARMS))
-    if total > 0 and total**2 >= least_square * variance > 0:
-        return order
-    return None
+    return order if total > 0 and total**2 >= least_square * variance else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -199,24 +199,6 @@ class RateTable:
                     )
                 )
         return cls(tuple(lines), words, kind)
-
-    def certified(self, verdict: str, targets: Mapping[tuple[str, Any], float]) -> RateTable:
-        """Return the table of a certified rule, with the certified limits in place of tighter ones.
-
-        Parameters
-        ----------
-        verdict : str
-            The verdict of the certificate.
-        targets : dict of (str, object) to float
-            The certified limits by rate and subgroup.
-        """
-        lines = [
-            line
-            if np.isnan(line.bound)
-            else replace(line, bound=targets.get((line.rate, line.subgroup), line.bound))
-            for line in self.lines
-        ]
-        return replace(self, lines=tuple(lines), certificate=verdict)
 
     def __iter__(self) -> Iterator[RateLine]:
         return iter(self.lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from keyword import iskeyword
 from typing import Any, Self
@@ -41,10 +41,9 @@ RULE_FORMAT = 2
 LEAST_PROBABILITY = 1e-6
 # Rows of probabilities may differ from 1 by this much, because printed numbers are rounded.
 SUM_TOLERANCE = 1e-2
-# More than the significant digits of a floating-point number, because two numbers may be close to 0.
-DECIMAL_STEPS = 25
-POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(300)])
-# The most printed weights and groups.
+# The most decimals of a floating-point number.
+MOST_DECIMALS = 309
+# The most printed weights.
 WEIGHTS_SHOWN = 12
 # The types of labels and groups in a document.
 PLAIN = {str, int, float, bool}
@@ -103,6 +102,11 @@ class StoredRule(_Named):
         """Return the rule as plain types, for JSON."""
         names = [each.name for each in fields(self) if not each.kw_only]
         return {"format": RULE_FORMAT} | {name: getattr(self, name) for name in names}
+
+    @property
+    def identity(self) -> Any:
+        """The rule as plain values, for `digest_of_rule`."""
+        return self.to_dict()
 
     def to_json(self) -> str:
         """Return `to_dict` as JSON, which `tailboost.load_rule` reads from a file."""
@@ -287,19 +291,6 @@ class ThresholdRule(StoredRule):
             bands = [self.bands[self.groups.index(group)]]
         return {action for band in bands for _, action in band}
 
-    @property
-    def identity(self) -> Any:
-        """The rule as plain values, for `digest_of_rule`; a name of groups has no effect on the answers."""
-        return {name: part for name, part in self.to_dict().items() if name != "group_column"}
-
-    def ranges(self) -> Iterator[tuple[int, float | None, float | None, Any]]:
-        """Yield number of the group, lower and upper end and action of each range, from the highest one."""
-        for number, band in enumerate(self.bands):
-            upper = None
-            for lower, action in reversed(band):
-                yield number, lower, upper, action
-                upper = lower
-
     def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> Array:
         """Return the action of each row: a label, or "human review".
 
@@ -355,15 +346,12 @@ class ThresholdRule(StoredRule):
         score = table
         if names_columns(table):
             names = list(table)
-            column = self.column
-            if self.model is not None and len(names) == 1:
-                (column,) = names
-            if column not in names:
+            if self.column not in names:
                 raise ValueError(
-                    f"score is a table without the column {column!r}, which the rule reads; it has "
+                    f"score is a table without the column {self.column!r}, which the rule reads; it has "
                     f"{listed(names)}"
                 )
-            score = table[column]
+            score = table[self.column]
             if isinstance(groups, str) and groups in names:
                 groups = table[groups]
             if groups is None and self.groups is not None:
@@ -390,31 +378,24 @@ class ThresholdRule(StoredRule):
         place : ndarray of int, shape (n,)
             Number of each row's group.
         """
-        # A class "human review" has the number of the class, and replaces deferral.
-        number_of_action = {HUMAN_REVIEW: len(self.classes)}
-        number_of_action |= {label: k for k, label in enumerate(self.classes)}
+        actions = [*self.classes, HUMAN_REVIEW]  # a class "human review" replaces deferral
         numbers = np.empty(len(scores), dtype=np.intp)
         for group_number, band in enumerate(self.bands):
-            rows: Any = slice(None)  # one group has all rows
-            if len(self.bands) > 1:
-                rows = np.flatnonzero(place == group_number)
-            thresholds = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
-            actions = np.array([number_of_action[action] for _, action in band], dtype=np.intp)
-            numbers[rows] = actions[np.searchsorted(thresholds, scores[rows], side="right")]
+            rows = np.flatnonzero(place == group_number)
+            of_band = np.array([actions.index(action) for _, action in band])
+            ends = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
+            numbers[rows] = of_band[np.searchsorted(ends, scores[rows], side="right")]
         return numbers
 
     def _check(self) -> None:
         kind = score_kind(self.kind)
-        names = (self.column, self.model, self.group_column)
-        if not all(isinstance(name, (str, int, float, type(None))) for name in names):
-            raise ValueError("the name of a column or model is no text or number")
         kind.check_missing(self.missing)
         # 1, 1.0 and True are equal, and different labels.
         actions = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
         for (first, _), *higher in self.bands:
             ends: Any = [lower for lower, _ in higher]
             in_range = all(kind.contains(end) and end > kind.lower for end in ends)
-            if first is not None or not in_range or not (np.diff(ends) > 0).all():
+            if first is not None or not in_range or sorted(set(ends)) != ends:
                 raise ValueError(f"thresholds must ascend from null, and each be a {kind.name}")
         if {(type(action), action) for band in self.bands for _, action in band} - actions:
             raise ValueError("an action is neither a label nor human review")
@@ -455,13 +436,15 @@ class ThresholdRule(StoredRule):
             score = f"COALESCE({score}, {self.missing!r})"
         conditions = self._conditions(self.group_column if group is None else group, table)
         cases = []
-        for number, lower, upper, action in self.ranges():
-            least = self._kind.least if lower is None else lower
-            most = self._kind.most if upper is None else upper
-            # A column has one type: labels are text beside deferral.
-            answer = sql_value(str(action) if self.defers else action)
-            within = f"{conditions[number]}{score} BETWEEN {least!r} AND {most!r}"
-            cases.append(f"WHEN {within} THEN {answer}")
+        for condition, band in zip(conditions, self.bands, strict=True):
+            upper = self._kind.most
+            for lower, action in reversed(band):
+                least = self._kind.least if lower is None else lower
+                # A column has one type: labels are text beside deferral.
+                answer = sql_value(str(action) if self.defers else action)
+                within = f"{condition}{score} BETWEEN {least!r} AND {upper!r}"
+                cases.append(f"WHEN {within} THEN {answer}")
+                upper = least
         return f"CASE {' '.join(cases)} END"
 
     def to_python(self, name: str = "decide") -> str:
@@ -530,20 +513,6 @@ def range_words(score: str, band: Band) -> str:
     return "; ".join([*words, f"else {lowest_action}"])
 
 
-def ranges_between(values: Floats, actions: Ints) -> list[tuple[float, int]]:
-    """Return ranges with one action each: lower ends, ascending from −∞, with numbers of actions.
-
-    ``actions`` has the number of the action at each of the ascending ``values``, shape (n,). A lower end is
-    the shortest decimal between two neighbouring values with different actions.
-    """
-    changes = np.flatnonzero(actions[1:] != actions[:-1])
-    thresholds = decimals_between(values[changes], values[changes + 1])
-    return [
-        (-np.inf, int(actions[0])),
-        *zip(thresholds.tolist(), actions[changes + 1].tolist(), strict=True),
-    ]
-
-
 def decimals_between(low: Floats, high: Floats) -> Floats:
     """Return the shortest decimal strictly between two numbers, shape (m,).
 
@@ -557,19 +526,16 @@ def decimals_between(low: Floats, high: Floats) -> Floats:
     """
     middle = low / 2 + high / 2
     result = high.astype(np.float64)
-    with np.errstate(divide="ignore"):
-        coarsest = np.floor(np.log10(np.maximum(np.abs(low), np.abs(high)))) + 1.0
-    open_pairs = np.flatnonzero(low < high)
-    for n_finer in range(DECIMAL_STEPS):
-        exponent = coarsest[open_pairs].astype(np.intp) - n_finer
-        power = POWERS_OF_TEN[np.abs(exponent).clip(max=len(POWERS_OF_TEN) - 1)]
-        m = middle[open_pairs]
-        # The middle rounded to a multiple of 10^exponent; + 0.0 makes −0.0 a 0.0.
-        rounded = np.where(exponent < 0, np.rint(m * power) / power, np.rint(m / power) * power)
-        decimal = rounded + 0.0
-        inside = (low[open_pairs] < decimal) & (decimal < high[open_pairs])
-        result[open_pairs[inside]] = decimal[inside]
-        open_pairs = open_pairs[~inside]
+    is_open = low < high
+    largest = np.abs([low, high]).max(initial=1.0)
+    for digits in range(-int(np.log10(largest)) - 1, MOST_DECIMALS):
+        with np.errstate(over="ignore", invalid="ignore"):
+            decimal = np.round(middle, digits) + 0.0  # + 0.0 makes −0.0 a 0.0
+        inside = is_open & (low < decimal) & (decimal < high)
+        result[inside] = decimal[inside]
+        is_open &= ~inside
+        if not is_open.any():
+            break
     return result
 
 
@@ -668,7 +634,6 @@ class Rule(StoredRule):
         """
         if self.inferred:
             raise ValueError(INFERRED)
-        check_named(probabilities)
         P = stacked(probabilities, list(probabilities), np.asarray(self.classes))
         missing = [name for name in self.models if name not in probabilities]
         if missing:
@@ -676,9 +641,9 @@ class Rule(StoredRule):
                 f"probabilities: those of {missing} are missing, and the rule uses them"
             )
         z = np.zeros(P[:, 0].shape) + self.offsets
-        for model, of_model in zip(probabilities, P.transpose(1, 0, 2), strict=True):
+        for number, model in enumerate(probabilities):
             if model in self.weights:
-                z = z + self.weights[model] * logs_of(of_model, self.least_probability)
+                z += self.weights[model] * logs_of(P[:, number], self.least_probability)
         warn_of_other_groups(self.groups_named, {}, groups)
         costs = np.asarray(self.action_costs)
         actions = np.asarray(self.classes)
@@ -793,12 +758,9 @@ class Rule(StoredRule):
             n_strata = len(self.action_costs) * len(self.classes)
             words = f"takes the action with the least expected cost in {n_strata} strata of class and group"
             return "\n".join([*lines, f"  {words}", with_cure(estimates_words("the group"))])
-        by_group = list(zip(self.groups or [None], self.action_costs, strict=True))
-        for name, costs in by_group[:WEIGHTS_SHOWN]:
+        for name, costs in zip(self.groups or [None], self.action_costs, strict=True):
             of_group = "" if self.groups is None else f"{unit_name(name)}: "
             lines.append(f"  {of_group}{self._words(np.asarray(costs))}")
-        if len(by_group) > WEIGHTS_SHOWN:
-            lines.append(f"… and {len(by_group) - WEIGHTS_SHOWN} more groups")
         return "\n".join(lines)
 
     def _words(self, costs: Floats) -> str:
@@ -810,8 +772,10 @@ class Rule(StoredRule):
             names = [*self.classes, HUMAN_REVIEW]
             p = np.linspace(0.0, 1.0, PRINTED)
             cheapest = (np.outer(1.0 - p, costs[0]) + np.outer(p, costs[1])).argmin(axis=1)
-            ranges = ranges_between(p, cheapest)
-            return range_words(f"P({self.classes[1]})", [(end, names[a]) for end, a in ranges])
+            changes = 1 + np.flatnonzero(np.diff(cheapest))
+            band: Band = [(None, names[cheapest[0]])]
+            band += [(float(f"{p[i]:.4g}"), names[cheapest[i]]) for i in changes]
+            return range_words(f"P({self.classes[1]})", band)
         weight = costs[:, :K].max(axis=1) - np.diag(costs[:, :K])
         pairs = zip(self.classes[:WEIGHTS_SHOWN], weight / weight.min(), strict=False)
         ratio = ", ".join(f"{label} {w:.4g}" for label, w in pairs)
@@ -864,26 +828,19 @@ def stacked(
             f"{names}. A dict has the probabilities of models; for columns of a table give a "
             "data frame, pd.DataFrame(columns)"
         )
-    counted_in = "y"
     if n_rows is None:
-        first_name, first = next(iter(probabilities.items()))
-        n_rows = len(np.atleast_1d(np.asarray(first)))
-        counted_in = f"probabilities[{first_name!r}]"
+        n_rows = len(np.atleast_1d(np.asarray(next(iter(probabilities.values())))))
     P = np.full((n_rows, len(names), len(classes)), np.nan)
     for i, name in enumerate(names):
         if name in probabilities:
             argument = f"probabilities[{name!r}]"
             of_model = in_class_order(probabilities[name], argument, classes)
-            P[:, i] = checked(of_model, argument, n_rows, len(classes), counted_in)
+            P[:, i] = checked(of_model, argument, n_rows, len(classes))
     return P
 
 
-def checked(
-    probabilities: Table, name: str, n_rows: int, n_classes: int, counted_in: str
-) -> Floats:
-    """Return the probabilities of one model, shape (n, K).
-
-    Messages call them ``name``, and say that ``counted_in`` has ``n_rows`` rows.
+def checked(probabilities: Table, name: str, n_rows: int, n_classes: int) -> Floats:
+    """Return the probabilities of one model, called ``name``, shape (n, K).
 
     Raises
     ------
@@ -896,7 +853,9 @@ def checked(
             f"{name} has {n_columns} columns, but there are {n_classes} classes: one column for each, in "
             "the order of `classes`"
         )
-    return check_probabilities(probabilities, n_rows, name, counted_in, tolerance=SUM_TOLERANCE)
+    return check_probabilities(
+        probabilities, n_rows, name, "the table", tolerance=SUM_TOLERANCE
+    )
 
 
 # -- groups, defaults, and names in SQL ----------------------------------------------------------------------
