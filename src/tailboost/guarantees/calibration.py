@@ -29,8 +29,7 @@ from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, attempts_of
-from tailboost.rows.subgroups import unit_name
-from tailboost.selection.one_answer import answer_names
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 
 #: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.
 PROCEDURES: Sequence[Any] = (ranks, comparison, chain, sequence, tightened)
@@ -307,7 +306,7 @@ def _warn_of_useless_rule(answered: Fresh) -> None:
         return
     shares = np.bincount(answered.answered.actions, minlength=strata.n_actions) / len(answered)
     if shares.max() >= NEARLY_ALL:
-        name = answer_names(strata)[int(shares.argmax())]
+        name = [*map(repr, strata.classes), HUMAN_REVIEW][int(shares.argmax())]
         warn_user(
             f"the certified rule answers {name} to {shares.max():.1%} of these rows; loosen the limits, or "
             "bring more rows",

@@ -33,10 +33,6 @@ CALM = {GAP: (0.1, 0.1 * 0.9), RATIO: (0.5, 0.5 / 0.5)}
 LEVEL = 0.05
 # The most subgroups named in a sentence.
 SUBGROUPS_NAMED = 4
-# Why rates have no interval.
-NO_RANGE = "its costs on new rows have no known range"
-UNKNOWN_REFIT = "refitted models answer, and one held-out part does not show how they differ"
-DECIDED = "the rule gives an answer to all rows or to none, which decides the rate"
 
 
 def effective_rows(terms: Terms, strata: Strata, counts: Floats) -> Floats:
@@ -90,7 +86,7 @@ class CountedRate:
     binomial_rows: Floats  # shape (m,): see `_binomial_rows`
     range: tuple[float, float]  # of the values
     spread: float  # standard deviation under a refit, as a share of the range
-    reasons: dict[str, Mask]  # why subgroups have no interval, shape (m,) each
+    known: Mask  # shape (m,): which rates have an interval
 
     @classmethod
     def from_counts(
@@ -114,7 +110,6 @@ class CountedRate:
         terms = rate.terms(strata)
         values = terms.values(counts)
         rows = effective_rows(terms, strata, counts)
-        m = len(rows)
         smallest, largest = rate.range(strata)
         width = max(largest - smallest, 1e-300)
         return cls(
@@ -124,18 +119,11 @@ class CountedRate:
             binomial_rows=_binomial_rows(rate, strata, counts, values, rows),
             range=(smallest, largest),
             spread=refit_spread(rate, strata, refit_share) / width,
-            reasons={
-                NO_RANGE: np.full(m, rate.needs_costs),
-                UNKNOWN_REFIT: np.full(m, bool(np.isnan(refit_share))),
-                f"fewer than {ROWS_OF_INTERVAL} rows": rows < ROWS_OF_INTERVAL,
-                DECIDED: decided_rates(terms, strata, counts),
-            },
+            known=~np.isnan(values + refit_share)
+            & (rows >= ROWS_OF_INTERVAL)
+            & ~decided_rates(terms, strata, counts)
+            & (not rate.needs_costs),
         )
-
-    @property
-    def known(self) -> Mask:
-        """Which subgroups have an interval, shape (m,)."""
-        return ~np.isnan(self.values) & ~np.any(list(self.reasons.values()), axis=0)
 
     def ends(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends of the intervals, shape (m,) each; NaN without an interval."""
@@ -182,20 +170,6 @@ class CountedRate:
         if is_ratio:
             return float(np.exp(-upper)), float(np.exp(-lower))
         return lower, min(upper, self.range[1] - self.range[0])
-
-    def lacking(self, rate: Rate) -> list[str]:
-        """Return why subgroups have no interval, a sentence for each reason."""
-        sentences = []
-        for reason, mask in self.reasons.items():
-            concerned = np.flatnonzero(mask & ~np.isnan(self.values))
-            if not concerned.size:
-                continue
-            names = [self.terms.names[i] for i in concerned]
-            of_subgroups = ""
-            if names[0] is not None:
-                of_subgroups = f" of {joined(list(map(unit_name, names)), SUBGROUPS_NAMED)}"
-            sentences.append(f"no interval for {rate}{of_subgroups}: {reason}")
-        return sentences
 
 
 def _binomial_rows(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -25,7 +24,6 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates.grammar import parsed
-from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
 
@@ -39,36 +37,6 @@ NAMED = {
 }
 # 95 % of a normal distribution lie within this many standard deviations.
 NORMAL_975 = 1.959963984540054
-
-
-def group_to_read(limit: Limit, titles: Sequence[Any]) -> str | bool | None:
-    """Return the value of ``by_group`` with which a rule reads the groups of a limit.
-
-    This is a column, or True for groups of one array without a name. None if the limit is on no single
-    column. ``titles`` are the names of the columns of groups.
-    """
-    column = limit.rate.by
-    if column == GROUP and len(titles) == 1:
-        (title,) = titles
-        if not title:
-            return True
-        column = title
-    if column in (None, CLASS, CELL, GROUP) or isinstance(column, tuple):
-        return None
-    return str(column)
-
-
-def by_group_option(by_group: str | bool, *, reads_scores: bool) -> str:
-    """Return the parameter ``by_group`` as written by users, in Python or in the shell.
-
-    Commands that select a rule on scores have an option of their own; ``fit``, which trains, has ``--set``.
-    """
-    return f"by_group={by_group!r}"
-
-
-def is_overall_error(objective: Any) -> bool:
-    """Whether an objective within limits is the overall error."""
-    return objective.rate == NAMED["error"] and not objective.worst
 
 
 def name_of(objective: Stated) -> str:
@@ -125,7 +93,6 @@ class Problem:
     aims: bool = False
     # Largest increase of the overall error; None for no limit.
     error_budget: float | None = None
-    randomized: bool = False  # whether several candidates may have mixture weight
     # Probability with which all limits have to hold on new rows; None: on the selection data alone.
     confidence: float | None = None
 

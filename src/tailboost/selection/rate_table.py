@@ -162,8 +162,7 @@ class RateTable:
             limit = each.limit
             counted = CountedRate.from_counts(rate, strata, counts, spread)
             if is_favoured(rate):
-                none_known = np.ones(len(counted.values), dtype=bool)
-                counted = replace(counted, reasons={"favoured": none_known})
+                counted = replace(counted, known=np.zeros_like(counted.known))
             names = list(counted.terms.names)
             numbers = np.column_stack([counted.values, *counted.ends(), counted.rows]).tolist()
             bounds = np.full(len(names), np.nan)
