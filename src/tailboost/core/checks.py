@@ -415,7 +415,7 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
     column = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     missing = np.zeros(column.shape, dtype=bool)
     if column.dtype.kind == "f":
-        missing = np.isnan(column)
+        missing = ~np.isfinite(column)
     elif column.dtype.kind == "O":
         missing = np.frompyfunc(is_missing, 1, 1)(column).astype(bool)
         entries = column[~missing].tolist()
@@ -431,8 +431,8 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
             )
     if missing.any():
         raise ValueError(
-            f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are missing (first "
-            f"in row {np.argwhere(missing)[0, 0]}, counted from 0); {remedy}"
+            f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are missing or infinite "
+            f"(first in row {np.argwhere(missing)[0, 0]}, counted from 0); {remedy}"
         )
 
 
