@@ -56,7 +56,6 @@ from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tests import Tests
 from tailboost.learners.scores import columns_of_scores, scores_among
 from tailboost.rates import Answered, Limit, Strata
-from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import (
     hash_rows,
     hashes_of_names,
@@ -332,7 +331,7 @@ def _limited_columns(
     """Return the columns of groups in limits, and that of the rule: each group needs rows in both parts."""
     names: set[Any] = {by_group}
     for limit in limits:
-        names.update(names_in(limit.rate.by))
+        names.update(limit.rate.crossed)
     every = not names.isdisjoint((True, "group", "cell"))
     columns = {name: column for name, column in given.columns.items() if every or name in names}
     for name, column in columns.items():

@@ -317,10 +317,8 @@ class RateFamily:
             bounds.append(bound)
         if limit is None or not limit.compares:
             return bounds
-        limit.comparison.refuse_negative(
-            min(sample.low for sample in self.samples), f"{limit!r}: "
-        )
-        lower, upper = limit.comparison.bounds(
+        limit.refuse_negative(min(sample.low for sample in self.samples))
+        lower, upper = limit.interval(
             np.array([bound.lower for bound in bounds]),
             np.array([bound.upper for bound in bounds]),
         )

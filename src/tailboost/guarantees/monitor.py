@@ -42,7 +42,7 @@ from tailboost.guarantees.bounds import CertifiedBound, percent
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.stated import as_model
-from tailboost.rates import AT_MOST, COMPARISONS, Sample
+from tailboost.rates import GAP, Limit, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
 from tailboost.rates.words import rate_words
 from tailboost.rows.fingerprints import digest, hash_rows
@@ -126,9 +126,8 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floa
 
 def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> tuple[Floats, float]:
     """Return a bet that ``factor`` times the first rate exceeds the second one by more than the gap."""
-    comparison = COMPARISONS[bound.subgroup]
-    comparison.refuse_negative(min(first.low, second.low))
-    factor, gap = comparison.pair(bound.upper if comparison.side == AT_MOST else bound.lower)
+    level = bound.upper if bound.subgroup == GAP else bound.lower
+    factor, gap = Limit(bound.subgroup, bound.rate, level).pair
     n = min(len(first.rows), len(second.rows))
     least = factor * first.low - first.high
     width = (1.0 + factor) * (first.high - first.low)
@@ -151,7 +150,7 @@ def _rate_of(bound: CertifiedBound, sums: Floats) -> list[Any]:
     if not len(weight) or not (n or bound.compares):
         return [n, None]
     if bound.compares:
-        return [n, float(COMPARISONS[bound.subgroup].of_rates(counted / weight))]
+        return [n, Limit(bound.subgroup, bound.rate, 0.0).value(counted / weight)]
     return [n, float(counted[0] / weight[0])]
 
 

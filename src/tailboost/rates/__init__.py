@@ -5,9 +5,6 @@ report and certificate. Rates are values: they compare equal, and can be hashed,
 """
 
 from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.rates.comparisons import AT_LEAST as AT_LEAST
-from tailboost.rates.comparisons import AT_MOST as AT_MOST
-from tailboost.rates.comparisons import COMPARISONS as COMPARISONS
 from tailboost.rates.grammar import checked_limits as checked_limits
 from tailboost.rates.grammar import checked_rates as checked_rates
 from tailboost.rates.grammar import limits_to_keep as limits_to_keep
@@ -42,7 +39,11 @@ from tailboost.rates.make import (
 from tailboost.rates.make import Objective as Objective
 from tailboost.rates.make import as_objective as as_objective
 from tailboost.rates.rate import ABOVE as ABOVE
+from tailboost.rates.rate import AT_LEAST as AT_LEAST
+from tailboost.rates.rate import AT_MOST as AT_MOST
 from tailboost.rates.rate import BELOW as BELOW
+from tailboost.rates.rate import GAP as GAP
+from tailboost.rates.rate import RATIO as RATIO
 from tailboost.rates.rate import ROUNDING as ROUNDING
 from tailboost.rates.rate import Expression as Expression
 from tailboost.rates.rate import Inequality as Inequality

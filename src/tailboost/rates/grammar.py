@@ -11,9 +11,8 @@ from typing import Any
 from tailboost.core.array_types import Stated
 from tailboost.core.spelling import cut_to
 from tailboost.rates import make
-from tailboost.rates.comparisons import COMPARISONS
 from tailboost.rates.make import Largest, Spread
-from tailboost.rates.rate import KINDS, Expression, Limit, Rate
+from tailboost.rates.rate import COMPARISONS, KINDS, Expression, Limit, Rate
 
 # Maximum number of characters of a text, and of the text in an error message.
 LONGEST_TEXT = 100_000

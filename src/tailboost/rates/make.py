@@ -10,10 +10,13 @@ import numpy as np
 
 from tailboost.core.array_types import By, Floats, Label, Stated
 from tailboost.core.checks import check_number, refuse_paid_errors
-from tailboost.rates.comparisons import AT_LEAST, AT_MOST, COMPARISONS, GAP, RATIO
 from tailboost.rates.rate import (
     ABOVE,
+    AT_LEAST,
+    AT_MOST,
+    GAP,
     KINDS,
+    RATIO,
     Expression,
     Limit,
     Pair,
@@ -49,7 +52,7 @@ class Spread(Expression):
 
     def _on_side(self, side: str, bound: Stated) -> Limit:
         """Return the limit; raise ValueError if it is stated on the wrong side."""
-        if COMPARISONS[self.form].side != side:
+        if (side == AT_MOST) != (self.form == GAP):
             raise ValueError(
                 "a gap is limited from above and a ratio from below: gap(...) <= 0.02"
             )
@@ -58,7 +61,7 @@ class Spread(Expression):
     @property
     def least(self) -> float:
         """The tightest possible limit."""
-        return COMPARISONS[self.form].of_equal
+        return 0.0 if self.form == GAP else 1.0
 
     @property
     def most(self) -> float:
@@ -71,7 +74,7 @@ class Spread(Expression):
 
     def value(self, values: Floats) -> float:
         """Return the gap or ratio of the rates of all subgroups."""
-        return self.within(self.most).value(values)
+        return Limit(self.form, self.rate, 0.0).value(values)
 
     def __str__(self) -> str:
         return f"{self.rate}: {self.form}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from numbers import Real
 from typing import Any
 
@@ -13,28 +13,25 @@ import numpy as np
 from tailboost.core.array_types import Column, Floats, Groups, Mask, Stated, Table
 from tailboost.core.checks import plain
 from tailboost.core.spelling import did_you_mean
-from tailboost.rates.comparisons import (
-    AT_LEAST,
-    AT_MOST,
-    COMPARISONS,
-    RateComparison,
-    smallest_and_largest,
-)
-from tailboost.rates.strata import Answered, Sample, Strata, names_in
+from tailboost.rates.strata import CELL, CLASS, GROUP, NAMES_SHOWN, Answered, Sample, Strata
 from tailboost.rates.words import stated_words
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # A true label and an answer; None stands for each of them.
 Pair = tuple[Any, Any]
 
-# Larger than the rounding error of confusion counts.
+# Larger than the rounding error of confusion counts, and larger than any cost.
 ROUNDING = 1e-9
-# Larger than any cost.
 ALL_COSTS = 1e12
-# A bound as text.
-PERCENT = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*")
+# Sides on which rates are bounded.
 ABOVE = "above"
 BELOW = "below"
+# Forms of limits; the last two compare subgroups.
+AT_MOST = "at most"
+AT_LEAST = "at least"
+GAP = "gap"
+RATIO = "ratio"
+COMPARISONS = (GAP, RATIO)
 # In the pairs of `KINDS`: the label that the rate is about, or that of the row if it is about none, and
 # another label.
 LABEL = object()
@@ -100,13 +97,13 @@ LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
 
 
 class Expression:
-    """Common interface of rates, largest rates, gaps, ratios, objectives and limits."""
+    """Common interface of rates, largest rates, gaps, ratios and limits."""
 
     rate: Any  # family of rates
     limit: Any = None  # the expression itself if it is a limit
     worst: bool = False  # whether the largest rate of the family is meant
     compares: Any = False  # whether the gap or ratio between subgroups is meant
-    sides: Any = ()  # sides on which rates are bounded for a certificate; empty if there is none
+    sides: Any = (ABOVE, BELOW)  # sides on which rates are bounded for a certificate
 
     @property
     def most(self) -> float:
@@ -115,19 +112,18 @@ class Expression:
             return 1.0
         return max(map(max, self.rate.matrix or [(ALL_COSTS,)]))
 
-    def within(self, level: Any) -> Limit:
+    def within(self, level: Stated) -> Limit:
         """Return a limit on the rate at a level."""
-        return self.rate <= level
+        return Limit.of(AT_MOST, self.rate, level)
 
     def value(self, values: Floats) -> float:
         """Return the largest of the rates of all subgroups; NaN if all are NaN."""
         return float(np.fmax.reduce(values, initial=np.nan))
 
     def __lt__(self, bound: Stated) -> Any:
-        raise TypeError(f"a limit includes its bound: write {self!r} <= {bound!r}")
+        raise TypeError(f"a limit of {self!r} includes its bound {bound!r}: write <= or >=")
 
-    def __gt__(self, bound: Stated) -> Any:
-        raise TypeError(f"a limit includes its bound: write {self!r} >= {bound!r}")
+    __gt__ = __lt__
 
 
 @dataclass(frozen=True)
@@ -167,13 +163,17 @@ class Rate(Expression):
     complement: bool = False
     pairs: Pairs | None = None
 
-    sides = ABOVE, BELOW
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "label", checked_label(self.label))  # the class is frozen
-        object.__setattr__(self, "by", checked_by(self.by))
         if self.pairs is None and self.kind not in KINDS:
             raise ValueError(f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}")
+        if isinstance(self.by, (tuple, list)):  # different columns
+            object.__setattr__(self, "by", tuple(self.by))  # the class is frozen
+            if len({None, GROUP, CELL, *self.by}) != len(self.by) + 3 or not self.by:
+                raise ValueError(
+                    f"by={self.by!r}: a tuple names different columns of groups, and 'class' for the label"
+                )
+        object.__setattr__(self, "by", plain(self.by))
+        object.__setattr__(self, "label", checked_label(self.label))
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -216,7 +216,7 @@ class Rate(Expression):
     @property
     def is_share(self) -> bool:
         """Whether the rate is a share of rows: then its numerator is a binomial count."""
-        return self.is_fraction and not self.is_weighted
+        return self.kind not in ("cost", "f_score")
 
     @property
     def can_be_lowered(self) -> bool:
@@ -224,13 +224,9 @@ class Rate(Expression):
         return not self.is_ratio or self.kind in LOWERED_RATIOS
 
     @property
-    def _counts_right_answers(self) -> bool:
-        return not RIGHT.isdisjoint(self.definition.counted)
-
-    @property
     def is_gain(self) -> bool:
         """Whether large values are better: the numerator counts right answers, and no errors."""
-        return self._counts_right_answers and not self.complement
+        return not self.complement and not RIGHT.isdisjoint(self.definition.counted)
 
     @property
     def counts_errors(self) -> bool:
@@ -245,8 +241,8 @@ class Rate(Expression):
         """Whether the rate is about rules that defer: it counts deferred rows, or has a cost of deferral."""
         if self.matrix is not None:
             return len(self.matrix[0]) > len(self.matrix)
-        counts_deferred = any(answer == HUMAN_REVIEW for _, answer in self.definition.counted)
-        return counts_deferred and not self._counts_right_answers
+        answers = {answer for _, answer in self.definition.counted}
+        return HUMAN_REVIEW in answers and RIGHT.isdisjoint(self.definition.counted)
 
     @property
     def counts_deferral(self) -> bool:
@@ -260,19 +256,19 @@ class Rate(Expression):
     @property
     def counted_rows(self) -> str:
         """Words for the rows in the denominator, if they do not depend on the answers."""
-        labels = {label for label, _ in self.definition.among}
-        if labels == {LABEL}:
-            return f"rows with label {self.label!r}"
-        if labels == {OTHER}:
-            return f"rows with other labels than {self.label!r}"
-        return "rows"
+        words = {LABEL: "rows with label", OTHER: "rows with other labels than"}
+        label, _ = self.definition.among[0]
+        return f"{words[label]} {self.label!r}" if label in words else "rows"
 
     @property
     def needs_labels(self) -> bool:
         """Whether the rate depends on labels: rates of answers alone, such as `selected`, do not."""
-        pairs = self.definition.counted + self.definition.among
-        reads_classes = any(label is not None for label, _ in pairs) or self.kind == "cost"
-        return reads_classes or not {"class", "cell"}.isdisjoint(self.crossed)
+        labels = {label for label, _ in self.definition.counted + self.definition.among}
+        return (
+            labels != {None}
+            or not {CLASS, CELL}.isdisjoint(self.crossed)
+            or not self.is_fraction
+        )
 
     @property
     def needs_costs(self) -> bool:
@@ -282,12 +278,12 @@ class Rate(Expression):
     @property
     def crossed(self) -> tuple[Any, ...]:
         """The names in ``by`` as a tuple: columns of groups with perhaps "class", or one other value."""
-        return names_in(self.by)
+        return self.by if isinstance(self.by, tuple) else (self.by,)
 
     @property
     def needs_groups(self) -> bool:
         """Whether the subgroups are groups."""
-        return not {None, "class"}.issuperset(self.crossed)
+        return not {None, CLASS}.issuperset(self.crossed)
 
     # -- counts --------------------------------------------------------------------------------------
 
@@ -328,15 +324,12 @@ class Rate(Expression):
         K = strata.n_classes
         if len(given) != K:
             raise ValueError(
-                f"cost: the matrix has shape {given.shape}; {K} classes need {K} rows (true "
-                f"labels) and {K} columns (answers), or {K + 1} with a cost of deferral"
+                f"cost: the matrix has shape {given.shape}, and there are {K} classes"
             )
         if self.labels is not None:
             order = np.argsort([strata.label(label) for label in self.labels])
             given = given[order][:, [*order, *range(K, given.shape[1])]]
-        costs = np.zeros((K, K + 1))
-        costs[:, : given.shape[1]] = given
-        return costs[:, : strata.n_actions]
+        return np.pad(given, ((0, 0), (0, 1)))[:, : strata.n_actions]
 
     def by_subgroup(self, strata: Strata) -> tuple[list[Any], Floats, Floats]:
         """Return names of subgroups; their numerators and denominators by stratum and action, (m, S, A)."""
@@ -347,17 +340,15 @@ class Rate(Expression):
 
     def range(self, strata: Strata) -> tuple[float, float]:
         """Return the smallest and largest possible value of a row: 0 and 1, or costs."""
+        if self.is_fraction:
+            return 0.0, 1.0
         if self.needs_costs:
             return strata.cost_range
-        if self.is_ratio:
-            return 0.0, 1.0
-        numerator, _ = self.tables(strata)
-        return float(numerator.min()), float(numerator.max())
+        costs = self._costs(strata)
+        return float(costs.min()), float(costs.max())
 
     def scale(self, strata: Strata) -> float:
         """Return the scale of the values: 1 for fractions, for costs the largest absolute one."""
-        if self.is_fraction:
-            return 1.0
         return max(1e-300, *map(abs, self.range(strata)))  # a divisor, also if all costs are 0
 
     def terms(self, strata: Strata) -> Terms:
@@ -384,19 +375,18 @@ class Rate(Expression):
         A rate is the mean of values between ``low`` and ``high``, so certificates of a bounded mean apply.
         """
         self._refuse_missing_costs(answered.costs)
-        stratum, actions = answered.stratum, answered.actions
         low, high = self.range(answered.strata)
         samples = []
         for name, top, bottom in zip(*self.by_subgroup(answered.strata), strict=True):
-            among = _at_actions(bottom, stratum, actions)
-            rows = np.flatnonzero(among)  # the answer may decide whether a row counts
-            values = _at_actions(top, stratum[rows], actions[rows])
+            among = _at_actions(bottom[answered.stratum], answered.actions)
+            values = _at_actions(top[answered.stratum], answered.actions)
             if self.needs_costs:
-                values = _at_actions(answered.costs, rows, actions[rows])
-            counts_in_part = self.is_weighted or (self.is_ratio and answered.draws)
-            samples.append(
-                Sample(name, rows, values, low, high, among[rows] if counts_in_part else None)
-            )
+                values = _at_actions(answered.costs, answered.actions)
+            rows = np.flatnonzero(among)  # the answer may decide whether a row counts
+            sample = Sample(name, rows, values[rows], low, high)
+            if self.is_weighted or (self.is_ratio and answered.draws):
+                sample = replace(sample, among=among[rows])
+            samples.append(sample)
         return samples
 
     def _refuse_missing_costs(self, costs: Floats | None) -> None:
@@ -422,33 +412,32 @@ class Rate(Expression):
         return f"{self.words} by {' and '.join(map(str, self.crossed))}"
 
     def __repr__(self) -> str:
-        arguments = []
-        if self.pairs is not None:
-            arguments.append(repr(self.pairs.name))
-            for name in ("counted", "among"):
-                arguments.append(f"{name}={list(map(list, getattr(self.pairs, name)))!r}")
-        if self.label is not None:
-            arguments.append(repr(self.label))
-        if self.matrix is not None:
-            arguments.append(repr(list(map(list, self.matrix))))
-        if self.labels is not None:
-            arguments.append(f"labels={list(self.labels)!r}")
-        if self.beta != 1.0:
-            arguments.append(f"beta={str(self.beta).removesuffix('.0')}")
-        if self.by is not None:
-            arguments.append(f"by={self.by!r}")
+        first = [
+            self.pairs and self.pairs.name,
+            self.label,
+            self.matrix and [*map(list, self.matrix)],
+        ]
+        named = {
+            "counted": self.pairs and [*map(list, self.pairs.counted)],
+            "among": self.pairs and [*map(list, self.pairs.among)],
+            "labels": self.labels and [*self.labels],
+            "beta": None if self.beta == 1.0 else self.beta,
+            "by": self.by,
+        }
+        arguments = [repr(value) for value in first if value is not None]
+        arguments += [f"{name}={value!r}" for name, value in named.items() if value is not None]
         call = f"{self.kind}({', '.join(arguments)})"
         return f"1 - {call}" if self.complement else call
 
 
-def _at_actions(table: Any, line: Any, actions: Any) -> Floats:
-    """Return the entry of a table at the ``line`` and the action of each row, shape (n,).
+def _at_actions(table: Any, actions: Any) -> Floats:
+    """Return the entry of each row's line of a table (n, A) at its action, shape (n,).
 
     With probabilities of the actions, shape (n, A), the mean entry of the line is returned.
     """
-    if actions.ndim == 1:
-        return np.asarray(table[line, actions])
-    return np.asarray((table[line] * actions).sum(axis=1))
+    if actions.ndim == 2:
+        return np.asarray((table * actions).sum(axis=1))
+    return np.take_along_axis(table, actions[:, None], axis=1)[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -464,10 +453,12 @@ class Terms:
     def values(self, counts: Floats) -> Floats:
         """Return the rates of confusion counts (…, W, A), NaN if the denominator is 0, shape (…, m)."""
         over = ([-2, -1], [1, 2])
-        numerators = np.tensordot(counts, self.top, over)
-        denominators = np.tensordot(counts, self.bottom, over)
-        no_rates = np.full_like(numerators, np.nan)
-        return np.divide(numerators, denominators, out=no_rates, where=denominators > 0)
+        counted, among = (
+            np.tensordot(counts, self.top, over),
+            np.tensordot(counts, self.bottom, over),
+        )
+        with np.errstate(invalid="ignore"):
+            return np.where(among > 0, counted / among, np.nan)
 
     @property
     def defined(self) -> Mask:
@@ -545,34 +536,36 @@ class Limit(Expression):
         TypeError, ValueError
             If the bound is not a number, or is outside of the possible range.
         """
-        if isinstance(bound, Mapping) and form not in COMPARISONS:
-            if not bound:
-                raise ValueError(f"{rate!r}: a dict of bounds must name a subgroup, got {{}}")
-            pairs = tuple(
-                (plain(name), _checked_bound(rate, value)) for name, value in bound.items()
+        if isinstance(bound, Mapping) and bound and form not in COMPARISONS:
+            limits = {plain(name): cls.of(form, rate, value) for name, value in bound.items()}
+            bounds = tuple((name, limit.bound) for name, limit in limits.items())
+            return cls(
+                form, rate, bounds, in_percent=any(each.in_percent for each in limits.values())
             )
-            in_percent = any(isinstance(value, str) for value in bound.values())
-            return cls(form, rate, pairs, in_percent=in_percent)
-        value = _checked_bound(rate, bound)
-        if form in COMPARISONS:
-            stated = f"{form}({rate!r})"
-            if rate.is_ratio:
-                # Intervals take the rates of subgroups as independent. Of 400 true gaps of a representation
-                # 10 % were outside of their 95 % interval, of gaps of selection rates 3 %.
-                raise ValueError(
-                    f"{stated}: the denominator of {rate.words!r} depends on the answers, so the "
-                    "differences are no linear program; limit each subgroup instead"
-                )
-            if rate.by is None:
-                raise ValueError(
-                    f"{stated} compares subgroups: name them, for example by='group'"
-                )
-            largest_bound = COMPARISONS[form].largest
-            if not 0.0 <= value <= largest_bound:
-                raise ValueError(
-                    f"{stated}: the bound must be from 0 to {largest_bound:g}, got {value:g}"
-                )
-        return cls(form, rate, value, in_percent=isinstance(bound, str))
+        number = bound
+        in_percent = isinstance(bound, str) and bound.rstrip().endswith("%")
+        if in_percent:
+            number = float(bound.replace("%", "")) / 100
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError(
+                f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of them by subgroup, "
+                f"got {bound!r}"
+            )
+        limit = cls(form, rate, float(number), in_percent=in_percent)
+        low = 0.0 if rate.is_fraction or limit.compares else -ALL_COSTS
+        high = 1.0 if rate.is_fraction or form == RATIO else ALL_COSTS
+        if not low <= limit.bound <= high:
+            raise ValueError(
+                f"{rate!r}: the bound must be from {low:g} to {high:g}, got {bound!r}"
+            )
+        if limit.compares and (rate.is_ratio or rate.by is None):
+            # Intervals take the rates of subgroups as independent. Of 400 true gaps of a representation 10 %
+            # were outside of their 95 % interval, of gaps of selection rates 3 %.
+            raise ValueError(
+                f"{form}({rate!r}) compares subgroups, so name them, for example by='group'. A rate whose "
+                "denominator depends on the answers is no linear program: limit each subgroup instead"
+            )
+        return limit
 
     def bounds(self, names: list[Any]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
@@ -589,7 +582,7 @@ class Limit(Expression):
             near = did_you_mean(str(unknown[0]), map(str, units))
             raise ValueError(
                 f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: {near}"
-                f"there are {names[:20]}"
+                f"there are {units[:NAMES_SHOWN]}"
             )
         return np.array([bound_of.get(name, rest) for name in units], dtype=np.float64)
 
@@ -601,26 +594,39 @@ class Limit(Expression):
         """
         terms = self.rate.terms(strata)
         scale = self.rate.scale(strata)
-        limited = terms.defined
         if self.compares:
-            lowest_rate, _ = self.rate.range(strata)
-            self.comparison.refuse_negative(lowest_rate, f"{self!r}: ")
-            matrices = terms.linear[limited] / scale
-            if len(matrices) < 2:
-                return []
+            self.refuse_negative(min(self.rate.range(strata)))
+            matrices = terms.linear[terms.defined] / scale
             a, c = self.pair
-            below = [Inequality(matrix, -1.0, 0.0) for matrix in matrices]
-            return below + [Inequality(-matrix, a, c / scale) for matrix in matrices]
+            above = [Inequality(-matrix, a, c / scale) for matrix in matrices]
+            return (
+                [*above, *(Inequality(matrix, -1.0, 0.0) for matrix in matrices)]
+                if len(above) > 1
+                else []
+            )
         bounds = self.bounds(terms.names)
-        limited &= ~np.isnan(bounds)
+        limited = terms.defined & ~np.isnan(bounds)
         matrices = terms.linear
         if self.rate.is_ratio:
             matrices = terms.beyond(np.nan_to_num(bounds))
             bounds = np.zeros(len(bounds))
-        pairs = zip(matrices[limited] / scale, bounds[limited] / scale, strict=True)
-        return [
-            Inequality(self.sign * matrix, 0.0, self.sign * bound) for matrix, bound in pairs
-        ]
+        pairs = zip(matrices[limited], bounds[limited].tolist(), strict=True)
+        factor = self.sign / scale
+        return [Inequality(factor * matrix, 0.0, factor * bound) for matrix, bound in pairs]
+
+    def refuse_negative(self, lowest_rate: float) -> None:
+        """Raise ValueError for a ratio of rates that may be negative."""
+        if lowest_rate < 0 and self.form == RATIO:
+            raise ValueError(
+                f"{self!r}: a ratio of rates that may be negative has no bound; limit the gap"
+            )
+
+    def interval(self, lower: Floats, upper: Floats) -> tuple[float, float]:
+        """Return the bounds on a gap or ratio from those on each rate, shape (m,) each."""
+        apart = permutations(zip(lower, upper, strict=True), 2)
+        values = [self.value(np.array([low, high])) for (low, _), (_, high) in apart]
+        values.append(self.value(np.array([min(upper.min(), lower.max()), lower.max()])))
+        return min(values), max(values)
 
     @property
     def pair(self) -> tuple[float, float]:
@@ -628,7 +634,7 @@ class Limit(Expression):
 
         They are called ``factor`` and ``gap``: 1 and the largest gap, or the smallest ratio and 0.
         """
-        factor, gap = self.comparison.pair(self.bound)
+        factor, gap = (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
         return factor, gap - self.margin
 
     def rooms(self, first: Floats, second: Floats) -> Floats:
@@ -653,11 +659,6 @@ class Limit(Expression):
         return self.form in COMPARISONS
 
     @property
-    def comparison(self) -> RateComparison:
-        """How subgroups are compared, of a gap or ratio."""
-        return COMPARISONS[self.form]
-
-    @property
     def limit(self) -> Limit:
         """The limit itself."""
         return self
@@ -665,14 +666,12 @@ class Limit(Expression):
     @property
     def sides(self) -> tuple[str, ...]:
         """Sides on which rates are bounded to certify the limit."""
-        if self.compares:
-            return (ABOVE, BELOW)
-        return (ABOVE,) if self.from_above else (BELOW,)
+        return {AT_MOST: (ABOVE,), AT_LEAST: (BELOW,)}.get(self.form, (ABOVE, BELOW))
 
     @property
     def from_above(self) -> bool:
         """Whether the bound is an upper bound."""
-        return AT_MOST in (self.form, self.compares and self.comparison.side)
+        return self.form in (AT_MOST, GAP)
 
     @property
     def sign(self) -> float:
@@ -686,16 +685,16 @@ class Limit(Expression):
     @property
     def asks_for_errors(self) -> bool:
         """Whether a rule with more errors, or more deferred rows, keeps the limit more easily."""
-        worse = self.rate.is_gain
-        if not self.from_above:
-            worse = self.rate.counts_errors or self.rate.kind == "deferred"
-        return worse and not self.compares
+        if self.form == AT_MOST:
+            return self.rate.is_gain
+        return self.form == AT_LEAST and (
+            self.rate.counts_errors or self.rate.kind == "deferred"
+        )
 
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
-        if np.isnan(value) or np.isnan(bound):
-            return None
-        return bool(self.sign * (value - bound) <= ROUNDING)
+        excess = self.sign * (value - bound)
+        return None if np.isnan(excess) else bool(excess <= ROUNDING)
 
     @property
     def sense(self) -> str:
@@ -707,12 +706,10 @@ class Limit(Expression):
 
         A width of NaN changes nothing.
         """
-        margins = self.sign * np.nan_to_num(list(widths.values()))
+        bounds = self.bounds(list(widths)) - self.sign * np.nan_to_num(list(widths.values()))
         if self.compares:
-            bound = np.clip(self.bound - margins[0], 0.0, self.comparison.largest)
-            return replace(self, bound=float(bound))
-        bounds = (self.bounds(list(widths)) - margins).tolist()
-        pairs = zip(widths, bounds, strict=True)
+            return replace(self, bound=float(bounds.clip(0.0, self.most)[0]))
+        pairs = zip(widths, bounds.tolist(), strict=True)
         return replace(self, bound=tuple((name, b) for name, b in pairs if not np.isnan(b)))
 
     def excess(self, names: list[Any], values: Floats) -> Floats:
@@ -721,22 +718,24 @@ class Limit(Expression):
         The violation is 0 if the rates satisfy the limit or are undefined.
         """
         if self.compares:
-            smallest, largest = smallest_and_largest(values)
             a, c = self.pair
-            with np.errstate(invalid="ignore"):
-                violations = (a * largest - smallest - c)[..., None]
+            largest = np.fmax.reduce(values, axis=-1, keepdims=True)
+            violations = a * largest - np.fmin.reduce(values, axis=-1, keepdims=True) - c
         else:
             violations = self.sign * (values - self.bounds(names))
         return np.asarray(np.nan_to_num(violations).max(axis=-1, initial=0.0))
 
     def value(self, values: Floats) -> float:
-        """Return the gap, the ratio, the largest or the smallest rate, depending on the form of the limit."""
-        if np.isnan(values).all():
-            return float("nan")
-        smallest, largest = smallest_and_largest(values)
-        if self.compares:
-            return float(self.comparison.value(smallest, largest))
-        return float(largest if self.from_above else smallest)
+        """Return the gap, the ratio, the largest or the smallest rate, depending on the form of the limit.
+
+        Undefined rates are NaN and do not count. The ratio of two rates of 0 is 1.
+        """
+        smallest, largest = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+        if self.form == GAP:
+            return largest - smallest
+        if self.form == RATIO:
+            return 1.0 if largest == 0 else smallest / largest
+        return largest if self.from_above else smallest
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -744,18 +743,14 @@ class Limit(Expression):
         )
 
     def __str__(self) -> str:
-        sense = f"{self.form} {self.comparison.side}" if self.compares else self.form
-        if not isinstance(self.bound, tuple):
-            return f"{self.rate}: {sense} {self.stated(self.bound)}"
-        bounds = []
-        for name, value in self.bound:
-            words = self.stated(value)
-            if name is not None:
-                words += f" for {name}"
-            elif len(self.bound) > 1:
-                words += " for the others"
-            bounds.append(words)
-        return f"{self.rate}: {sense} {', '.join(bounds)}"
+        sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
+        bounds = self.bound if isinstance(self.bound, tuple) else [(None, self.bound)]
+        words = [
+            self.stated(value)
+            + (f" for {name}" if name is not None else " for the others" * (len(bounds) > 1))
+            for name, value in bounds
+        ]
+        return f"{self.rate}: {sense} {', '.join(words)}"
 
     def stated(self, bound: float) -> str:
         """Return a bound as stated, in percent or not."""
@@ -764,68 +759,28 @@ class Limit(Expression):
     @property
     def text(self) -> str:
         """The limit as a text for `parse`, in percent if stated so."""
-        return self._text(in_percent=self.in_percent)
-
-    def __repr__(self) -> str:
-        return self._text(in_percent=False)
-
-    def _text(self, *, in_percent: bool) -> str:
-        """Return the limit as a text for `parse`."""
 
         def words(value: float) -> str:
-            return f"{100.0 * value:.15g}%" if in_percent else repr(value)
+            return f"{100.0 * value:.15g}%" if self.in_percent else repr(value)
 
         left = f"{self.form}({self.rate!r})" if self.compares else repr(self.rate)
-        bound = self.bound
-        if isinstance(bound, tuple):
-            right = f"{{{', '.join(f'{name!r}: {words(value)}' for name, value in bound)}}}"
+        right = self.bound
+        if isinstance(right, tuple):
+            right = f"{{{', '.join(f'{name!r}: {words(value)}' for name, value in right)}}}"
         else:
-            right = words(bound)
+            right = words(right)
         return f"{left} {'<=' if self.from_above else '>='} {right}"
+
+    def __repr__(self) -> str:
+        return replace(self, in_percent=False).text
 
 
 def checked_label(label: Any) -> Any:
-    """Return a label as text or a number; raise TypeError for another type."""
+    """Return a label as text or a number, or None; raise TypeError for another type."""
     python_label = plain(label)
     if label is not None and not isinstance(python_label, (str, int, float)):
         raise TypeError(f"a label must be text or a number, got {label!r}")
     return python_label
-
-
-def checked_by(by: Any) -> Any:
-    """Return ``by`` with Python's own numbers, and a tuple for a list; raise an error for other values."""
-    crosses_columns = isinstance(by, (tuple, list))
-    names = plain(tuple(by)) if crosses_columns else (plain(by),)
-    are_names = all(name is None or isinstance(name, (str, int)) for name in names)
-    if crosses_columns and are_names:
-        are_names = len({None, "group", "cell", *names}) == len(names) + 3 > 3
-    if not are_names:
-        raise TypeError(
-            f"by={by!r} must be None, 'class', 'group', 'cell', a column of groups, or a tuple of different "
-            "columns of groups with 'class' for the label"
-        )
-    return names if crosses_columns else names[0]
-
-
-def _checked_bound(rate: Rate, bound: Stated) -> float:
-    """Return the bound of a limit on a rate as a finite float; one on a share of rows is from 0 to 1.
-
-    Text is a number in percent. Raise TypeError or ValueError if it is none.
-    """
-    percent = PERCENT.fullmatch(str(bound))
-    if percent:
-        bound = float(percent[1]) / 100
-    if isinstance(bound, bool) or not isinstance(bound, Real):
-        raise TypeError(
-            f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of them by "
-            f"subgroup, got {bound!r}"
-        )
-    value = float(bound)
-    if not np.isfinite(value):
-        raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
-    if rate.is_fraction and not 0.0 <= value <= 1.0:
-        raise ValueError(f"{rate!r}: a rate lies between 0 and 1, got {value:.15g}")
-    return value
 
 
 def measure(

@@ -312,11 +312,6 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     return distinct, number
 
 
-def names_in(by: Any) -> tuple[Any, ...]:
-    """Return the names in a value of ``by`` as a tuple: those of a tuple, otherwise the value alone."""
-    return by if isinstance(by, tuple) else (by,)
-
-
 def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, Any]]:
     """Return the pairs (column, group) in the name of a subgroup.
 
@@ -328,8 +323,9 @@ def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, 
         if isinstance(subgroup, tuple):
             return [subgroup]
         return [(titles[0] if len(titles) == 1 else None, subgroup)]
-    groups = subgroup if isinstance(by, tuple) else (subgroup,)
-    pairs = zip(names_in(by), groups, strict=True)
+    if not isinstance(by, tuple):
+        return groups_in((subgroup,), (by,), titles)
+    pairs = zip(by, subgroup, strict=True)
     return [(name, group) for name, group in pairs if name not in (CLASS, EVERYTHING)]
 
 

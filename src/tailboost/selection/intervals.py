@@ -12,7 +12,7 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.spelling import how_many, joined
 from tailboost.rates import ROUNDING, Limit, Rate, Strata, Terms
 from tailboost.rates.bounds import clopper_pearson_interval, rows_for_no_error
-from tailboost.rates.comparisons import GAP, RATIO
+from tailboost.rates.rate import GAP, RATIO
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import quotient
 from tailboost.selection.problem import NORMAL_975
@@ -347,7 +347,7 @@ def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -
         return f"{limit}: only one subgroup has rows, so there is nothing to compare"
     assumed, variance = CALM[limit.form]
     noise = NORMAL_975 * np.sqrt(variance * (1 / sizes[smallest]).sum())
-    if noise <= abs(limit.bound - limit.comparison.of_equal):
+    if noise <= abs(limit.bound - (0.0 if limit.form == GAP else 1.0)):
         return None
     names = " and ".join(
         f"{subgroups[i]} has {how_many(round(sizes[i]), 'row')}" for i in smallest
