@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,10 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.guarantees import chain, comparison, ranks, sequence, tightened
-from tailboost.guarantees.bounds import CONSTANT, CertifiedBound, tested_bounds
+from tailboost.guarantees.bounds import CONSTANT, tested_bounds
 from tailboost.guarantees.case import Case, Certified, Refused
 from tailboost.guarantees.certificates import Price, certificate_of
 from tailboost.guarantees.fresh import Fresh
-from tailboost.guarantees.stated import stated_by
 from tailboost.rates import Limit, checked_rates, error, limits_to_keep
 from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.given import Given
@@ -99,7 +98,7 @@ def calibrate_selected(
     ValueError
         If an argument is not as described.
     """
-    stated = stated_limits(limits, stated_by(model))
+    stated = stated_limits(limits, judged(model)._stated_limits)
     earlier = attempts_of(previous)
     rates = [limit.rate for limit in stated]
     fresh = Fresh.of(model, given, rates, opens=True)
@@ -117,11 +116,62 @@ def calibrate_selected(
     tested = [fresh.digest, repr(judged(model)._rule_digest).encode(), call.encode()]
     attempts = model.records_.spend(fresh.used, tested, earlier, fresh.equal_rows)
     level = attempts[-1].spent * (1.0 - confidence)
-    attempt = Attempted(stated, selection, fresh, confidence, level, attempts)
-    outcome = attempt.outcome(selection)
+    outcome = outcome_of(selection, fresh, level)
+    answered = outcome.answered
+    every = tested_bounds(stated, answered, outcome.level)
+    bounds = [bound for bound in every if bound.target is not None]
     if isinstance(outcome, Refused):
-        raise attempt.refusal(outcome)
-    return attempt.certified(outcome, reference, notes)
+        certificate = certificate_of(answered, bounds, confidence)
+        certificate = replace(certificate, attempts=attempts, notes=())
+        reason = outcome.why
+        if not reason or certificate.certified is False:
+            reason = "the likeliest rule misses a limit"
+        raise NotCertifiedError(
+            f"no rule is certified: {reason}. These rows are used up: bring new ones, with this error as "
+            f"previous=, or loosen a limit to its bound before new rows are seen\n{certificate}",
+            certificate,
+            attempts,
+        )
+    for bound in bounds:
+        # At a level of one half or more a test may pass there.
+        if bound.n and bound.room is not None and bound.room < 0 and level < 0.5:
+            raise RuntimeError(
+                f"the certified rule breaks {bound.title} on the rows that certify it: this is a fault of "
+                "tailboost; please report it"
+            )
+    _warn_of_useless_rule(answered)
+    others = {"": fresh if reference is None else reference(fresh)}
+    if 2 <= len(stated) <= MOST_PRICED:
+        for limit in stated:
+            rest = [other for other in stated if other is not limit]
+            with suppress(
+                InfeasibleLimitsError
+            ):  # errors without deferral, for example: no price
+                without = outcome_of(selection.within(rest), fresh, level)
+                others[str(limit)] = (
+                    without.answered if isinstance(without, Certified) else None
+                )
+    at_limits = [
+        bound.at_target(outcome.method if bound.n and bound.method != CONSTANT else CONSTANT)
+        for bound in bounds
+    ]
+    certificate = certificate_of(answered, at_limits, confidence)
+    of_attempt = (
+        f"The limits are certified, and nothing tighter. {outcome.made}",
+        f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error probability. All "
+        "attempts in the model's ledger together keep the confidence.",
+    )
+    classifier = judged(model)._answering(outcome.selection, stated)
+    classifier.records_ = classifier.records_.using(*(attempt.rows for attempt in attempts))
+    classifier.certificate_ = replace(
+        certificate,
+        attempts=attempts,
+        price=tuple(prices(answered, others)),
+        notes=(*of_attempt, *notes, *certificate.notes),
+        model=classifier,
+        rule=judged(classifier)._rule_digest,
+    )
+    return classifier
 
 
 def _refuse_few_rows(
@@ -162,148 +212,37 @@ def _refuse_few_rows(
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Attempted:
-    """An attempt to certify limits on fresh rows, recorded in the model's ledger.
-
-    Attributes
-    ----------
-    limits : list of Limit
-        The limits to certify.
-    selection : Selection
-        The selection within them.
-    fresh : Fresh
-        The rows, opened by the model, with its answers.
-    confidence : float
-        Probability of certifying no broken limit, over the draw of the rows of all attempts.
-    level : float
-        Allowed probability of certifying a broken limit in this attempt.
-    attempts : tuple of Attempt
-        All earlier attempts, then this one.
-    """
-
-    limits: list[Limit]
-    selection: Any
-    fresh: Fresh
-    confidence: float
-    level: float
-    attempts: tuple[Attempt, ...]
-
-    def outcome(self, selection: Any) -> Certified | Refused:
-        """Return the result of the first procedure that applies to a selection."""
-        case = Case(selection, self.fresh, self.level)
-        for procedure in PROCEDURES:
-            plan = procedure.applies(case)
-            if plan is not None:
-                break
-        result: Certified | Refused = procedure.run(case, plan)
-        if isinstance(result, Certified):
-            answered = self.fresh.by(result.selection)
-            if len(np.unique(answered.answered.actions)) == 1:
-                return Refused(answered, self.level, ONE_ANSWER)
+def outcome_of(selection: Any, fresh: Fresh, level: float) -> Certified | Refused:
+    """Return the result of the first procedure that applies to a selection."""
+    case = Case(selection, fresh, level)
+    for procedure in PROCEDURES:
+        plan = procedure.applies(case)
+        if plan is not None:
+            break
+    result: Certified | Refused = procedure.run(case, plan)
+    if isinstance(result, Refused):
         return result
-
-    def certified(
-        self,
-        result: Certified,
-        reference: Callable[[Fresh], Fresh | None] | None,
-        notes: Sequence[str],
-    ) -> Any:
-        """Return a classifier with the certified rule and its certificate."""
-        answered = self.fresh.by(result.selection)
-        bounds = [
-            bound.at_target(result.method if bound.n and bound.method != CONSTANT else CONSTANT)
-            for bound in tested_bounds(self.limits, answered, self.level)
-            if bound.target is not None and self._checked(bound)
-        ]
-        _warn_of_useless_rule(answered)
-        spent = self.attempts[-1].spent
-        certificate = replace(
-            certificate_of(answered, bounds, self.confidence),
-            attempts=self.attempts,
-            price=tuple(self._prices(answered, reference)),
-        )
-        of_attempt = (
-            f"The limits are certified, and nothing tighter. {result.made}",
-            f"This was attempt {len(self.attempts)}, with {spent:.3g} of the error probability. All attempts "
-            "in the model's ledger together keep the confidence.",
-        )
-        classifier = judged(self.fresh.model)._answering(result.selection, self.limits)
-        used = (attempt.rows for attempt in self.attempts)
-        classifier.records_ = classifier.records_.using(*used)
-        classifier.certificate_ = replace(
-            certificate,
-            notes=(*of_attempt, *notes, *certificate.notes),
-            model=classifier,
-            rule=judged(classifier)._rule_digest,
-        )
-        return classifier
-
-    def _checked(self, bound: CertifiedBound) -> bool:
-        """Return True; raise RuntimeError if a rule breaks a limit on the rows that certify it."""
-        # Below one half no test passes there: another rule was tested.
-        if bound.n and bound.room is not None and bound.room < 0 and self.level < 0.5:
-            raise RuntimeError(
-                f"the certified rule breaks {bound.title} on the rows that certify it: this is a fault of "
-                "tailboost; please report it"
-            )
-        return True
-
-    def _prices(
-        self, answered: Fresh, reference: Callable[[Fresh], Fresh | None] | None
-    ) -> Iterator[Price]:
-        """Yield the price of all limits, and of each of two to four by one run without it."""
-        (own,) = answered.samples(error())
-        others: list[tuple[str, Fresh | None]] = [
-            ("", self.fresh if reference is None else reference(self.fresh))
-        ]
-        if 2 <= len(self.limits) <= MOST_PRICED:
-            for limit in self.limits:
-                rest = [other for other in self.limits if other is not limit]
-                try:
-                    outcome = self.outcome(self.selection.within(rest))
-                except InfeasibleLimitsError:  # errors without deferral, for example: no price
-                    continue
-                if isinstance(outcome, Certified):
-                    others.append((str(limit), self.fresh.by(outcome.selection)))
-        for name, rows in others:
-            if rows is not None:
-                (without,) = rows.samples(error())
-                noise = standard_error(own.values - without.values)
-                yield Price(name, float(own.mean), float(without.mean), noise)
-
-    def refusal(self, result: Refused) -> NotCertifiedError:
-        """Return the error with the tested limits, their bounds, and the rows that they need."""
-        tested = tested_bounds(self.limits, result.answered, result.level)
-        bounds = [bound for bound in tested if bound.target is not None]
-        certificate = replace(
-            certificate_of(result.answered, bounds, self.confidence),
-            attempts=self.attempts,
-            notes=(),
-        )
-        reason = result.why
-        if not reason or certificate.certified is False:
-            reason = "the likeliest rule misses a limit"
-        return NotCertifiedError(
-            f"no rule is certified: {reason}. These rows are used up: bring new ones, with this error as "
-            f"previous=, or loosen a limit to its bound before new rows are seen\n{certificate}",
-            certificate,
-            self.attempts,
-        )
+    answered = fresh.by(result.selection)
+    if len(np.unique(answered.answered.actions)) == 1:
+        return Refused(answered, level, ONE_ANSWER)
+    return replace(result, answered=answered, level=level)
 
 
-def standard_error(differences: Any) -> float:
-    """Return the standard error of a mean difference of errors, with two added rows of ±1."""
-    n = len(differences)
-    squares = float(np.square(differences - differences.mean()).sum())
-    return float(np.sqrt((squares + 2.0) / n**2))
+def prices(own: Fresh, others: Mapping[str, Fresh | None]) -> Iterator[Price]:
+    """Yield by how much other answers to the same rows, by the limit that they leave out, err less."""
+    (of_own,) = own.samples(error())
+    for name, rows in others.items():
+        if rows is not None:
+            (without,) = rows.samples(error())
+            differences = of_own.values - without.values
+            squares = np.square(differences - differences.mean()).sum()
+            noise = np.sqrt(squares + 2.0) / len(differences)  # with two added rows of ±1
+            yield Price(name, float(of_own.mean), float(without.mean), float(noise))
 
 
 def _warn_of_useless_rule(answered: Fresh) -> None:
     """Warn of a rule with nearly one answer to all rows."""
     strata = answered.answered.strata
-    if answered.answered.draws:
-        return
     shares = np.bincount(answered.answered.actions, minlength=strata.n_actions) / len(answered)
     if shares.max() >= NEARLY_ALL:
         name = [*map(repr, strata.classes), HUMAN_REVIEW][int(shares.argmax())]

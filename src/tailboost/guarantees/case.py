@@ -17,11 +17,16 @@ from tailboost.rates import Limit, Strata
 
 @dataclass(frozen=True, eq=False)
 class Certified:
-    """A selection whose rule is within all limits, the name of the procedure, and how it was made."""
+    """A selection whose rule is within all limits, the name of the procedure, and how it was made.
+
+    The fresh rows with its answers and the level are set beside it later.
+    """
 
     selection: Any
     method: str
     made: str
+    answered: Any = None
+    level: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

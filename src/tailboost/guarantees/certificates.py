@@ -20,7 +20,7 @@ from tailboost.guarantees.bounds import (
     with_deferral,
 )
 from tailboost.guarantees.fresh import Fresh
-from tailboost.guarantees.stated import as_model, stated_by
+from tailboost.guarantees.stated import as_model
 from tailboost.rates import Largest, checked_limits, checked_rates, error
 from tailboost.rates.strata import groups_in
 from tailboost.rates.words import points_words, rate_words
@@ -364,7 +364,7 @@ def certify(
     model = as_model(model)
     check_number(confidence, "confidence", 0, 1, below=True)
     if rates is None and limits is None:
-        limits = stated_by(model)
+        limits = judged(model)._stated_limits
     expressions = list(checked_rates(rates or ()))
     if limits is not None:  # a limit alone has no truth value
         expressions += checked_rates(checked_limits(limits))

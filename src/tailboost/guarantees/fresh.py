@@ -376,7 +376,7 @@ def _answered(
     """
     columns = given.columns
     of_fit = by_column(plain_list(reader.groups_))
-    if None in {*of_fit, *columns} and len(of_fit) == len(columns) == 1:
+    if len(of_fit) == len(columns) == 1:  # a single column needs no name
         of_fit = dict(zip(columns, of_fit.values(), strict=True))
     known = {
         name: of_fit[name]
@@ -536,14 +536,9 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
     table = as_table(training_rows)
     rows = as_table(X)
     if hasattr(table, "columns") and hasattr(rows, "columns"):
-        in_one_alone = sorted({*map(str, table.columns)} ^ {*map(str, rows.columns)})
-        if in_one_alone:
-            raise ValueError(
-                f"training_rows: the column {in_one_alone[0]!r} is in training_rows or in X alone"
-            )
-        table = table[rows.columns]
+        table = table[[name for name in rows.columns if name in table.columns]]
     if table.shape[1:] != rows.shape[1:]:
         raise ValueError(
-            f"training_rows has the shape {table.shape}, X {rows.shape}: columns must be the same"
+            f"training_rows has {table.shape[1:]} columns of X, which has {rows.shape[1:]}: give all of them"
         )
     return training_rows if isinstance(training_rows, Mapping) else table  # read by name

@@ -1,12 +1,10 @@
-"""The limits of `certify` and `calibrate` if the caller states nothing, and rules in the place of models."""
+"""Rules in the place of models."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tailboost.core.array_types import Model
-from tailboost.rates import Limit
-from tailboost.rows.judged import judged, last_step
 from tailboost.selection.rule import Rule, ThresholdRule
 
 
@@ -26,10 +24,3 @@ def as_model(model: Model) -> Any:
             "rule_ it is, or load_rule of a file of tailboost.save_rule"
         )
     return model.classifier
-
-
-def stated_by(model: Model) -> tuple[Limit, ...]:
-    """Return the certified limits of a classifier or, without a certificate, the limits of its fit."""
-    final = judged(last_step(model))
-    limits: tuple[Limit, ...] = tuple(final._stated_limits)
-    return limits
