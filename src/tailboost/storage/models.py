@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 import zipfile
 from collections.abc import Collection, Mapping
 from importlib import import_module
@@ -15,7 +14,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Document, FilePath, Model
-from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
+from tailboost.core.exceptions import ModelVersionWarning, warn_user
 from tailboost.core.files import write_output
 from tailboost.core.versions import versions
 
@@ -133,17 +132,15 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
     except Exception as error:  # skops raises what a damaged file meets
         raise ValueError(f"{os.fspath(path)!r} cannot be read: {error!r:.400}") from error
     current = versions()
-    names = ("tailboost", "scikit-learn", "xgboost", "xgboost-cpu")
     changed = [
-        f"{name} {saved[name]} (here {current.get(name, 'missing')})"
-        for name in names
-        if name in saved and saved[name] != current.get(name)
+        f"{name} {saved[name]}"
+        for name in ("tailboost", "scikit-learn", "xgboost")
+        if saved.get(name) != current.get(name)
     ]
     if changed:
-        warnings.warn(
+        warn_user(
             f"{os.fspath(path)!r} was saved with {', '.join(changed)}: compare its predictions",
             ModelVersionWarning,
-            stacklevel=2,
         )
     return model
 
@@ -178,5 +175,5 @@ def read_notes(path: FilePath) -> Document:
     try:
         with zipfile.ZipFile(path) as archive:
             return dict(json.loads(archive.read(NOTES)))
-    except (zipfile.BadZipFile, KeyError, ValueError):
+    except Exception:  # zipfile raises what a damaged file meets
         raise ValueError(f"{os.fspath(path)!r} is no model file of tailboost") from None

@@ -102,18 +102,6 @@ class RuleClassifier(ReportedClassifier):
         return np.asarray(self.rule.classes)
 
     @property
-    def limits(self) -> Any:
-        """The limits of the selection."""
-        return self.rule.limits
-
-    @property
-    def limits_met_(self) -> bool | None:
-        """Whether all limits are certified; None without a certificate."""
-        if self.certificate_ is None:
-            return None
-        return super().limits_met_
-
-    @property
     def rule_(self) -> ThresholdRule | Rule:
         """The rule, under the name that fitted classifiers have."""
         return self.rule
@@ -234,29 +222,31 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
             "save_model(classifier, 'rule.model') keeps another rule with its models, and "
             "rule_.to_json() is a rule alone"
         )
-    columns = scores[0].column_list
+    (model,) = scores
     groups = list(classifier._group_titles)
-    for name in (*columns, *groups):
+    for name in (*model.column_list, *groups):
         if not isinstance(name, str):
             raise ValueError(
                 f"a rule file names its columns by text, and a column here is {name!r}: select on a table "
                 "with named columns, such as groups={'site': site}"
             )
-    by_group = classifier.by_group or None
+    by_group = groups[0] if classifier.by_group is True else classifier.by_group or None
     objective = classifier.objective
+    if isinstance(objective, Expression):
+        objective = repr(objective)
     certificate = classifier.certificate_
-    records = classifier.records_
+    used = classifier.records_.used
     content = {
         "format": RULE_FILE_FORMAT,
         "rule": classifier.rule_.to_dict(),
         "selection": {
-            "scores": columns,
-            "labels": scores[0].label_list,
-            "kind": scores[0].kind,
-            "missing": scores[0].missing,
+            "scores": model.column_list,
+            "labels": model.label_list,
+            "kind": model.kind,
+            "missing": model.missing,
             "group": groups,
-            "by_group": groups[0] if by_group is True else by_group,
-            "objective": repr(objective) if isinstance(objective, Expression) else objective,
+            "by_group": by_group,
+            "objective": objective,
             "limits": [limit.text for limit in classifier._stated_limits],
             "target": target,
             "cluster": cluster,
@@ -265,9 +255,9 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
         "groups_named": [] if certificate is None else list(certificate.groups_named.items()),
         "certificate": None if certificate is None else certificate.to_dict(),
         "used": {
-            "selection": [rows.to_dict() for rows in records.used if rows.use == SELECTED_ON],
+            "selection": [rows.to_dict() for rows in used if rows.use == SELECTED_ON],
             "attempts": 0 if certificate is None else len(certificate.attempts),
         },
-        "ledger": records.ledger.to_dict(),
+        "ledger": classifier.records_.ledger.to_dict(),
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

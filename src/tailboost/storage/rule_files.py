@@ -118,17 +118,13 @@ def _rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
         _rule_alone(content["rule"]), limits=tuple(checked_limits(selection["limits"]))
     )
     columns = selection["scores"]
-    labels = selection["labels"]
-    if not columns or len(labels) != len(columns):
+    label = selection["labels"]
+    if not columns or len(label) != len(columns):
         raise ValueError("each score needs a label")
-    by_group = selection["by_group"]
+    if len(columns) == 1:
+        (label,) = label
     if isinstance(rule, ThresholdRule):
-        if rule.column not in columns:
-            raise ValueError(f"its column {rule.column!r} is none of its scores")
-        rule = replace(rule, group_column=by_group)
-    if (rule.groups is not None) != (by_group is not None):
-        raise ValueError("its rule and its selection differ in whether groups are read")
-    label = labels[0] if len(columns) == 1 else labels
+        rule = replace(rule, group_column=selection["by_group"])
     scores = (columns, label, selection["kind"], selection["missing"])
     certificate = content["certificate"]
     groups_named = {}
