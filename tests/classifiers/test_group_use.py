@@ -52,8 +52,7 @@ def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objec
     ).fit(X[["score", "age"]].assign(hint=hint), y, groups=X[["sex"]])
     (use,) = mix.summary_.groups
     member = mix.selection_.member
-    # With inferred groups, action costs differ between groups; otherwise between classes only.
-    assert use.inferred == (objective == "worst_group") == (len(member.candidate.action_costs) > 2)
+    assert use.inferred == (objective == "worst_group") == member.weighs_groups
     assert ("uses an estimate p(group | x, y)" in mix.summary_.details) == use.inferred
     try:
         mix.rule_.to_sql()

@@ -13,10 +13,6 @@ pd = pytest.importorskip("pandas")
 import tailboost as tb
 from tailboost import rates
 from tailboost.rows.judged import judged
-from tailboost.selection.candidates import KnownScores, ProbabilityRule, ranges_of_actions
-from tailboost.selection.data import Candidate
-from tailboost.selection.outputs import Models
-from tailboost.selection.probabilities import StratumProbabilities
 
 REVIEW = "human review"
 PROBLEMS = {
@@ -192,40 +188,3 @@ def test_a_changed_by_group_is_refused_by_name(by_group):
         tb.calibrate(changed, fresh, labels, groups=named)
     with pytest.raises(ValueError, match="by_group"):
         changed.predict(fresh)
-
-
-@pytest.mark.parametrize("answer", [0, 1, 2])
-@pytest.mark.parametrize("told", [0, 1])
-def test_one_answer_to_all_rows_is_the_same_rule_in_every_group(told, answer):
-    """One action costs least in each stratum of two columns, of which the rule reads one; the last defers."""
-    combinations = np.array([[site, sex] for site in range(4) for sex in range(2)])
-    G, P = len(combinations), np.random.default_rng(0).dirichlet(np.ones(2), 40)
-    costs = np.tile(np.where(np.arange(3) == answer, -1.0, 0.5), (2 * G, 1))
-    probabilities = StratumProbabilities(2, combinations, told=told, shares=np.ones((2, G)))
-    member = ProbabilityRule(Models.from_given(["m"], np.arange(2)), (), probabilities, Candidate(costs))
-    names = ["abcd", "mf"][told]
-    rule = member.as_rule([0, 1], list(names))
-    for name in names:
-        assert set(rule.predict({"m": P}, [name] * 40).tolist()) == {[0, 1, REVIEW][answer]}
-
-
-@pytest.mark.parametrize("n_actions", [2, 3])
-def test_ranges_have_the_action_of_each_known_row_at_the_least_cost(n_actions):
-    rng = np.random.default_rng(n_actions)
-    for _ in range(30):
-        parts = []
-        for n in rng.integers(1, 4_000, 2):
-            scores = rng.integers(1, 999, n) / 1_000  # many are equal
-            strata = np.stack([1.0 - scores, scores])
-            places = rng.integers(0, 3, n)
-            parts.append(KnownScores(scores, places, strata.astype(np.float32)))
-        costs = np.array([[0.0, 1.0, 0.2], [rng.uniform(0.5, 3.0), 0.0, rng.uniform(0.1, 0.6)]])
-        candidate = Candidate(costs[:, :n_actions])
-        ranges = ranges_of_actions(parts[0].joined(parts[1:]), candidate, 1, n_actions)
-        lower_ends = np.array([end for end, _ in ranges])
-        for part in parts:
-            rows = part.place == 1
-            found = np.searchsorted(lower_ends, part.values[rows], side="right") - 1
-            actions = np.array([action for _, action in ranges])[found]
-            expected = part.probabilities[:, rows].T @ candidate.action_costs
-            assert (expected[np.arange(rows.sum()), actions] <= expected.min(axis=1) + 1e-6).all()

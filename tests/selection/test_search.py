@@ -10,9 +10,11 @@ from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Strata, as_objective
-from tailboost.selection.data import SelectionData, decide, expected_costs
-from tailboost.selection.program import Program, best_in_pool
-from tailboost.selection.search import counts_on_line
+from tailboost.selection.data import SelectionData
+from tailboost.selection.outputs import Models
+from tailboost.selection.program import Program, mixed, solve
+from tailboost.selection.thresholds import Thresholds
+from tailboost.selection.weights import ClassWeights
 
 
 def told(seed, n=600, G=2, values=None, right=False):
@@ -29,9 +31,8 @@ def told(seed, n=600, G=2, values=None, right=False):
     if values:
         p = np.round(p * values) / values
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), (tuple(range(G)),))
-    belief = np.zeros((2 * G, n), dtype=np.float32)
-    belief[g, np.arange(n)], belief[G + g, np.arange(n)] = 1 - p, p
-    return SelectionData(strata, stratum, np.full(n, 1 / n), belief), p, y, g
+    data = SelectionData(strata, stratum, np.full(n, 1 / n))
+    return Thresholds(data, Models.from_given(["m"], (0, 1)), p, p, 0), p, y, g
 
 
 TOLD = {
@@ -46,7 +47,7 @@ TOLD = {
 
 def thresholds_of(table, p, y, g):
     """Return the confusion counts of all thresholds of each group: a list of arrays (T, S, 2)."""
-    G, found = table.strata.n_combinations, []
+    G, found = table.data.strata.n_combinations, []
     for group in range(G):
         own = g == group
         cuts = np.append(np.unique(p[own]), np.inf)
@@ -64,11 +65,11 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
     limits = TOLD[name]
     table, p, y, g = told(0, values=50)
     _, alone = one_rule(table, rates.error(), limits)
-    program = Program.of_rates(table.strata, as_objective(rates.error()), limits)
+    program = Program.of_rates(table.data.strata, as_objective(rates.error()), limits)
     one, other = thresholds_of(table, p, y, g)
     both = (one[:, None] + other[None]).reshape(-1, 4, 2)
     kept = (program.violations(both) <= 1e-9).all(axis=1)
-    errors = np.array([value_of(rates.error(), table.strata, tally)[0] for tally in both[kept]])
+    errors = np.array([value_of(rates.error(), table.data.strata, tally)[0] for tally in both[kept]])
     assert alone.keeps
     assert errors.min() - 1e-9 <= alone.value <= errors.min() + 5 / 600
 
@@ -131,16 +132,11 @@ def test_a_line_counts_as_its_rules_do():
     rng = np.random.default_rng(0)
     for K, defers, costs in ((2, False, False), (2, True, False), (3, False, True), (2, False, True)):
         table, _ = atoms(1, K, 2, 8, n=300, weights=True, defers=defers, costs=costs)
-        A, belief = table.strata.n_actions, table.probabilities
-        prices = rng.normal(size=(len(belief), A))
-        charged, moved = expected_costs(belief, prices), rng.normal(size=len(belief)) @ belief
-        action = int(rng.integers(len(charged)))
-        for most in (10, 10_000):
-            places, tallies = counts_on_line(table, charged, action, moved, most)
-            for place, tally in zip(places, tallies, strict=True):
-                other = charged.copy()
-                other[action] += place * moved
-                np.testing.assert_allclose(tally, table.count(decide(other)), atol=1e-12)
+        rule = rng.normal(size=(len(table.probabilities), table.data.strata.n_actions))
+        for line in table.lines(compares=False):
+            rules, tallies = table.line(rule, line)
+            for other, tally in zip(rules, tallies, strict=True):
+                np.testing.assert_allclose(tally, table.counts(other), atol=1e-12)
 
 
 def reachable(table, x, rule):
@@ -169,12 +165,12 @@ def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
         if best_mixture(table, x, rates.error(), limits) is None:
             continue
         _, alone = one_rule(table, rates.error(), limits)
-        program = Program.of_rates(table.strata, as_objective(rates.error()), limits)
+        program = Program.of_rates(table.data.strata, as_objective(rates.error()), limits)
         values = []
         for rule in product((0, 1), repeat=int(x.max()) + 1):
-            tally = table.count(np.array(rule)[x])
+            tally = table.data.count(np.array(rule)[x])
             if program.violations(tally).max() <= 1e-9 and reachable(table, x, rule):
-                values.append(float(value_of(rates.error(), table.strata, tally)[0]))
+                values.append(float(value_of(rates.error(), table.data.strata, tally)[0]))
         if values:
             kept += alone.keeps
             if alone.keeps:
@@ -193,16 +189,13 @@ def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
     y, g = (rng.random(n) < p).astype(int), (rng.random(n) < q).astype(int)
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), ((0, 1),))
     belief = np.stack([(1 - p) * (1 - q), (1 - p) * q, p * (1 - q), p * q]).astype(np.float32)
-    table = SelectionData(strata, stratum, np.full(n, 1 / n), belief)
+    table = ClassWeights(SelectionData(strata, stratum, np.full(n, 1 / n)), belief)
     for limits in TOLD.values():
         pool, alone = one_rule(table, rates.error(), limits)
-        drawn = best_in_pool(
-            pool,
-            Program.of_rates(table.strata, as_objective(rates.error()), limits),
-            randomized=True,
-        )
+        program = Program.of_rates(table.data.strata, as_objective(rates.error()), limits)
+        drawn = mixed(solve(pool.counts, program).weights, pool.counts)
         assert alone.keeps
-        assert alone.value <= drawn.value + 5e-3
+        assert alone.value <= program.value(drawn) + 5e-3
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -215,13 +208,14 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     y = (rng.random(n) < chance[level]).astype(int)
     strata, stratum = Strata.of(y, None, np.ones(n), np.array(["a", "b"]))
     p = np.array([y[level == k].mean() if (level == k).any() else 0.0 for k in range(levels)])[level]
-    table = SelectionData(strata, stratum, np.full(n, 1 / n), np.stack([1 - p, p]).astype(np.float32))
+    data = SelectionData(strata, stratum, np.full(n, 1 / n))
+    table = Thresholds(data, Models.from_given(["m"], (0, 1)), p, p, None)
     for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):
         program = Program.of_rates(strata, as_objective(rates.error()), [limit])
         cuts = np.append(np.unique(p), np.inf)
-        tallies = np.array([table.count((p >= cut).astype(int)) for cut in cuts])
+        tallies = np.array([table.data.count((p >= cut).astype(int)) for cut in cuts])
         kept = program.violations(tallies)[:, 0] <= 1e-9
         if kept.any():
             _, alone = one_rule(table, rates.error(), [limit])
             assert alone.keeps
-            assert alone.value <= program.evaluate(tallies[kept])[0].min() + 1e-9
+            assert alone.value <= program.charged(tallies[kept], 0.0).min() + 1e-9

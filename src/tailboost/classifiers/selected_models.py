@@ -574,7 +574,7 @@ class SelectedModels(ReportedClassifier):
     @property
     def _weighs_groups(self) -> bool:
         """Whether the rule weighs an estimate of p(group | x, y) for each row."""
-        return self.selection_.weighs_groups
+        return bool(self.selection_.member.weighs_groups)
 
     @property
     def _reads_scores(self) -> bool:

@@ -94,7 +94,7 @@ class Case:
     @cached_property
     def odds(self) -> Any:
         """The score of two labels on the selecting rows; None without one, or if rows do not count whole."""
-        odds = self.selection.log_odds
+        odds = self.selection.thresholds
         if odds is None:
             return None
         strata = odds.data.strata
@@ -158,21 +158,21 @@ class Case:
         return places
 
     @cached_property
+    def scored(self) -> tuple[Floats, Ints]:
+        """The score of each fresh row, and the number of its place, shape (n,) each."""
+        scored: tuple[Floats, Ints] = self.selection.scored(self.fresh.table)
+        return scored
+
+    @property
     def scores(self) -> Floats:
         """The score of each fresh row, shape (n,)."""
-        scores: Floats = self._thresholds.scores(self.fresh.table)
-        return scores
+        return self.scored[0]
 
     @cached_property
     def cell(self) -> Ints:
         """The cell of each fresh row, on the side of each cut on which rules answer it, shape (n,)."""
-        scores = self._thresholds.scores_between_selected(self.fresh.table)
-        inner = self.odds.thresholds(np.arange(1, self.cells.end))
-        return np.searchsorted(inner, scores, side="right")
-
-    @property
-    def _thresholds(self) -> Any:
-        return self.selection.thresholds(self.odds.family)
+        cells: Ints = self.odds.cells(*self.scored)
+        return cells
 
     def voters_of(self, strata: Mask) -> Ints:
         """Return the fresh rows of some strata, shape (S,), of each cluster one."""
@@ -199,14 +199,15 @@ class Case:
         second_or_deferred = np.where(self.cell < high, 2, 1)
         return self.fresh.with_actions(np.where(self.cell < low, 0, second_or_deferred))
 
-    def at(self, low: Floats, high: Floats, known: Ints | None) -> Any:
+    def at(self, low: Floats, high: Floats, known: Ints) -> Any:
         """Return the selection with thresholds on the score, shape (m,) each.
 
         They are written as decimals that part the selecting rows and ``known`` fresh rows alike.
         """
-        tables = [] if known is None else [self.fresh.table.part(known)]
-        return self.selection.with_candidate(self.odds.at(low, high), tables)
+        scores, place = self.scored
+        ends = np.stack([low, high][: 1 + self.defers], axis=1)
+        return self.selection.at(self.odds.ends_beside(ends, scores[known], place[known]))
 
     def rule(self, cuts: Ints) -> Any:
         """Return the selection with the rule of cuts, shape (m, 2)."""
-        return self.selection.with_candidate(self.odds.candidate(cuts[:, 0], cuts[:, 1]))
+        return self.selection.at(self.odds.ends(cuts[:, : 1 + self.defers]))

@@ -39,6 +39,7 @@ from typing import Any
 
 import numpy as np
 
+from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.case import Case, Cells, Certified, Refused
 from tailboost.guarantees.ranks import AT_RANKS, ends_between, is_ranked, windows
 from tailboost.guarantees.tests import DEFERRED, FIRST, Tests
@@ -79,20 +80,19 @@ def _divided(
 def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
     """Return the rule of least loss within the ranks among those that pass the tests of the other limits."""
     ranked, joint = _divided(case.fresh_tests, has_ranks)
-    ends, cell = case.odds.thresholds(np.arange(case.cells.end + 1)), case.cell
-    known = None
+    values, chances = case.odds.values, case.odds.chances
+    ends, cell = np.concatenate([[-np.inf], values[1:], [np.inf]]), case.cell
+    known = np.arange(0)
     if not case.defers:  # the rows at ranks part the cells of the other label more finely
         known = np.unique(np.concatenate([case.voters_of(s) for t in ranked for s in t.strata]))
-        steps = ends
-        ends, _ = ends_between(np.concatenate([case.odds.values, case.scores[known]]))
+        ends, _ = ends_between(np.concatenate([values, case.scores[known]]))
         cell = np.searchsorted(ends[1:-1], case.scores, side="right")
     end = len(ends) - 1
     low, high = windows(case, ranked, cell, end, case.level * (1.0 - PART if joint else 1.0))
     if case.defers:
-        chances = case.odds.chances[0]
-        prices = np.unique(np.concatenate([chances, 1.0 - chances, [0.0, 1.0]]))
-        first = np.searchsorted(chances, prices)[:, None].clip(max=high)
-        last = np.searchsorted(chances, 1.0 - prices)[:, None].clip(min=low)
+        prices = np.unique(np.concatenate([*chances, *(1.0 - chances), [0.0, 1.0]]))
+        first = _at_prices(chances, prices).clip(max=high)
+        last = _at_prices(chances, 1.0 - prices).clip(min=low)
         last = np.maximum(last, first)
         # The cell at which a threshold stopped counts as deferred.
         met = first == last
@@ -102,9 +102,9 @@ def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
         tested = tested.clip(0, end)
         level = PART * case.level / max(sum(len(test.names) for test in joint), 1)
     else:
-        first = last = np.append(np.searchsorted(ends, steps[:-1]), end)[:, None].clip(
-            low, high
-        )
+        at_cut = np.concatenate([[0], np.searchsorted(ends, values[1:]) - 1, [end]])
+        prices = np.unique(np.append(chances, [0.0, 2.0]))
+        first = last = at_cut[_at_prices(chances, prices)].clip(low, high)
         tested = np.stack([first, last], axis=2)
         level = PART * case.level
     rules = np.stack([first, last], axis=2)
@@ -116,7 +116,7 @@ def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
     passes = np.full(len(rules), bool(case.defers or (low <= high).all()))
     for test in joint:
         passes &= test.passes(*test.counts(answered), test.kept(possible), level)
-    selected = case.cells.answered(np.searchsorted(case.odds.values, ends)[rules])
+    selected = case.cells.answered(np.searchsorted(values, ends)[rules])
     losses = np.tensordot(selected, case.losses, ((1, 2), (0, 1)))
     made = AT_RANKS
     if joint:
@@ -132,6 +132,11 @@ def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
     return Refused(
         likeliest, level, "no thresholds within the ranks of some limits keep the others"
     )
+
+
+def _at_prices(chances: Floats, prices: Floats) -> Ints:
+    """Return the cut of each place above which the second label is as probable as a price, (K, m)."""
+    return np.stack([np.searchsorted(each, prices) for each in chances], axis=1)
 
 
 def _passes(case: Case, tests: Sequence[Tests], rule: Any, level: float) -> bool:

@@ -22,8 +22,6 @@ from tailboost.guarantees.case import Case, Certified, Refused
 from tailboost.guarantees.tests import FIRST, Tests
 from tailboost.rates.bounds import most_reached
 
-# Least difference of two scores with a threshold between: scores are logarithms of float32 numbers.
-RESOLUTION = 1e-6
 AT_RANKS = "Thresholds are at ranks of the scores of these rows, which need no test."
 
 
@@ -36,8 +34,8 @@ def is_ranked(test: Tests, place: Ints) -> bool:
 def ends_between(scores: Floats) -> tuple[Floats, Ints]:
     """Return the thresholds between scores, from −∞ to ∞, with the number of scores below each."""
     ascending = np.sort(scores)
-    below = np.flatnonzero(np.diff(ascending) > RESOLUTION) + 1
-    inner = (ascending[below] + ascending[below - 1]) / 2.0
+    below = np.flatnonzero(np.diff(ascending)) + 1
+    inner = ascending[below] / 2.0 + ascending[below - 1] / 2.0
     ends = np.concatenate([[-np.inf], inner, [np.inf]])
     return ends, np.concatenate([[0], below, [len(scores)]])
 

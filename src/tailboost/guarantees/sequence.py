@@ -53,8 +53,8 @@ class Search:
     ----------
     cells : Cells
         Selecting rows by stratum and value, half of them by expected labels.
-    chances : ndarray of shape (V,)
-        Probability of the second label at each value.
+    chances : ndarray of shape (m, V)
+        Probability of the second label at each value in each place.
     losses : ndarray of shape (S, 3)
         The loss of each answer.
     tests : sequence of Tests
@@ -141,8 +141,7 @@ class Search:
         """Return rules with equal cuts, at common prices within the loosest cuts, and of equal shares."""
         values = np.arange(self.cells.end + 1)
         equal = np.repeat(values[:, None], self.n_places, axis=1)
-        prices = np.searchsorted(self.chances, PRICES)
-        at_prices = np.repeat(prices[:, None], self.n_places, axis=1)
+        at_prices = np.stack([np.searchsorted(each, PRICES) for each in self.chances], axis=1)
         found = [equal]
         if self.n_places > 1:
             found += [at_prices.clip(*within) for within in self._loosest()]
@@ -226,7 +225,7 @@ def applies(case: Case) -> list[Path] | None:
         place = np.zeros_like(case.cells.place) if all(is_alone) else case.cells.place
         search = Search(
             cells=Cells(case.cells.rows * here[:, None], place),
-            chances=case.odds.chances[0],
+            chances=case.odds.chances[places],
             losses=case.losses,
             tests=[test for test in own if test.names],
             ratio=case.ratio,

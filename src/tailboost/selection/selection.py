@@ -22,25 +22,16 @@ from tailboost.core.exceptions import (
 from tailboost.core.spelling import joined
 from tailboost.rates import Limit, Objective, Rate, Spread, Strata, deferred, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.candidates import Scale, scores_in
 from tailboost.selection.contradiction import reached_words
 from tailboost.selection.curve import undominated_rules
-from tailboost.selection.data import (
-    Candidate,
-    Pool,
-    SelectionData,
-    ThresholdFamily,
-    Uncached,
-    possible_thresholds,
-)
+from tailboost.selection.data import Pool, Uncached
 from tailboost.selection.intervals import REFIT, below_noise, probability_kept, tightened
-from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.outputs import LogProbabilities
-from tailboost.selection.probabilities import stratum_probabilities
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SOLVED, Best, Program, best_guess, overall_errors, solve
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import Summary
+from tailboost.selection.thresholds import ScoreRule, Thresholds, scores_in, sign_of
 
 # Maximum number of subgroups in a warning.
 SUBGROUPS_SHOWN = 4
@@ -51,6 +42,8 @@ MOST_EQUAL = 0.95
 MOST_ERRORS = 3.0
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
+# The most thresholds for each label of rules that are tested on fresh rows.
+FEW = 200
 
 
 def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
@@ -75,7 +68,7 @@ class Selection(Uncached):
         The objective within limits.
     program : Program
         The rates of the problem and all limits, including the error budget.
-    member : ProbabilityRule
+    member : ScoreRule or ProbabilityRule
         The selected candidate with its models.
     pool : Pool
         The candidates, with their counts.
@@ -194,8 +187,7 @@ class Selection(Uncached):
         """
         if self.problem.limits and not self.problem.aims and not self.has_room:
             return True
-        probabilities = self.member.probabilities
-        by_group = probabilities.group_aware and probabilities.n_places > 1
+        by_group = self.member.n_places > 1
         return rate.is_ratio or (by_group and not rate.terms(self.program.strata).of_answers)
 
     @cached_property
@@ -306,72 +298,40 @@ class Selection(Uncached):
         for i in undominated_rules(limited, *reached.T):
             rate, value = reached[i].tolist()
             limits = problem.also_within(limited.within(rate)).limits
-            points.append(
-                (rate, value, engine.write_thresholds(rules[i].stated_within(limits)))
-            )
+            points.append((rate, value, rules[i].stated_within(limits)))
         return points
 
     # -- thresholds --------------------------------------------------------------------------------------
 
-    @property
-    def weighs_groups(self) -> bool:
-        """Whether the rule weighs an estimate of the group, and so is no threshold on one score."""
-        weighs: bool = self.member.weighs_groups
-        return weighs
-
-    def family(self, *, by_group: bool) -> ThresholdFamily | None:
-        """Return the family of the selected rule with other thresholds; None if the rule has no thresholds.
+    @cached_property
+    def thresholds(self) -> Thresholds | None:
+        """The rules by few thresholds on a score; None for rules of another form.
 
         None also with an error budget, because errors within the family have no limit on the selection data,
-        and with ``by_group`` for a group-blind rule.
-
-        Parameters
-        ----------
-        by_group : bool
-            Whether each group has a separate threshold, for a group-aware rule.
+        and with costs of rows.
         """
-        data = self._scored_data
-        if data is None:
+        family = self.engine.family
+        if not isinstance(family, Thresholds) or family.data.costs is not None:
             return None
-        if by_group:
-            probabilities = self.engine.probabilities
-            if not probabilities.group_aware:
-                return None
-            return ThresholdFamily.plain(data, probabilities.places)
-        family = ThresholdFamily.from_candidate(self.member.candidate, data.strata)
-        return family or ThresholdFamily.plain(data)
-
-    @property
-    def log_odds(self) -> LogOdds | None:
-        """The score of two labels on the selection data; None without one, or for rules of another form."""
-        if self._scored_data is None or self.weighs_groups:
+        if self.problem.error_budget is not None:
             return None
-        odds: LogOdds | None = self.engine.log_odds
-        return odds
+        return replace(family, most=FEW)
 
-    @property
-    def _scored_data(self) -> SelectionData | None:
-        """The selection data for a family of thresholds; None with an error budget or costs."""
-        data: SelectionData = self.engine.data
-        if self.problem.error_budget is not None or data.costs is not None:
-            return None
-        return data
+    def scored(self, table: LogProbabilities) -> tuple[Floats, Ints]:
+        """Return the score of each row of a table, and the number of its thresholds, shape (n,) each."""
+        models = self.engine.outputs.models
+        places = table.places(by_group=self.engine.probabilities.group_aware)
+        return sign_of(models) * scores_in(table, models), places
 
-    def with_candidate(
-        self, candidate: Candidate, fresh: Sequence[LogProbabilities] = ()
-    ) -> Selection:
-        """Return the selection with the rule of another candidate, which may break limits of the problem.
-
-        Thresholds are written as short decimals, and keep the candidate's answers to the ``fresh`` rows.
-        """
-        rule: Selection = self.engine.rule_by(self.problem, candidate)
-        rule = replace(rule, problem=self.problem)
-        written: Selection = self.engine.write_thresholds(rule, fresh)
-        return written
-
-    def thresholds(self, family: ThresholdFamily) -> Thresholds:
-        """Return a family of rules on the selection data and on further rows."""
-        return Thresholds(self.engine, family)
+    def at(self, ends: Floats) -> Selection:
+        """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
+        family: Thresholds = self.engine.family
+        return replace(
+            self,
+            problem=replace(self.problem, confidence=None),
+            member=ScoreRule.of(family.models, ends, *self.engine.answer_names),
+            best=Best.alone(self.program, ends, family.counts_at(ends)),
+        )
 
 
 def mostly_one_action(shares: Floats, class_mass: Column) -> int | None:
@@ -385,64 +345,6 @@ def mostly_one_action(shares: Floats, class_mass: Column) -> int | None:
     if shares[commonest] > max(MOST_EQUAL, (1.0 + frequency[commonest]) / 2.0):
         return commonest
     return None
-
-
-@dataclass(frozen=True, eq=False)
-class Thresholds:
-    """A family of rules by thresholds, on the selection data and on further rows."""
-
-    engine: Any
-    family: ThresholdFamily
-
-    @property
-    def data(self) -> SelectionData:
-        """The selection data."""
-        return self.engine.data
-
-    @property
-    def on_selection(self) -> tuple[Floats, SelectionData]:
-        """The score of each row of the selection data, shape (n,), and these data."""
-        return self.family.scores(self.data.probabilities), self.data
-
-    def scores(self, rows: LogProbabilities) -> Floats:
-        """Return the score of each row, shape (n,)."""
-        return self.family.scores(stratum_probabilities(self.engine.probabilities, rows))
-
-    def places(self, rows: LogProbabilities) -> Ints:
-        """Return the number of each row's threshold, shape (n,)."""
-        return rows.places(by_group=self.family.by_group)
-
-    def scores_between_selected(self, rows: LogProbabilities) -> Floats:
-        """Return the score of each row, shape (n,), on the rule's side of each threshold.
-
-        A rule on one score has short decimals between values of selection rows as thresholds, by group if
-        group-aware. A new row may lie between such a decimal and the threshold of the family. Its score is
-        then on the side of the decimal. Other rules have the thresholds of the family.
-        """
-        if self.engine.score is None:
-            return self.scores(rows)
-        known = self.engine.known_scores
-        known_scores = self.family.scores(known.probabilities)
-        selection_scores, data = self.on_selection
-        values = scores_in(rows, self.engine.outputs.models.score)
-        groups = rows.places(by_group=self.engine.probabilities.group_aware)
-        scores = np.zeros(len(values))
-
-        falls = self.engine.score.positive_ == 0
-        for group in np.unique(groups).tolist():
-            known_rows = known.place == group
-            scale = Scale.from_rows(
-                known.values[known_rows], known_scores[known_rows], falls=falls
-            )
-            # If all groups share a threshold, the threshold lies between scores of all groups.
-            compared_scores = selection_scores
-            if self.family.by_group:
-                # The labelled selection rows are the first known ones.
-                compared_scores = selection_scores[known_rows[: len(data)]]
-            thresholds, _ = possible_thresholds(compared_scores)
-            group_rows = groups == group
-            scores[group_rows] = scale.sides(values[group_rows], thresholds)
-        return scores
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,413 @@
+"""Rules on one score of two labels: thresholds on the score itself, for all rows or for each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.learners.scores import Scores
+from tailboost.rates import Strata
+from tailboost.selection.data import SelectionData, Uncached, quotient
+from tailboost.selection.outputs import LogProbabilities, Models
+from tailboost.selection.rule import Rule, ThresholdRule, decimals_between
+from tailboost.selection.weights import rule_of
+
+# The most thresholds for each label: evenly spaced ranks of the scores of its rows.
+MOST = 2_000
+# Steps of iterative scaling for the probability of the second label within each group.
+SCALINGS = 30
+# Log-odds at which a row is certain.
+CERTAIN = 300.0
+# Two cuts are moved together on grids of so many cuts, each finer by a power of two.
+GRID = 40
+ZOOMS = (0, 3, 6)
+# Decimals of the log-odds of an average of models.
+DECIMALS = 9
+# The least share of a label in a place, so that its rows keep their order.
+UNSEEN = 1e-9
+#: The log-odds of the second label by the average of several models, as a score.
+LOG_ODDS = Scores("log-odds", kind="logit")
+LOG_ODDS.positive_ = 1
+
+
+def scores_in(table: LogProbabilities, models: Models) -> Floats:
+    """Return the score of each row, shape (n,): the single one of the models, or the log-odds."""
+    score = models.score
+    if score is None:
+        logs = table.pooled
+        return np.round(logs[:, 1] - logs[:, 0], DECIMALS)
+    if table.scores is not None:
+        return table.scores()
+    return np.asarray(score.scores_at(np.exp(table[0][:, score.positive_])))
+
+
+def sign_of(models: Models) -> float:
+    """Return −1 if the score of the models falls with the probability of the second label, otherwise 1."""
+    return -1.0 if (models.score or LOG_ODDS).positive_ == 0 else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRule:
+    """A rule by thresholds as a member of an ensemble."""
+
+    models: Models
+    ends: Floats  # shape (m, A − 1): thresholds, with the sign of the score
+    thresholds: ThresholdRule  # with deferral
+    answered: ThresholdRule  # without deferral
+    weighs_groups: ClassVar[bool] = False
+
+    @classmethod
+    def of(
+        cls, models: Models, ends: Floats, classes: Sequence[Any], groups: Sequence[Any] | None
+    ) -> ScoreRule:
+        """Return the rule of thresholds; a deferred row has the label at a score between its two."""
+        score = models.score or LOG_ODDS
+        sign = sign_of(models)
+        falls = sign < 0
+        low, high = (sign * ends[:, [side]] for side in (0, -1))
+        at_low, at_high = (
+            score.probabilities_of(values)[:, 1].clip(0.0, 1.0) for values in (low, high)
+        )
+        middle = quotient(at_low, 1.0 - at_high + at_low, 0.5)
+        label_ends = sign * score.scores_at(1.0 - middle if falls else middle)
+        label_ends = label_ends.clip(ends[:, 0], ends[:, -1])[:, None]
+        rules = [
+            ThresholdRule.of_ranges(
+                score, classes, groups, [_ranges(row, falls=falls) for row in of_rule.tolist()]
+            )
+            for of_rule in (ends, label_ends)
+        ]
+        return cls(models, ends, *rules)
+
+    @property
+    def rule(self) -> ThresholdRule | None:
+        """The thresholds, with deferral; None for log-odds, which no column has."""
+        return None if self.models.score is None else self.thresholds
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every row gets the same answer."""
+        return all(
+            len(band) == 1 and band == self.thresholds.bands[0]
+            for band in self.thresholds.bands
+        )
+
+    @property
+    def source(self) -> tuple[int, ...]:
+        """Numbers of the models behind the answers."""
+        return () if self.is_constant else tuple(self.models.pooled_models)
+
+    @property
+    def defers(self) -> bool:
+        """Whether the rule may defer rows."""
+        return self.ends.shape[1] > 1
+
+    @property
+    def n_places(self) -> int:
+        """Number of groups with thresholds of their own."""
+        return len(self.ends)
+
+    def predict_table(self, table: LogProbabilities) -> Ints:
+        """Return class numbers, shape (n,), also of deferred rows."""
+        return self.answered.numbers(*self._read(table))
+
+    def defers_table(self, table: LogProbabilities) -> Mask:
+        """Return which rows are deferred, shape (n,)."""
+        return self.thresholds.numbers(*self._read(table)) == 2
+
+    def _read(self, table: LogProbabilities) -> tuple[Floats, Ints]:
+        """Return the scores of rows, and the numbers of their groups."""
+        places = table.places(by_group=self.thresholds.groups is not None)
+        return scores_in(table, self.models), places
+
+    def as_rule(self, classes: list[Any], groups: list[Any] | None) -> Rule:
+        """Return the rule of log-odds as costs of answers."""
+        low, high = self.ends[:, 0], self.ends[:, -1]
+        costs = np.zeros((len(low), 2, self.ends.shape[1] + 1))
+        if self.defers:
+            costs[:, :, 2] = 1.0
+            costs[:, 1, 0] = 1.0 + np.exp(-low.clip(-CERTAIN, CERTAIN))
+            costs[:, 0, 1] = 1.0 + np.exp(high.clip(-CERTAIN, CERTAIN))
+        else:
+            costs[:, 1, 0] = np.exp(-low.clip(-CERTAIN, CERTAIN) / 2.0)
+            costs[:, 0, 1] = np.exp(low.clip(-CERTAIN, CERTAIN) / 2.0)
+        # An answer of no row, or of all rows, has the same cost for both labels.
+        for answer, ends in ((0, low), (1, -high)):
+            costs[ends == -np.inf, :, answer] = 2.0
+            costs[ends == np.inf, :, answer] = 0.0
+        return rule_of(self.models, classes, groups, costs, self)
+
+
+def _ranges(ends: Sequence[float], *, falls: bool) -> list[tuple[float, int]]:
+    """Return the ranges of a score between one or two thresholds: lower ends from −∞, and answers."""
+    low, high = ends[0], ends[-1]
+    ranges = [(-np.inf, 0), (low, 2), (high, 1)]
+    if falls:
+        ranges = [(-np.inf, 1), (-high, 2), (-low, 0)]
+    uppers = [*(lower for lower, _ in ranges[1:]), np.inf]
+    return [each for each, upper in zip(ranges, uppers, strict=True) if each[0] < upper]
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds(Uncached):
+    """All rules by thresholds on a score, on the selection data.
+
+    A rule is an array of cuts, shape (m, A − 1), numbers of `values` for each of m places. A row gets the
+    second label if its score is at least the value of the last cut of its place, the first label if it is
+    below the first cut, and is deferred between them. The number V of values is above all rows.
+
+    Attributes
+    ----------
+    data : SelectionData
+        The rows.
+    models : Models
+        Their score is `score_of` them.
+    scores : ndarray of shape (n,)
+        The score of each row, with the sign −1 if it falls with the probability of the second label.
+    chance : ndarray of shape (n,)
+        Probability of the second label.
+    places : ndarray of shape (S,)
+        Number of the thresholds of each stratum.
+    group_column : int or None
+        Column of groups whose values are the places; None for one place.
+    most : int
+        The most thresholds for each label.
+    """
+
+    data: SelectionData
+    models: Models
+    scores: Floats
+    chance: Floats
+    group_column: int | None
+    most: int = MOST
+
+    # -- rows by place and value -------------------------------------------------------------------------
+
+    @cached_property
+    def values(self) -> Floats:
+        """Ascending scores for possible thresholds, shape (V,); the first one is the least score."""
+        y = self.data.strata.y[self.data.stratum]
+        parts = [self.scores.min(keepdims=True)]
+        for label in (0, 1):
+            ascending = np.unique(self.scores[y == label])
+            if len(ascending) > self.most:
+                ranks = np.linspace(0, len(ascending) - 1, self.most).round().astype(np.intp)
+                ascending = ascending[ranks]
+            parts.append(ascending)
+        return np.unique(np.concatenate(parts))
+
+    @property
+    def places(self) -> Ints:
+        """Number of each stratum's thresholds, shape (S,)."""
+        return self.data.strata.place(self.group_column)
+
+    @property
+    def n_places(self) -> int:
+        """The number of places, m."""
+        return int(self.places.max()) + 1
+
+    @property
+    def n_rows(self) -> float:
+        """Number of rows; of weighted rows the effective number."""
+        return float(self.data.strata.size.sum())
+
+    @cached_property
+    def _cells(self) -> Ints:
+        """Number of the largest value up to each row's score, shape (n,)."""
+        return np.searchsorted(self.values, self.scores, side="right") - 1
+
+    @cached_property
+    def _below(self) -> Floats:
+        """Counts of the rows below each cut, if they get each action, shape (V + 1, W, A)."""
+        data, n_cells = self.data, len(self.values)
+        actions = range(data.strata.n_actions)
+        sums = np.stack([data.sums(self._cells, n_cells, action) for action in actions], axis=2)
+        return np.concatenate([np.zeros((1, *sums.shape[1:])), sums.cumsum(axis=0)])
+
+    @cached_property
+    def chances(self) -> Floats:
+        """Probability of the second label at each value in each place, shape (m, V).
+
+        Factors of both labels in each place give them their mass there.
+        """
+        data, n_cells = self.data, len(self.values)
+        of_place = np.eye(self.n_places)[self.places]
+        mass = np.diff(self._below[:, : len(self.places), 0], axis=0) @ of_place  # (V, m)
+        of_cell = np.bincount(self._cells, data.weights, n_cells)
+        chance = quotient(
+            np.bincount(self._cells, data.weights * self.chance, n_cells), of_cell
+        )
+        chance = chance[:, None] + np.zeros(self.n_places)
+        if self.n_places > 1:
+            is_second = data.strata.y == 1
+            second = (data.strata.mass * is_second) @ of_place + UNSEEN
+            first = (data.strata.mass * ~is_second) @ of_place + UNSEEN
+            factor = np.ones(self.n_places)
+            for _ in range(SCALINGS):
+                scaled = factor * chance / (1.0 - chance + factor * chance)
+                expected = (mass * scaled).sum(axis=0) + UNSEEN
+                factor *= second * (first + second - expected) / (first * expected)
+            chance = factor * chance / (1.0 - chance + factor * chance)
+        return chance.T
+
+    @cached_property
+    def expected(self) -> Floats:
+        """Rows by stratum and value with expected labels, shape (S, V): each stratum has its mass."""
+        strata = self.data.strata
+        rows = np.diff(self._below[:, : len(self.places), 0], axis=0).T
+        rows = rows.reshape(2, -1, len(self.values)).sum(
+            axis=0
+        )  # of each combination of groups
+        chance = self.chances[self.places[: strata.n_combinations]]
+        expected = np.concatenate([rows * (1.0 - chance), rows * chance])
+        return expected * quotient(strata.mass, expected.sum(axis=1))[:, None]
+
+    @property
+    def weights(self) -> Floats:
+        """Numbers of rows by stratum and value, half by their labels, half by expected ones, (S, V)."""
+        counted = np.diff(self._below[:, : len(self.places), 0], axis=0).T
+        return (counted + self.expected) / 2.0 * self.n_rows
+
+    @property
+    def chance_of_row(self) -> Floats:
+        """Probability of the second label of each row, shape (n,)."""
+        return np.asarray(self.chances[self.places[self.data.stratum], self._cells])
+
+    def places_of(self, strata: Strata) -> Ints:
+        """Return the number of the thresholds of other strata, shape (S,); −1 for an unknown group."""
+        column = self.group_column
+        if column is None:
+            return strata.place(None)
+        own = self.data.strata
+        other = strata.columns.index(own.columns[column])
+        number = {value: i for i, value in enumerate(own.values[column])}
+        numbers = np.array([number.get(value, -1) for value in strata.values[other]], np.intp)
+        return numbers[strata.place(other)]
+
+    # -- the family of the search ------------------------------------------------------------------------
+
+    def best(self, costs: Floats) -> Ints:
+        """Return the cuts of least expected cost, shape (m, A − 1), for the costs of actions (S, A)."""
+        of_place = np.eye(self.n_places)[self.places]
+        below = np.pad(self.expected.cumsum(axis=1), ((0, 0), (1, 0))).T  # (V + 1, S)
+        if costs.shape[1] == 2:
+            beside = (below * (costs[:, 0] - costs[:, 1])) @ of_place
+            return beside.argmin(axis=0)[:, None]
+        low = (below * (costs[:, 0] - costs[:, 2])) @ of_place
+        high = (below * (costs[:, 2] - costs[:, 1])) @ of_place
+        last = (np.minimum.accumulate(low, axis=0) + high).argmin(axis=0)
+        until = np.where(np.arange(len(low))[:, None] <= last, low, np.inf)
+        return np.stack([until.argmin(axis=0), last], axis=1)
+
+    def counts(self, cuts: Ints) -> Floats:
+        """Return the confusion counts of rules with cuts (…, m, A − 1), shape (…, W, A)."""
+        below, n_actions = self._below, self.data.strata.n_actions
+        entries = np.arange(below.shape[1])
+        places = np.resize(self.places, below.shape[1])
+        low, high = below[cuts[..., places, 0], entries], below[cuts[..., places, -1], entries]
+        counts = np.empty(low.shape)
+        counts[..., 0] = low[..., 0]
+        counts[..., 1] = below[-1, :, 1] - high[..., 1]
+        if n_actions == 3:
+            counts[..., 2] = high[..., 2] - low[..., 2]
+        return counts
+
+    def counts_at(self, ends: Floats) -> Floats:
+        """Return the confusion counts of thresholds on the score, shape (m, A − 1)."""
+        place = self.places[self.data.stratum]
+        actions = np.where(self.scores < ends[place, 0], 0, 2)
+        actions[self.scores >= ends[place, -1]] = 1
+        return self.data.count(actions)
+
+    def lines(self, *, compares: bool) -> list[Any]:
+        """Return the cuts that move on each line of a descent, as place and side, and the power of a grid.
+
+        Two cuts of a place move together, too. Beside a limit that ``compares`` places so do those of two.
+        """
+        sides = range(self.data.strata.n_actions - 1)
+        cuts = [(place, side) for place in range(self.n_places) for side in sides]
+        pairs = [
+            pair for pair in pairwise([*cuts, cuts[0]]) if compares or pair[0][0] == pair[1][0]
+        ]
+        return [
+            *((pair, zoom) for pair in pairs for zoom in ZOOMS if len(cuts) > 1),
+            *(((cut,), 0) for cut in cuts),
+        ]
+
+    def line(self, cuts: Ints, line: Any) -> tuple[Ints, Floats]:
+        """Return the rules with other cuts on a line, shape (T, m, A − 1), and their counts."""
+        moving, zoom = line
+        steps = [self._steps[place] for place, _ in moving]
+        if len(moving) > 1:
+            steps = [
+                _near(each, cuts[cut], zoom) for each, cut in zip(steps, moving, strict=True)
+            ]
+        values = np.stack(np.meshgrid(*steps), axis=-1).reshape(-1, len(moving))
+        rules = np.repeat(cuts[None], len(values), axis=0)
+        for (place, side), of_cut in zip(moving, values.T, strict=True):
+            rules[:, place, side] = of_cut
+        rules = rules[(rules[..., 0] <= rules[..., -1]).all(axis=1)]
+        return rules, self.counts(rules)
+
+    @cached_property
+    def _steps(self) -> list[Ints]:
+        """The different cuts of each place: 0, and those above a value of one of its rows."""
+        occupied = np.diff(self._below[:, : len(self.places), 0], axis=0) > 0
+        return [
+            np.append(0, 1 + np.flatnonzero(occupied[:, self.places == place].any(axis=1)))
+            for place in range(self.n_places)
+        ]
+
+    # -- written thresholds ------------------------------------------------------------------------------
+
+    @cached_property
+    def _ascending(self) -> list[Floats]:
+        """The sorted scores of the rows of each place."""
+        place = self.places[self.data.stratum]
+        return [np.sort(self.scores[place == number]) for number in range(self.n_places)]
+
+    def cells(self, scores: Floats, place: Ints) -> Ints:
+        """Return the number of the last cut at or below each score, shape (n,), as `ends` writes the cuts."""
+        cuts = np.repeat(np.arange(1, len(self.values))[None], self.n_places, axis=0)
+        numbers = np.zeros(len(scores), dtype=np.intp)
+        for number, ends in enumerate(self.ends(cuts)):
+            here = place == number
+            numbers[here] = np.searchsorted(ends, scores[here], side="right")
+        return numbers
+
+    def ends_beside(self, values: Floats, scores: Floats, place: Ints) -> Floats:
+        """Return the shortest decimals that part these rows and further ones as values do, (m, A − 1)."""
+        rows = [np.append(own, scores[place == g]) for g, own in enumerate(self._ascending)]
+        sign = sign_of(self.models)
+        return np.stack([between(np.sort(own), values[g], sign) for g, own in enumerate(rows)])
+
+    def ends(self, cuts: Ints) -> Floats:
+        """Return the thresholds of a rule, shape (m, A − 1): shortest decimals between rows of each place."""
+        values = np.append(self.values, np.inf)[cuts]
+        sign = sign_of(self.models)
+        pairs = zip(self._ascending, values, strict=True)
+        return np.stack([between(ascending, of_place, sign) for ascending, of_place in pairs])
+
+
+def _near(steps: Ints, cut: int, zoom: int) -> Ints:
+    """Return a grid of cuts around a cut, within a part of all of them."""
+    reach = max(len(steps) >> zoom, 2)
+    at, last = int(np.searchsorted(steps, cut)), len(steps) - 1
+    near = np.linspace(max(at - reach, 0), min(at + reach, last), GRID).round().astype(np.intp)
+    return np.asarray(np.unique(np.append(steps[near], cut)))
+
+
+def between(ascending: Floats, values: Floats, sign: float) -> Floats:
+    """Return the shortest decimals that part sorted scores as values do; ±∞ with all rows on one side."""
+    n_below = np.searchsorted(ascending, values)
+    ends = np.where(n_below == 0, -np.inf, np.inf)
+    inside = (n_below > 0) & (n_below < len(ascending))
+    pairs = sign * np.stack([ascending[n_below[inside] - 1], ascending[n_below[inside]]])
+    ends[inside] = sign * decimals_between(*np.sort(pairs, axis=0))
+    return ends
