@@ -24,13 +24,13 @@ def two():
 
 
 def test_one_inside_and_as_many_as_before_outside(two):
-    with one_blas_thread:
+    with one_blas_thread():
         assert threads() == {1}
-        with one_blas_thread:
+        with one_blas_thread():
             assert threads() == {1}
         assert threads() == {1}
     assert threads() == {2}
-    with pytest.raises(KeyError), one_blas_thread:
+    with pytest.raises(KeyError), one_blas_thread():
         raise KeyError
     assert threads() == {2}
 
@@ -43,7 +43,7 @@ def test_blocks_of_python_threads_that_overlap(two, first_out):
     def work(i):
         if i == 1:
             begun[0].wait()
-        with one_blas_thread:
+        with one_blas_thread():
             begun[i].set()
             begun[1 - i].wait()
             if i != first_out:
@@ -55,7 +55,7 @@ def test_blocks_of_python_threads_that_overlap(two, first_out):
     work(0)  # the main thread, which may change the number
     other.join()
     assert threads() == {2}
-    with one_blas_thread:
+    with one_blas_thread():
         assert threads() == {1}
 
 

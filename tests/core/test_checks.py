@@ -33,7 +33,6 @@ def test_weights():
     np.testing.assert_array_equal(_checks.check_weights(2, 3), [2, 2, 2])
     np.testing.assert_array_equal(_checks.check_weights(pd.Series([0, 1, 2], index=[5, 6, 7]), 3), [0, 1, 2])
     np.testing.assert_array_equal(_checks.relative_weights([1e308, 1e308, 0], 3), [1, 1, 0])
-    np.testing.assert_array_equal(_checks.base_measure([1e308, 1e308, 0], 3), [0.5, 0.5, 0])
 
 
 @pytest.mark.parametrize("check", [_checks.check_weights, _checks.relative_weights])

@@ -94,7 +94,7 @@ def test_a_light_unit_at_the_boundary_is_not_given_the_rounding_of_all_others(se
 )
 def test_alpha_whose_inverse_is_no_number(solve):
     assert 0.5 - 1e-6 <= solve(1e-307) <= 1
-    with pytest.raises(ValueError, match="least"):
+    with pytest.raises(ValueError, match="alpha"):
         solve(5e-324)
 
 
@@ -110,11 +110,11 @@ def test_alpha_outside_its_range(alpha):
         ([], None, "losses"),
         ([[1.0]], None, "losses"),
         ([1.0, np.nan], None, "losses"),
-        (["a"], None, "numbers"),
+        (["a"], None, "losses"),
         ([1.0, 2.0], [1.0], "shape"),
         ([1.0, 2.0], [1.0, -1.0], "negative"),
         ([1.0, 2.0], [0.0, 0.0], "weights"),
-        ([1.0, 2.0], [np.inf, 0.0], "finite"),
+        ([1.0, 2.0], [np.inf, 0.0], "infinity|NaN|finite"),
     ],
 )
 def test_bad_input(losses, base, message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +26,6 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.core.array_types import Model
-from tailboost.core.long_work import doing
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import (
     columns_of_scores,
@@ -100,10 +98,8 @@ def learn(mix: Model, arguments: Given, validation: Given) -> None:
         labels = mix.classes_[selecting.y] if reads_scores else None
         hashes = outputs.models.row_hashes(selecting.X)
         records = records.using(Seen.of(hashes, SELECTED_ON, labels))
-    # A selection with given models alone is told by its caller.
-    with nullcontext() if frozen else doing("selecting a rule"):
-        engine = mix._engine_of(problem, averaging(outputs), selecting.X, selecting.costs)
-        mix._first_selection(engine, problem, records)
+    engine = mix._engine_of(problem, averaging(outputs), selecting.X, selecting.costs)
+    mix._first_selection(engine, problem, records)
 
 
 # -- rows and estimators ---------------------------------------------------------------------------------

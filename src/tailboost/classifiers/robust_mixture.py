@@ -38,7 +38,7 @@ from tailboost.core.checks import (
     n_rows_of,
     unpack,
 )
-from tailboost.core.constraints import Constraints, OneOf, OneOfOrRate, naming_nearest
+from tailboost.core.constraints import Constraints, OneOf
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.scores import as_fitted
@@ -50,7 +50,6 @@ from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.problem import NAMED
 from tailboost.selection.rule import Rule, ThresholdRule, check_named
 from tailboost.selection.selection import Selection
 from tailboost.selection.summary import Summary
@@ -215,7 +214,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
 
     _parameter_constraints: ClassVar[Constraints] = {
         "estimators": [list, None],
-        "objective": [OneOfOrRate(*NAMED), Rate, Largest, None],
+        "objective": [str, Rate, Largest, None],
         "limits": [list, tuple, str, Limit],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
@@ -334,8 +333,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     # -- fitting -------------------------------------------------------------------------------------
 
     def _validate_params(self) -> None:
-        with naming_nearest(self):
-            super()._validate_params()
+        super()._validate_params()
         for item in self.estimators or ():
             if not is_pair(item):
                 raise TypeError(

@@ -19,7 +19,6 @@ Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 #: Zero-one losses, True for a wrong answer.
 Bits = NDArray[np.bool_]
-Bytes = NDArray[np.uint8]
 #: Fingerprints of rows.
 Hashes = NDArray[np.uint64]
 #: Losses of a candidate on units, rows or subgroups: truth values or numbers.

@@ -338,12 +338,6 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
     return np.ldexp(np.rint(np.ldexp(mantissa, WEIGHT_BITS)), exponent - WEIGHT_BITS)
 
 
-def base_measure(base: ArrayLike | None, n: int) -> Floats:
-    """Return the base measure p, shape (n,): ``base`` divided by its sum, or 1/n for None."""
-    p = relative_weights(base, n, "base")
-    return p / p.sum()
-
-
 def check_deferred(value: Column, n: int) -> Mask:
     """Return the argument ``deferred``, a mask of n rows, as booleans."""
     mask = np.asarray(value)
@@ -597,12 +591,7 @@ def with_missing_group(
     groups: Groups, known_groups: Sequence[Any] | None, name: Any = MISSING_GROUP
 ) -> Groups:
     """Return groups with a name for missing entries if this is a known group; others unchanged."""
-    if (
-        known_groups is None
-        or name not in known_groups
-        or groups is None
-        or isinstance(groups, str)
-    ):
+    if groups is None or isinstance(groups, str) or name not in (known_groups or ()):
         return groups
     groups = as_pandas(groups)
     if isinstance(groups, Mapping):
@@ -610,11 +599,10 @@ def with_missing_group(
             column: with_missing_group(groups[column], known_groups, name) for column in groups
         }
     if hasattr(groups, "iloc"):  # the name of a Series stays
-        entries = groups.astype(object)
-        return entries.where(entries.notna(), name)
+        return groups.astype(object).where(groups.notna(), name)
     array = np.array(with_interval_names(groups), dtype=object)
-    filled = [name if is_missing(entry) else entry for entry in array.ravel()]
-    return np.array(filled, dtype=object).reshape(array.shape)
+    array[np.frompyfunc(is_missing, 1, 1)(array).astype(bool)] = name
+    return array
 
 
 def column_words(name: Any, argument: str = "groups") -> str:

@@ -50,14 +50,6 @@ class LimitLine:
     deferred: str = ""
 
 
-def limit_cells(lines: Sequence[LimitLine]) -> tuple[list[str], list[list[str]]]:
-    """Return limits as a table, the verdict first."""
-    rows = [
-        [line.verdict, line.name, line.limit, line.numbers, line.deferred] for line in lines
-    ]
-    return filled_columns(["result", "rate", "limit", "estimate", DEFERRED_OF_ALL], rows)
-
-
 def filled_columns(
     heads: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[list[str]]]:

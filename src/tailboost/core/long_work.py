@@ -14,18 +14,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ContextDecorator, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import pairwise
 from multiprocessing import parent_process
 from numbers import Integral
-from threading import Lock, get_ident
+from threading import Lock, RLock
 from typing import Any, TypeVar
 
 import numpy as np
 from joblib.parallel import get_active_backend
+from sklearn.utils import gen_even_slices
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import Interval
 from threadpoolctl import ThreadpoolController
@@ -120,15 +120,6 @@ def steps(what: str, total: int) -> Iterator[Steps]:
     ...     done()
     """
     yield Steps(what, total, *_teller.get())
-
-
-@contextmanager
-def doing(what: str) -> Iterator[None]:
-    """Name the work of the block within `telling`."""
-    tell, _ = _teller.get()
-    if tell is not None:
-        tell(f"{what} …")
-    yield
 
 
 def duration(seconds: float) -> str:
@@ -250,46 +241,31 @@ def predict_in_blocks(predict: Callable[[Any], Array], table: Table, n_threads: 
 
     Python threads wait without spinning, so busy cores slow a prediction down less than OpenMP threads do.
     """
-    n_threads = min(n_threads, table.shape[0])  # no block is empty
-    if n_threads <= 1:
+    n_rows = table.shape[0]
+    if n_threads <= 1 or not n_rows:
         return predict(table)
-    bounds = np.linspace(0, table.shape[0], n_threads + 1).astype(np.intp)
-    blocks = [table[start:end] for start, end in pairwise(bounds)]
+    blocks = [table[rows] for rows in gen_even_slices(n_rows, min(n_threads, n_rows))]
     with ThreadPoolExecutor(n_threads) as pool:
         return np.concatenate(list(pool.map(predict, blocks)))
 
 
-class OneThread(ContextDecorator):
-    """Context manager and decorator in which BLAS has one thread.
+# Held by the Python thread that has set the number of threads.
+_BLAS = RLock()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Give BLAS one thread in a block, or in a decorated function.
 
     The number of threads is a setting of the whole process, and newer versions of threadpoolctl let only one
-    Python thread change it. Therefore one Python thread at a time sets the number, until
-    the end of its block. Blocks of other threads change nothing.
+    Python thread change it. Therefore one Python thread at a time sets the number, until the end of its
+    block. Blocks of other threads change nothing.
     """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._depth = 0
-        self._owner: int | None = None
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        thread = get_ident()
-        with self._lock:
-            if self._owner is None:
-                self._owner = thread
-                self._limit = _controller("blas").limit(limits=1)
-            if self._owner == thread:  # blocks may be nested
-                self._depth += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            if self._owner == get_ident():
-                self._depth -= 1
-                if self._depth == 0:
-                    self._limit.restore_original_limits()
-                    self._owner = None
-
-
-#: The single instance, which stores the owner of the setting.
-one_blas_thread = OneThread()
+    if not _BLAS.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _controller("blas").limit(limits=1):
+            yield
+    finally:
+        _BLAS.release()

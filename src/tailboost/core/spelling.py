@@ -47,13 +47,6 @@ def how_many(n: int, one: str, several: str = "") -> str:
     return f"{n:,} {several or f'{one}s'}"
 
 
-def number_form(n: int, one: str, several: str) -> str:
-    """Return the words for one thing, or for several."""
-    if n == 1:
-        return one
-    return several
-
-
 def listed(names: Sequence[object]) -> str:
     """Return the first names in quotes, and the number of the others; a single other one is named."""
     return joined([repr(cut_to(str(name), 40)) for name in names], COLUMNS_NAMED)

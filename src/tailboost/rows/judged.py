@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,8 @@ from tailboost.core.exceptions import (
     DeferredRowsWarning,
     UncertifiedGroupsWarning,
     warn_user,
-    without_warning,
 )
-from tailboost.core.spelling import how_many, number_form
+from tailboost.core.spelling import how_many
 from tailboost.rows.subgroups import GroupUse
 
 
@@ -172,7 +172,9 @@ def predicted_labels(model: Model, X: Table, **given: object) -> Array:
 
     The keyword arguments ``given``, for example ``groups``, are passed to the model.
     """
-    with without_warning(DeferredRowsWarning), without_warning(UncertifiedGroupsWarning):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeferredRowsWarning)
+        warnings.simplefilter("ignore", UncertifiedGroupsWarning)
         return np.asarray(model.predict(X, **given))
 
 
@@ -183,27 +185,11 @@ def answer_shares(model: Model, X: Table) -> Floats:
     Other classifiers answer the label of ``predict`` with probability 1: their ``predict_proba`` estimates
     P(y | x), and is no probability of an answer.
     """
-    if hasattr(last_step(model), "predict_distribution"):
-        return label_shares(model, X)
-    return answered(model.predict(X), model.classes_)
-
-
-def answered(labels: object, classes: object) -> Floats:
-    """Return probability 1 for each answered label and 0 for the others, shape (n, K)."""
-    return np.asarray(np.asarray(labels)[:, None] == np.asarray(classes), dtype=np.float64)
-
-
-def label_shares(model: Model, X: Table, **given: object) -> Floats:
-    """Return the label distribution of each row, shape (n, K).
-
-    This is ``predict_distribution`` of a classifier of tailboost, also behind a pipeline or a search, and
-    ``predict_proba`` of other classifiers. The keyword arguments ``given``, for example ``groups``, are
-    passed to the classifier.
-    """
-    if hasattr(last_step(model), "predict_distribution"):
-        final, rows = final_step(model, X)
-        return np.asarray(final.predict_distribution(rows, **given), dtype=np.float64)
-    return np.asarray(model.predict_proba(X, **given), dtype=np.float64)
+    final, rows = final_step(model, X)
+    if hasattr(final, "predict_distribution"):
+        return np.asarray(final.predict_distribution(rows), dtype=np.float64)
+    labels = np.asarray(model.predict(X))
+    return np.asarray(labels[:, None] == np.asarray(model.classes_), dtype=np.float64)
 
 
 def rows_with_score(model: Model, X: Table) -> Mask:
@@ -216,10 +202,7 @@ def rows_with_score(model: Model, X: Table) -> Mask:
     if n_lacking == len(lacks_score):
         raise ValueError(f"X: none of {how_many(n_lacking, 'row')} has a score")
     if n_lacking:
-        lack = number_form(
-            n_lacking, "is not tested, because it has", "are not tested, because they have"
-        )
-        warn_user(f"{how_many(n_lacking, 'row')} of {len(lacks_score):,} {lack} no score")
+        warn_user(f"not tested, without a score: {n_lacking:,} of {len(lacks_score):,} rows")
     return ~lacks_score
 
 
@@ -248,29 +231,20 @@ def labels_or_mark(classifier: Any, labels: Array, is_deferred: Mask, mark: Any)
     if mark is None:
         n_deferred = np.count_nonzero(is_deferred)
         if n_deferred:
+            counting = "The limits and rates of the rule count"
+            if classifier.certificate_ is not None:
+                counting = "The certificate counts"
             warn_user(
-                f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. "
-                f"{words_of_labels(classifier)}",
+                f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. {counting} them as "
+                "deferred, not with the labels given here. predict(X, deferred='human review') marks them; "
+                "defers(X) tells which they are",
                 DeferredRowsWarning,
             )
         return labels
+    if not np.isscalar(mark) or mark in classifier.classes_.tolist():
+        raise ValueError(f"deferred={mark!r} must be one value, and no label")
     marks = np.asarray(mark)
-    if marks.ndim > 0:
-        raise ValueError(f"deferred must be one value, got {mark!r}")
-    if mark in classifier.classes_.tolist():
-        raise ValueError(f"deferred={mark!r} is a label: deferred rows need another mark")
     if marks.dtype.kind != labels.dtype.kind:  # NumPy would turn numbers into text
         marks = np.array(mark, dtype=object)
         labels = labels.astype(object)
     return np.where(is_deferred, marks, labels)
-
-
-def words_of_labels(classifier: Any) -> str:
-    """Return two sentences for a warning: labels of deferred rows do not count, and how to mark the rows."""
-    counting = "The limits and rates of the rule count"
-    if classifier.certificate_ is not None:
-        counting = "The certificate counts"
-    return (
-        f"{counting} them as deferred, not with the labels given here. "
-        "predict(X, deferred='human review') marks them; defers(X) tells which they are"
-    )

@@ -52,7 +52,7 @@ class Average:
     offset: Floats  # shape (K,): b
 
     @classmethod
-    @one_blas_thread
+    @one_blas_thread()
     def learned(cls, logs: Sequence[Floats], rows: Rows) -> Average:
         """Return the average with the least log loss on rows; the problem is convex.
 

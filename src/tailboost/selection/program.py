@@ -257,7 +257,7 @@ def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
     return np.tensordot(weights, np.asarray(counts), axes=1)
 
 
-@one_blas_thread  # threads change the last digits of sums, and then other candidates may grow
+@one_blas_thread()  # threads change the last digits of sums, and then other candidates may grow
 def solve(counts: Sequence[Floats], program: Program) -> Solution:
     """Return the best mixture of candidates with these confusion counts within the limits.
 

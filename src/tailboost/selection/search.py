@@ -50,7 +50,7 @@ BETTER = 1e-9
 DECIMALS = 12
 
 
-@one_blas_thread
+@one_blas_thread()
 def first_rules(family: Family, program: Program) -> Pool:
     """Return the first rules for an objective, for any limits.
 
@@ -98,7 +98,7 @@ def within_budget(pool: Pool, program: Program, error_budget: float | None) -> P
     return program.within((*program.limits, error() <= min(1.0, most_accurate + error_budget)))
 
 
-@one_blas_thread  # threads change the last digits of sums, and then other rules may grow
+@one_blas_thread()  # threads change the last digits of sums, and then other rules may grow
 def select(pool: Pool, program: Program) -> Best:
     """Return the best rule within limits; rules that may help are added to the pool.
 

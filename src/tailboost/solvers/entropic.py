@@ -53,7 +53,7 @@ class EntropicSolution:
     gap: float
 
 
-@one_blas_thread
+@one_blas_thread()
 def entropic_weights(
     losses: ArrayLike,
     alpha: float,

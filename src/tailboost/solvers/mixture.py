@@ -206,7 +206,7 @@ class TailGame:
             )
 
 
-@one_blas_thread
+@one_blas_thread()
 def minimize_cvar_mixture(
     losses: ArrayLike,
     alpha: float,
@@ -246,7 +246,7 @@ def minimize_cvar_mixture(
     return _certified(game, optimum._replace(w=_closest(game, optimum)))
 
 
-@one_blas_thread
+@one_blas_thread()
 def mixture_path(
     losses: ArrayLike, alphas: Sequence[float] | Floats, base: ArrayLike | None = None
 ) -> list[MixtureSolution]:

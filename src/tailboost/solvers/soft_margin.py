@@ -47,7 +47,7 @@ class SoftMarginSolution:
     gap: float
 
 
-@one_blas_thread
+@one_blas_thread()
 def soft_margin_weights(
     wrong: ArrayLike,
     C: float,

@@ -119,7 +119,7 @@ class _Frontier:
         return self.point(lam)
 
 
-@one_blas_thread
+@one_blas_thread()
 def worst_mean_curve(
     losses: ArrayLike,
     means: ArrayLike,

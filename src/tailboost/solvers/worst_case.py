@@ -50,7 +50,7 @@ class WorstCaseSolution:
     parameter: float
 
 
-@one_blas_thread
+@one_blas_thread()
 def worst_case_weights(
     losses: ArrayLike,
     *,
