@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import permutations
 from typing import Any, Self
 
@@ -45,7 +46,7 @@ from tailboost.guarantees.stated import as_model
 from tailboost.rates import GAP, Limit, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
 from tailboost.rates.words import rate_words
-from tailboost.rows.fingerprints import digest, hash_rows
+from tailboost.rows.fingerprints import digest, hashes_of_names
 from tailboost.rows.given import Given
 from tailboost.rows.judged import (
     group_arguments,
@@ -311,8 +312,6 @@ class Monitor:
         names = {batch.name for batch in self.batches}
         name = str(len(names) + 1 if name is None else name)
         is_tested, ids, seen = self._unused(name, given, labels > 0, id)
-        if name not in names:
-            warn_of_other_groups(self.certificate.groups_named, given.X, given.groups)
         bets = self.bets
         if is_tested.any():
             classes = np.asarray(self.rule.classes_)
@@ -321,6 +320,8 @@ class Monitor:
             )
         else:  # unreadable rows are refused now, not with their late labels
             predicted_labels(self.rule, given.X, **group_arguments(self.rule, given.groups))
+        if name not in names:
+            warn_of_other_groups(self.certificate.groups_named, given.X, given.groups)
         sums = [after.sums - before.sums for before, after in zip(self.bets, bets, strict=True)]
         look = MonitoredBatch(
             name,
@@ -390,23 +391,20 @@ class Monitor:
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
         bets = []
         for bound, before in zip(self.tested, self.bets, strict=True):
-            samples = fresh.samples(bound.rate)
-            by_name = {sample.name: sample for sample in samples}
+            samples = {sample.name: sample for sample in fresh.samples(bound.rate)}
             names = bound.subgroups or (bound.subgroup,)
-            named = [
-                by_name.get(each, replace(samples[0].taken([]), name=each)) for each in names
-            ]
+            if samples.keys().isdisjoint(names):
+                bets.append(before)
+                continue
+            absent = next(iter(samples.values())).taken([])
+            named = [samples.get(each, replace(absent, name=each)) for each in names]
             if fresh.clusters is not None and not fresh.are_apart(named):
                 raise ValueError(
                     "clusters: some have rows in several of the subgroups that a gap or ratio compares, so "
                     "these are not independent. Give one row of each cluster"
                 )
-            is_there = not by_name.keys().isdisjoint(names)
-            ordered = [
-                sample.taken(np.argsort(fresh.draws[sample.rows], kind="stable"))
-                for sample in named
-            ]
-            bets.append(before.add(bound, ordered) if is_there else before)
+            in_order = [each.taken(np.argsort(fresh.draws[each.rows])) for each in named]
+            bets.append(before.add(bound, in_order))
         return tuple(bets)
 
     # -- results -------------------------------------------------------------------------------------
@@ -458,18 +456,21 @@ class Monitor:
         ]
         rows = []
         for j, (bound, bets) in enumerate(zip(self.tested, self.bets, strict=True)):
-            all_rows = _rate_of(bound, bets.sums)
-            last: list[Any] = self.batches[-1].errors[j] if self.batches else [0, None]
+            n, rate = _rate_of(bound, bets.sums)
+            latest: list[Any] = self.batches[-1].errors[j] if self.batches else [0, None]
             evidence = max((batch.evidence[j] for batch in self.batches), default=1.0)
-            result = "not contradicted" if all_rows[0] else "no rows"
+            result = "not contradicted" if n else "no rows"
             if self._since(j) is not None:
                 result = "contradicted"
-            rates = [
-                rate_words(rate, n, beside=bound.target, in_percent=bound.in_percent)
-                for n, rate in (last, all_rows)
+            words = partial(rate_words, beside=bound.target, in_percent=bound.in_percent)
+            row = [
+                result,
+                bound.title,
+                bound.bound_text,
+                words(latest[1], latest[0]),
+                words(rate, n),
             ]
-            counts = [f"{all_rows[0]:,}", f"{evidence:.3g}"]
-            rows.append([result, bound.title, bound.bound_text, *rates, *counts])
+            rows.append([*row, f"{n:,}", f"{evidence:.3g}"])
         allowed = percent(round(1.0 - self.certificate.confidence, 12))
         meaning = (
             "Evidence is what a stake of 1 has become by bets on the new rows against a bound. If all bounds "
@@ -573,7 +574,7 @@ def _hashes_of(column: Any, name: str, n: int) -> Hashes:
     names = _whole(np.asarray(column))
     if names.ndim != 1:
         raise ValueError(f"{name} must be one column of n names, got shape {names.shape}")
-    return hash_rows(names.astype(str).astype(object)[:, None])
+    return hashes_of_names(names)
 
 
 def state_digest(state: Mapping[str, Any]) -> str:
