@@ -70,11 +70,15 @@ class Average:
         start = np.append(np.full(M, 1.0 / M), np.zeros(K))
 
         def loss(t: Floats) -> tuple[float, Floats]:
-            log_p = log_softmax(np.tensordot(t[:M], centred, 1) + t[M:, None], axis=0)
-            residual = np.exp(log_p) * weight - truth
+            z = np.tensordot(t[:M], centred, 1) + t[M:, None]
+            z -= z.max(axis=0)
+            odds = np.exp(z)
+            total = odds.sum(axis=0)
+            residual = odds * (weight / total) - truth
             pull = PSEUDO_ROWS * (t - start)
             gradient = np.append(np.tensordot(centred, residual, 2), residual.sum(axis=1))
-            return float(pull @ (t - start) / 2 - np.vdot(truth, log_p)), gradient + pull
+            value = weight @ np.log(total) - np.vdot(truth, z) + pull @ (t - start) / 2
+            return float(value), gradient + pull
 
         def minimised(used: Ints) -> Any:
             largest = np.where(np.isin(np.arange(M), used), np.inf, 0.0)
