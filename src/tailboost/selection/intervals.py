@@ -39,13 +39,10 @@ def effective_rows(terms: Terms, strata: Strata, counts: Floats) -> Floats:
     """Return the effective number of rows behind each rate, ``(Σ w)² / Σ w²``, shape (m,)."""
     n_strata = len(strata.mass)
     among = (terms.bottom[:, :n_strata] * counts[:n_strata]).sum(axis=2)
-    squares = (among * _row_weight(strata)).sum(axis=1)
-    return quotient(among.sum(axis=1) ** 2, squares)
-
-
-def _row_weight(strata: Strata) -> Floats:
-    """Return the mass of one effective row of each stratum, shape (S,); 0 of a stratum without rows."""
-    return quotient(strata.mass, strata.size)
+    of_one_row = quotient(
+        strata.mass, strata.size
+    )  # the mass of one effective row of each stratum
+    return quotient(among.sum(axis=1) ** 2, among @ of_one_row)
 
 
 def refit_spread(rate: Rate, strata: Strata, spread: float) -> float:
@@ -59,23 +56,6 @@ def refit_spread(rate: Rate, strata: Strata, spread: float) -> float:
     return spread * (largest - smallest)
 
 
-def binomial_arms(
-    share: Floats, rows: Floats, spread: float, confidence: float
-) -> tuple[Floats, Floats]:
-    """Return the ends of Clopper–Pearson intervals of shares, shape (m,) each.
-
-    The shares are in [0, 1], and ``rows`` are effective numbers of rows. The arms are lengthened in
-    quadrature by a further standard deviation, ``spread``. The confidence is for each interval alone.
-    """
-    share = np.clip(share, 0.0, 1.0)
-    low, high = clopper_pearson_interval(share, rows, confidence)
-    further_arm = NORMAL_975 * spread
-    return (
-        np.maximum(share - np.hypot(share - low, further_arm), 0.0),
-        np.minimum(share + np.hypot(high - share, further_arm), 1.0),
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class CountedRate:
     """Rates of one rule by subgroup, with 95 % intervals for new rows."""
@@ -85,7 +65,8 @@ class CountedRate:
     rows: Floats  # shape (m,): effective rows behind each rate
     binomial_rows: Floats  # shape (m,): see `_binomial_rows`
     range: tuple[float, float]  # of the values
-    spread: float  # standard deviation under a refit, as a share of the range
+    spread: float  # standard deviation under a refit
+    decided: Mask  # shape (m,): see `_decided`
     known: Mask  # shape (m,): which rates have an interval
 
     @classmethod
@@ -110,32 +91,46 @@ class CountedRate:
         terms = rate.terms(strata)
         values = terms.values(counts)
         rows = effective_rows(terms, strata, counts)
-        smallest, largest = rate.range(strata)
-        width = max(largest - smallest, 1e-300)
+        decided = _decided(terms, strata, counts)
+        known = ~np.isnan(values + refit_share) & (rows >= ROWS_OF_INTERVAL) & ~decided
         return cls(
-            terms=terms,
-            values=values,
-            rows=rows,
+            terms,
+            values,
+            rows,
             binomial_rows=_binomial_rows(rate, strata, counts, values, rows),
-            range=(smallest, largest),
-            spread=refit_spread(rate, strata, refit_share) / width,
-            known=~np.isnan(values + refit_share)
-            & (rows >= ROWS_OF_INTERVAL)
-            & ~decided_rates(terms, strata, counts)
-            & (not rate.needs_costs),
+            range=rate.range(strata),
+            spread=refit_spread(rate, strata, refit_share),
+            decided=decided,
+            known=known & (not rate.needs_costs),
         )
 
-    def ends(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the ends of the intervals, shape (m,) each; NaN without an interval."""
+    @property
+    def deviations(self) -> Floats:
+        """The standard error of each rate about that of new rows, without a refit, shape (m,).
+
+        The variance is 1.25 binomial ones with one more row at each end of the range: above 0 for rates
+        without an error, and large for rates without rows. A rate that no row can change does not vary.
+        """
         smallest, largest = self.range
-        has_interval = self.known
-        ends = np.full((2, len(has_interval)), np.nan)
-        shares = (self.values[has_interval] - smallest) / max(largest - smallest, 1e-300)
-        share_ends = binomial_arms(
-            shares, self.binomial_rows[has_interval], self.spread, confidence
-        )
-        ends[:, has_interval] = smallest + (largest - smallest) * np.array(share_ends)
-        return ends[0], ends[1]
+        n = np.maximum(self.binomial_rows, 1e-9)  # no division by 0
+        share = (self.values - smallest) / (largest - smallest)
+        p = (n * share + 1.0) / (n + 2.0)
+        deviations = (largest - smallest) * np.sqrt(OVERDISPERSION * p * (1.0 - p) / n)
+        return np.where(np.isnan(self.values) | self.decided, 0.0, deviations)
+
+    def ends(self, confidence: float = 0.95) -> Floats:
+        """Return the ends of the intervals, shape (2, m), each with the confidence; NaN without an interval.
+
+        The arms of Clopper–Pearson intervals are lengthened in quadrature by the spread of a refit.
+        """
+        smallest, largest = self.range
+        width = max(largest - smallest, 1e-300)
+        ends = np.full((2, len(self.values)), np.nan)
+        share = ((self.values[self.known] - smallest) / width).clip(0.0, 1.0)
+        interval = clopper_pearson_interval(share, self.binomial_rows[self.known], confidence)
+        arms = np.hypot(np.array(interval) - share, NORMAL_975 * self.spread / width)
+        ends[:, self.known] = (share + [[-1.0], [1.0]] * arms).clip(0.0, 1.0)
+        return smallest + width * ends
 
     def compared(self, limit: Limit) -> tuple[float, float]:
         """Return the interval of a gap or ratio over all pairs of subgroups; NaN if a subgroup has none.
@@ -209,7 +204,7 @@ def _binomial_rows(
     return rows * quotient(largest_variance, variance, otherwise=1.0)
 
 
-def decided_rates(terms: Terms, strata: Strata, counts: Floats) -> Mask:
+def _decided(terms: Terms, strata: Strata, counts: Floats) -> Mask:
     """Return a mask of the rates without influence of new rows, shape (m,).
 
     With the rule's few actions, each counted row has the same value: if every row is accepted, the rate of
@@ -220,9 +215,8 @@ def decided_rates(terms: Terms, strata: Strata, counts: Floats) -> Mask:
     occupied = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
     counts_in_rate = (terms.bottom[:, :n_strata] > 0) & occupied
     top = terms.top[:, :n_strata]
-    largest = np.where(counts_in_rate, top, -np.inf).max(axis=(1, 2))
-    smallest = np.where(counts_in_rate, top, np.inf).min(axis=(1, 2))
-    return counts_in_rate.any(axis=(1, 2)) & (largest == smallest)
+    largest = top.max(axis=(1, 2), where=counts_in_rate, initial=-np.inf)
+    return largest == top.min(axis=(1, 2), where=counts_in_rate, initial=np.inf)
 
 
 # -- the probability of the limits -----------------------------------------------------------------------
@@ -239,40 +233,28 @@ def probability_kept(
     """
     kept = 1.0
     for limit in limits:
-        terms = limit.rate.terms(strata)
-        if not terms.of_answers or limit.rate.needs_costs or np.isnan(spread):
+        counted = CountedRate.from_counts(limit.rate, strata, counts, spread)
+        if not counted.terms.of_answers or limit.rate.needs_costs or np.isnan(spread):
             return None
-        variances = _variances(limit.rate, strata, counts, spread)
-        values = np.nan_to_num(terms.values(counts), nan=np.nan)
+        values = counted.values
         if limit.compares:
-            is_pair = ~np.eye(len(values), dtype=bool)
-            rooms = limit.rooms(values, values)[is_pair]
-            deviations = limit.deviations(variances)[is_pair]
+            rooms = limit.rooms(values, values)[~np.eye(len(values), dtype=bool)]
         else:
-            rooms = limit.sign * (limit.bounds(terms.names) - values)
-            refit = refit_spread(limit.rate, strata, spread)
-            deviations = np.sqrt(variances + refit**2)
-        known = ~np.isnan(rooms)
-        probits = (rooms[known] + ROUNDING) / np.maximum(deviations[known], 1e-300)
-        kept *= float(np.prod(ndtr(probits)))
+            rooms = limit.sign * (limit.bounds(counted.terms.names) - values)
+        deviations = np.maximum(_deviations(limit, counted), 1e-300)
+        kept *= float(np.nanprod(ndtr((rooms + ROUNDING) / deviations)))
     return kept
 
 
-def _variances(rate: Rate, strata: Strata, counts: Floats, spread: float) -> Floats:
-    """Return the variance of each counted rate about that of new rows, shape (m,): 1.25 binomial ones."""
-    counted = CountedRate.from_counts(rate, strata, counts, spread)
-    smallest, largest = counted.range
-    width = largest - smallest
-    # The binomial variance with one more row at each end of the range: above 0 for rates without an error.
-    # Rates without rows have a large variance.
-    n = np.maximum(counted.binomial_rows, 1e-9)  # no division by 0
-    above_smallest = np.nan_to_num(counted.values, nan=smallest) - smallest
-    p = (n * above_smallest / width + 1.0) / (n + 2.0)
-    variance = OVERDISPERSION * np.asarray(width**2 * p * (1.0 - p) / n)
-    # A rate of no rows, or one that no row can change, is no estimate.
-    certain = np.isnan(counted.values) | decided_rates(counted.terms, strata, counts)
-    variance[certain] = 0.0
-    return variance
+def _deviations(limit: Limit, counted: CountedRate) -> Floats:
+    """Return the standard errors of the rates of a limit, or of the differences of pairs of them.
+
+    A refit shifts all subgroups alike, so a gap or ratio gets no such noise.
+    """
+    if limit.compares:
+        pairs = limit.deviations(counted.deviations**2)
+        return pairs[~np.eye(len(pairs), dtype=bool)]
+    return np.hypot(counted.deviations, counted.spread)
 
 
 def tightened(
@@ -280,17 +262,13 @@ def tightened(
 ) -> Limit:
     """Return a limit with bounds tightened by ``n_errors`` standard errors of its rates.
 
-    The standard errors have 1.25 binomial variances and, for single rates, the ``spread`` of a refit.
-    A refit shifts all subgroups alike, so a gap or ratio gets no such noise.
     ``counts`` are the confusion counts of a rule, shape (W, A), for the W strata and A answers.
     """
-    variances = _variances(limit.rate, strata, counts, spread)
+    counted = CountedRate.from_counts(limit.rate, strata, counts, spread)
+    margins = n_errors * _deviations(limit, counted)
     if limit.compares:
-        apart = ~np.eye(len(variances), dtype=bool)
-        return replace(limit, margin=n_errors * float(limit.deviations(variances)[apart].max()))
-    margins = n_errors * np.sqrt(variances + refit_spread(limit.rate, strata, spread) ** 2)
-    names = limit.rate.terms(strata).names
-    return limit.tightened(dict(zip(names, margins.tolist(), strict=True)))
+        return replace(limit, margin=float(margins.max()))
+    return limit.tightened(dict(zip(counted.terms.names, margins.tolist(), strict=True)))
 
 
 # -- limits below their noise ---------------------------------------------------------------------------
@@ -305,55 +283,43 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     if limit.rate.is_ratio or not limit.rate.is_fraction:
         return None  # their rows or their range depend on the predictions
     terms = limit.rate.terms(strata)
-    counts = np.zeros((len(strata.mass), strata.n_actions))
-    counts[:, 0] = strata.mass
-    if strata.mean_costs is not None:
-        counts = np.concatenate([counts, 0 * counts])
-    sizes = effective_rows(terms, strata, counts)
+    sizes = effective_rows(terms, strata, strata.constants()[0])
     subgroups = ["the whole" if name is None else unit_name(name) for name in terms.names]
     bounds = np.zeros(len(sizes)) if limit.compares else limit.bounds(terms.names)
     empty = [subgroups[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
     if empty:
-        names = ", ".join(empty[:SUBGROUPS_NAMED])
+        names = joined(empty, SUBGROUPS_NAMED)
         return (
             f"{limit}: {names} has no {limit.rate.counted_rows}, so that nothing is known of it"
         )
+    ascending = np.argsort(sizes, kind="stable")
+    counted = [
+        f"{name} has {how_many(round(n), 'row')}"
+        for name, n in zip(subgroups, sizes, strict=True)
+    ]
     if limit.compares:
-        return _comparison_below_noise(limit, sizes, subgroups)
-    allowed = limit.against(bounds)
+        if len(sizes) < 2:
+            return f"{limit}: only one subgroup has rows, so there is nothing to compare"
+        assumed, variance = CALM[limit.form]
+        first, second = ascending[:2]
+        noise = NORMAL_975 * np.sqrt(variance * (1 / sizes[first] + 1 / sizes[second]))
+        if noise <= abs(limit.bound - (0.0 if limit.form == GAP else 1.0)):
+            return None
+        return (
+            f"{limit}: {counted[first]} and {counted[second]}, between which the {limit.form} is "
+            f"not known to better than ± {noise:.2g} (95 %, if the rates are {assumed:g}); on "
+            "fresh rows it may well be broken"
+        )
     few = []
-    for i in np.argsort(sizes, kind="stable"):
-        n_rows = int(round(sizes[i], 6))
-        if n_rows and 0.0 < allowed[i] < 1.0:
-            needed = rows_for_no_error(float(allowed[i]), LEVEL)
-            if n_rows < needed:
-                few.append(f"{subgroups[i]} has {how_many(n_rows, 'row')} and needs {needed:,}")
+    for i in ascending:
+        allowed = float(limit.against(bounds[i]))
+        if 0.0 < allowed < 1.0:
+            needed = rows_for_no_error(allowed, LEVEL)
+            if 0 < round(sizes[i], 6) < needed:
+                few.append(f"{counted[i]} and needs {needed:,}")
     if not few:
         return None
     return (
         f"{limit}: {joined(few, SUBGROUPS_NAMED)}; with fewer no test certifies the limit (95 "
         f"%), even at an estimate of {limit.against(0):g}"
-    )
-
-
-def _comparison_below_noise(limit: Limit, sizes: Floats, subgroups: list[str]) -> str | None:
-    """Return why so few rows cannot show that a limit on a gap or ratio holds; None if they can.
-
-    ``sizes`` has the effective number of rows of each subgroup, shape (m,), positive. The two smallest
-    subgroups decide.
-    """
-    smallest = np.argsort(sizes, kind="stable")[:2]
-    if len(smallest) < 2:
-        return f"{limit}: only one subgroup has rows, so there is nothing to compare"
-    assumed, variance = CALM[limit.form]
-    noise = NORMAL_975 * np.sqrt(variance * (1 / sizes[smallest]).sum())
-    if noise <= abs(limit.bound - (0.0 if limit.form == GAP else 1.0)):
-        return None
-    names = " and ".join(
-        f"{subgroups[i]} has {how_many(round(sizes[i]), 'row')}" for i in smallest
-    )
-    return (
-        f"{limit}: {names}, between which the {limit.form} is not known to better than ± "
-        f"{noise:.2g} (95 %, if the rates are {assumed:g}); on fresh rows it may well be "
-        "broken"
     )
