@@ -127,8 +127,8 @@ class LogProbabilities:
     # Shape (n,): number of the group of each row, for group-aware rules; None for group-blind ones.
     groups: Ints | None = None
     X: Table = None  # features of the rows, from which groups are estimated
-    # Returns the single score of which rules are functions, shape (n,); None without one.
-    scores: Callable[[], Floats] | None = None
+    # Shape (n,): the single score of which rules are functions; None without one.
+    scores: Floats | None = None
     _computed: dict[Any, Any] = field(init=False, default_factory=dict)
 
     @classmethod
@@ -144,8 +144,7 @@ class LogProbabilities:
             of_model=cache(lambda model: all_of([batch[model] for batch in batches])),
             groups=all_of([batch.groups for batch in batches]),
             X=X,
-            scores=batches[0].scores
-            and cache(lambda: all_of([batch.scores() for batch in batches if batch.scores])),
+            scores=all_of([batch.scores for batch in batches]),
         )
 
     def places(self, *, by_group: bool) -> Ints:
@@ -160,14 +159,13 @@ class LogProbabilities:
 
     def part(self, rows: Ints) -> LogProbabilities:
         """Return the table of the rows with these numbers."""
-        scores = self.scores
         return replace(
             self,
             n_rows=len(rows),
             of_model=cache(lambda model: self[model][rows]),
             groups=take(self.groups, rows),
             X=take(self.X, rows),
-            scores=scores and (lambda: scores()[rows]),
+            scores=take(self.scores, rows),
         )
 
     def __getitem__(self, model: int) -> Floats:
@@ -267,16 +265,6 @@ class Models:
         (label,) = self.fitted[0].classes_[self.columns[0] == 1].tolist()
         return ModelScore(self.names[0], label)
 
-    def words(self, model: int | None = None) -> str:
-        """Return the name of one model, or of the average of all models."""
-        average = self.average
-        names = self.names
-        if model is not None or len(names) == 1:
-            return names[model or 0]
-        if average is None:
-            return f"mean({', '.join(names)})"
-        return " + ".join(f"{average.weights[i]:.2g} {names[i]}" for i in average.used_models)
-
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
         # Models of one table share a reader.
@@ -289,9 +277,9 @@ class Models:
         score = self.score
         scores = None
         if isinstance(score, Scores):
-            scores = cache(lambda: score.values(X)[:, 0])
+            scores = score.values(X)[:, 0]
         elif score is not None:  # not exp(log(p)), which a threshold may tell from p
-            scores = cache(lambda: probabilities(0)[:, score.positive_])
+            scores = probabilities(0)[:, score.positive_]
         of_model = cache(lambda i: logs_of(probabilities(i)))
         n_models = len(self.names)
         return LogProbabilities(

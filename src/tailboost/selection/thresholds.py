@@ -43,7 +43,7 @@ def scores_in(table: LogProbabilities, models: Models) -> Floats:
         logs = table.pooled
         return np.round(logs[:, 1] - logs[:, 0], DECIMALS)
     if table.scores is not None:
-        return table.scores()
+        return table.scores
     return np.asarray(score.scores_at(np.exp(table[0][:, score.positive_])))
 
 
