@@ -81,13 +81,17 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
     target = rows.roles.target
     X = rows.features
     y = rows.labels
-    hashes = row_hashes(model, X)
-    # As rows with features are recorded, and as scores are.
-    given = [Seen.of(hashes), Seen.of(hashes, labels=y.to_numpy())]
-    if any(each.repeats(known) for each in given for known in selected):
-        raise ValueError(f"{str(rows.path)!r} has rows that selected the rule: give fresh rows")
+    given = []
     with held(path, _PATIENCE):
         entries = _read_ledger(path)
+        if selected or entries:
+            hashes = row_hashes(model, X)
+            # As rows with features are recorded, and as scores are.
+            given = [Seen.of(hashes), Seen.of(hashes, labels=y.to_numpy())]
+        if any(each.repeats(known) for each in given for known in selected):
+            raise ValueError(
+                f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
+            )
         earlier = _counting(entries, target, given)
         if earlier:
             options["previous"] = Ledger(tuple(each.attempt for each in earlier))
