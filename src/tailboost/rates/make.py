@@ -6,14 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from tailboost.core.array_types import By, Floats, Label, Stated
-from tailboost.core.checks import check_number, refuse_paid_errors
+from tailboost.core.checks import check_number, finite, refuse_paid_errors
 from tailboost.rates.rate import (
     ABOVE,
-    AT_LEAST,
-    AT_MOST,
     GAP,
     KINDS,
     RATIO,
@@ -45,17 +41,13 @@ class Spread(Expression):
     compares = True
 
     def __le__(self, bound: Stated) -> Limit:
-        return self._on_side(AT_MOST, bound)
+        if self.form == RATIO:
+            raise ValueError("a ratio is limited from below: ratio(...) >= 0.8")
+        return self.within(bound)
 
     def __ge__(self, bound: Stated) -> Limit:
-        return self._on_side(AT_LEAST, bound)
-
-    def _on_side(self, side: str, bound: Stated) -> Limit:
-        """Return the limit; raise ValueError if it is stated on the wrong side."""
-        if (side == AT_MOST) != (self.form == GAP):
-            raise ValueError(
-                "a gap is limited from above and a ratio from below: gap(...) <= 0.02"
-            )
+        if self.form == GAP:
+            raise ValueError("a gap is limited from above: gap(...) <= 0.02")
         return self.within(bound)
 
     @property
@@ -397,22 +389,19 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     labels = None
     if hasattr(matrix, "columns"):
         labels = tuple(map(checked_label, matrix.index))
-        columns = list(map(checked_label, matrix.columns))
-        order = [*labels, HUMAN_REVIEW] if HUMAN_REVIEW in columns else list(labels)
-        if sorted(map(repr, order)) != sorted(map(repr, columns)):
+        order = [*matrix.index, *[HUMAN_REVIEW] * (HUMAN_REVIEW in matrix.columns)]
+        if set(order) != set(matrix.columns):
             raise ValueError(
-                f"cost: rows and columns must have the same labels; rows: {list(labels)}, columns: {columns}"
+                f"cost: rows and columns must have the same labels; rows: {list(labels)}, columns: "
+                f"{list(matrix.columns)}"
             )
-        matrix = np.asarray(matrix)[:, [columns.index(name) for name in order]]
-    try:
-        values = np.asarray(matrix, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"cost: the matrix must hold numbers: {error}") from None
+        matrix = matrix[order]
+    values = finite(matrix, "cost")
     K = len(values)
-    if values.shape not in ((K, K), (K, K + 1)) or K < 2 or not np.isfinite(values).all():
+    if K < 2 or values.shape not in ((K, K), (K, K + 1)):
         raise ValueError(
-            f"cost: the matrix must be K × K, or K × (K + 1), of finite numbers, got shape {values.shape}; "
-            "costs that differ between rows are costs=, of shape (n, K), for cost()"
+            f"cost: the matrix must be K × K, or K × (K + 1), got shape {values.shape}; costs that differ "
+            "between rows are costs=, of shape (n, K), for cost()"
         )
     names = map(repr, labels) if labels else (f"label number {number}" for number in range(K))
     refuse_paid_errors(values, [*names, HUMAN_REVIEW], "cost")
@@ -628,17 +617,17 @@ def _checked_pairs(pairs: Any, name: str) -> tuple[Pair, ...]:
 
     Errors call the parameter of `custom` ``name``.
     """
-    is_list = isinstance(pairs, (list, tuple, set)) and len(pairs) > 0
-    if not is_list or not all(isinstance(p, (list, tuple)) and len(p) == 2 for p in pairs):
+    try:
+        checked = [(checked_label(label), checked_label(answer)) for label, answer in pairs]
+        if not checked:
+            raise ValueError
+    except (TypeError, ValueError):
         raise TypeError(
-            f"{name} must be a list of pairs (true label, answer), such as [('ill', 'well')], "
-            f"got {pairs!r}; functions are not supported"
-        )
-    pair_of_text: dict[str, Any] = {}  # 1 and True are equal keys
-    for pair in pairs:
-        checked = tuple(map(checked_label, pair))
-        pair_of_text[repr(checked)] = checked
-    return tuple(pair_of_text[text] for text in sorted(pair_of_text))
+            f"{name} must be a list of pairs (true label, answer) of text or numbers, such as [('ill', "
+            f"'well')], got {pairs!r}; functions are not supported"
+        ) from None
+    # By text, because 1 and True are equal keys.
+    return tuple({repr(pair): pair for pair in sorted(checked, key=repr)}.values())
 
 
 def answered_error(by: By = None) -> Rate:

@@ -326,16 +326,15 @@ def group_errors(
     ValueError
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
+    given = {"sample_weight": sample_weight, "labels": labels, "deferred": deferred}
     errors: dict[Any, float] = {}
-    for column, names in checked_columns(groups, "groups", len(y_true), "y_true").items():  # type: ignore[arg-type]
-        of_column = measure(
-            error(by="group"), y_true, y_pred, groups=names,
-            sample_weight=sample_weight, labels=labels, deferred=deferred,
-        )  # fmt: skip
-        errors |= {
-            name if column is None else (column, name): value
-            for name, value in of_column.items()
-        }
+    columns = checked_columns(groups, "groups", len(y_true), "y_true")  # type: ignore[arg-type]
+    for column, names in columns.items():
+        for name, value in measure(
+            error(by="group"), y_true, y_pred, groups=names, **given
+        ).items():
+            if value == value:  # NaN without rows
+                errors[name if column is None else (column, name)] = value
     return errors
 
 

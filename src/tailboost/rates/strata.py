@@ -120,38 +120,33 @@ class Strata:
         """
         if groups is None:
             groups = np.zeros((len(y), 0), dtype=np.intp)
-        labels = tuple(map(plain, classes))
         combinations, combination = _distinct(groups)
         stratum = y * len(combinations) + combination
-        n_strata = len(labels) * len(combinations)
-        share = weight / weight.sum()
-        mass = np.bincount(stratum, share, n_strata).astype(np.float64)
-        squares = np.bincount(stratum, share**2, n_strata)
+        n_strata = len(classes) * len(combinations)
+        share = (weight / weight.sum())[:, None]
+        sums = _sums_by_stratum(np.hstack([share, share**2]), stratum, n_strata)
+        mass, squares = sums.T
+        if costs is not None:
+            mean_costs = _sums_by_stratum(share * costs, stratum, n_strata)
+            mean_costs /= np.where(mass > 0, mass, 1.0)[:, None]  # 0 without rows
         strata = cls(
-            classes=labels,
-            columns=plain(tuple(columns)),
-            values=plain(tuple(map(tuple, values))),
-            combinations=combinations,
-            mass=mass,
-            size=mass**2 / np.where(squares > 0, squares, 1.0),  # 0 without rows
-            defers=defers,
+            plain(tuple(classes)),
+            plain(tuple(columns)),
+            plain(tuple(map(tuple, values))),
+            combinations,
+            mass,
+            mass**2 / np.where(squares > 0, squares, 1.0),  # 0 without rows
+            defers,
+            None if costs is None else mean_costs,
+            (0.0, 1.0) if costs is None else (float(costs.min()), float(costs.max())),
         )
-        if costs is None:
-            return strata, stratum
-        sums = _sums_by_stratum(share[:, None] * costs, stratum, n_strata)
-        return replace(
-            strata,
-            mean_costs=sums / np.where(mass > 0, mass, 1.0)[:, None],  # 0 without rows
-            cost_range=(float(costs.min()), float(costs.max())),
-        ), stratum
+        return strata, stratum
 
     @property
     def mean_costs_by_class(self) -> Floats:
         """The mean cost of each answer (column) in each class with rows, shape (K, A); 0 without rows."""
         mass = np.where(self.y == np.arange(self.n_classes)[:, None], self.mass, 0.0)
-        return (
-            np.asarray(mass @ self.mean_costs) / np.maximum(mass.sum(axis=1), 1e-300)[:, None]
-        )
+        return mass @ self.mean_costs / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300)
 
     @property
     def n_classes(self) -> int:
@@ -181,17 +176,17 @@ class Strata:
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
         if column is None:
-            return np.zeros_like(self.combination)
+            return np.zeros_like(self.y)
         return self.combinations[self.combination, column]
 
     @property
     def names(self) -> list[tuple[Any, ...]]:
         """Name of each stratum: its label, then its groups."""
-        values = [self.classes, *self.values]
-        numbers = np.column_stack([self.y, self.combinations[self.combination]])
-        return [
-            tuple(v[i] for v, i in zip(values, row, strict=True)) for row in numbers.tolist()
+        groups = [
+            [values[i] for values, i in zip(self.values, numbers, strict=True)]
+            for numbers in self.combinations.tolist()
         ]
+        return [(label, *each) for label, each in product(self.classes, groups)]
 
     def constants(self) -> list[Floats]:
         """Return the confusion counts if all rows have one action, for each action, shape (W, A) each.
@@ -220,66 +215,49 @@ class Strata:
     def subgroups(self, by: Any) -> tuple[list[Any], Mask]:
         """Return the names of the m subgroups of ``by``, and a mask of the strata in each, shape (m, S).
 
-        Of several columns a name has the column and the value: two columns may have the same values. Raise
-        ValueError if there are no such groups.
+        Of several columns a name has the column and the value: two columns may have the same values. The
+        subgroups of a tuple are the combinations with rows or known to exist, and their names are tuples of a
+        value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
-        of_class = self.y == np.arange(self.n_classes)[:, None]
-        if by is EVERYTHING:
-            return [None], np.ones((1, len(self.y)), dtype=bool)
-        if by == CLASS:
-            return list(self.classes), of_class
-        if not self.columns:
-            raise ValueError(f"by={by!r} needs groups; pass groups=")
-        if isinstance(by, tuple):
-            return self._crossed(by)
-        columns = range(len(self.columns)) if by in (GROUP, CELL) else [self._column(by)]
-        names: list[Any] = []
-        masks = []
-        for j in columns:
-            for number, value in enumerate(self.values[j]):
-                names.append((self.columns[j], value) if len(columns) > 1 else value)
-                masks.append(self.place(j) == number)
-        if by != CELL:
-            return names, np.array(masks)
-        cells = [(label, group) for group in names for label in self.classes]
-        return cells, (np.array(masks)[:, None] & of_class).reshape(len(cells), -1)
-
-    def _crossed(self, by: tuple[Any, ...]) -> tuple[list[Any], Mask]:
-        """Return the combinations of several columns (one may be the class), and their strata, shape (m, S).
-
-        These are the combinations with rows or known to exist. A name is a tuple of a value, or of a class,
-        for each name in ``by``; masks select strata.
-        """
-        places = [0 if name == CLASS else 1 + self._column(name) for name in by]
-
-        def crossed(strata: Any) -> list[Any]:
-            return [tuple(stratum[place] for place in places) for stratum in strata]
-
-        of_strata = crossed(self.names)
         values = [self.classes, *self.values]
-        known: Any = product(*values)
-        if self.known is not None:
-            known = ((label, *groups) for label, groups in product(self.classes, self.known))
-        with_rows = (key for key, mass in zip(of_strata, self.mass, strict=True) if mass > 0)
-        existing = {*with_rows, *crossed(known)}
-        names = [
-            name for name in product(*(values[place] for place in places)) if name in existing
+        crosses = isinstance(by, tuple)
+        # Families of subgroups, each of some places in the names of strata.
+        if by in (GROUP, CELL):
+            families: Any = [(j, 0) if by == CELL else (j,) for j in range(1, len(values))]
+        else:
+            families = [tuple(map(self._place, by if crosses else () if by is None else (by,)))]
+        if not families:
+            raise ValueError(f"by={by!r} needs groups; pass groups=")
+        existing = [s for s, mass in zip(self.names, self.mass, strict=True) if mass > 0]
+        existing += [
+            (label, *groups) for label, groups in product(self.classes, self.known or ())
         ]
-        return names, np.array([[key == name for key in of_strata] for name in names])
+        names = []
+        masks = []
+        for family in families:
+            column = None if family in ((), (0,)) else self.columns[family[0] - 1]
+            of_strata = [tuple(stratum[j] for j in family) for stratum in self.names]
+            with_rows = {tuple(stratum[j] for j in family) for stratum in existing}
+            for key in product(*(values[j] for j in family)):
+                if crosses and self.known is not None and key not in with_rows:
+                    continue
+                name = key if crosses else next(iter(key), None)
+                if by in (GROUP, CELL) and len(families) > 1:
+                    name = (column, name)
+                names.append((key[1], name) if by == CELL else name)
+                masks.append([each == key for each in of_strata])
+        return names, np.array(masks)
 
-    def _column(self, name: Any) -> int:
-        """Return the number of a column of groups; raise ValueError with advice if there is none."""
+    def _place(self, name: Any) -> int:
+        """Return the place of a column in the names of strata; raise ValueError if there is none."""
+        if name == CLASS:
+            return 0
         if name in self.columns:
-            return self.columns.index(name)
-        if self.columns == (None,):
-            raise ValueError(
-                f"by={name!r}: groups have no name; write by='group', or name the column: "
-                "groups as a dict or data frame, subgroups as pairs of column and group"
-            )
+            return self.columns.index(name) + 1
         near = did_you_mean(str(name), map(str, self.columns))
         raise ValueError(
-            f"by={name!r}: no column of groups has this name; {near}there are "
-            f"{self.columns[:NAMES_SHOWN]}. Add it to groups=, also in the call that selects the rule"
+            f"by={name!r}: groups= has no column of this name; {near}there are "
+            f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
         )
 
     def number(self, y: Ints, combination: Ints) -> Ints:
@@ -403,7 +381,7 @@ class Answered:
         labels: Any = None,
         known: Mapping[Any, Sequence[Any]] | None = None,
     ) -> Answered:
-        """Return the rows of positive weight, checked.
+        """Return rows, checked.
 
         Parameters
         ----------
@@ -419,15 +397,19 @@ class Answered:
         costs : table of shape (n, K), optional
             Cost of each answer in each row.
         sample_weight : array-like of shape (n,), optional
-            Weights; rows of weight 0 are left out.
+            Weights; a row of weight 0 counts nowhere.
         labels : array-like of shape (K,), optional
             All labels; by default those of the rows and answers.
         known : dict, optional
             Existing groups by column, also without rows.
         """
-        columns_of_rows = {"groups": groups, "deferred": deferred, "costs": costs}
         check_indexes(
-            y_true=y_true, answers=answers, sample_weight=sample_weight, **columns_of_rows
+            y_true=y_true,
+            answers=answers,
+            groups=groups,
+            deferred=deferred,
+            costs=costs,
+            sample_weight=sample_weight,
         )
         truth = label_column(y_true, "y_true")
         n = len(truth)
@@ -441,49 +423,44 @@ class Answered:
             deferred = (
                 is_review if deferred is None else is_review | check_deferred(deferred, n)
             )
-        is_randomised = np.ndim(answers) == 2
-        predicted = truth if is_randomised else label_column(answers, "answers")
+        predicted = truth if np.ndim(answers) == 2 else label_column(answers, "answers")
         if labels is None:
             check_same_kind(predicted, "answers", truth, "y_true")
-            classes = np.unique(np.concatenate([truth, predicted]))
-        else:
-            classes = label_column(labels, "labels")
-        weight = relative_weights(sample_weight, n)
-        used = weight > 0
-        used_costs = check_costs(costs, n, classes, np.flatnonzero(used))
-        if is_randomised:
-            actions = np.asarray(in_class_order(answers, "answers", classes))
-        else:
-            actions = positions(predicted, classes, "answers")
+            labels = np.unique(np.concatenate([truth, predicted]))
+        classes = label_column(labels, "labels")
+        actions = positions(predicted, classes, "answers")
+        checked_costs = check_costs(costs, n, classes, None)
         if deferred is not None:
-            if is_randomised:
-                raise ValueError(
-                    "deferred: a randomised rule has probabilities of deferral, not deferred rows"
-                )
             actions = np.where(check_deferred(deferred, n), len(classes), actions)
-            if used_costs is not None:
-                used_costs = np.pad(used_costs, ((0, 0), (0, 1)))  # deferral costs nothing
-        columns = coded_columns(groups, "groups", n, "y_true", used=used)
+            if checked_costs is not None:
+                checked_costs = np.pad(
+                    checked_costs, ((0, 0), (0, 1))
+                )  # deferral costs nothing
+        if np.ndim(answers) == 2:
+            if deferred is not None:
+                raise ValueError(
+                    "deferred: a randomised rule has probabilities of deferral instead"
+                )
+            actions = np.asarray(in_class_order(answers, "answers", classes))
+        columns = coded_columns(groups, "groups", n, "y_true")
         names = (column_name(groups),) if list(columns) == [None] else tuple(columns)
-        values = [
-            _groups_of(given, (known or {}).get(name)) for name, (given, _) in columns.items()
-        ]
-        numbers = [
-            positions(given, groups_of_column, "groups")[place]
-            for (given, place), groups_of_column in zip(columns.values(), values, strict=True)
-        ]
-        share = weight[used] / weight[used].sum()
+        values = []
+        numbers = np.zeros((n, len(columns)), dtype=np.intp)
+        for j, (name, (given, place)) in enumerate(columns.items()):
+            values.append(_groups_of(given, (known or {}).get(name)))
+            numbers[:, j] = positions(given, values[j], "groups")[place]
+        weight = relative_weights(sample_weight, n)
         strata, stratum = Strata.of(
-            positions(truth, classes, "y_true")[used],
-            np.column_stack(numbers) if numbers else None,
-            share,
+            positions(truth, classes, "y_true"),
+            numbers,
+            weight,
             classes,
             names,
             values,
             defers=deferred is not None,
-            costs=used_costs,
+            costs=checked_costs,
         )
-        return cls(strata, stratum, actions[used], share, used_costs)
+        return cls(strata, stratum, actions, weight / weight.sum(), checked_costs)
 
     @property
     def draws(self) -> bool:
@@ -502,11 +479,6 @@ class Answered:
         return np.concatenate(
             [_sums_by_stratum(each, self.stratum, n_strata) for each in tables]
         )
-
-
-def is_named_column(by: Any) -> bool:
-    """Return whether ``by`` of a rate is the name of one column of groups, or "group" for all of them."""
-    return isinstance(by, str) and by not in (CLASS, CELL)
 
 
 def _groups_of(values: Labels, known: Sequence[Any] | None) -> Any:
