@@ -479,7 +479,7 @@ def test_training_rows_without_the_score_are_named(function):
     p = np.random.default_rng(0).random(200)
     y = (p > 0.5).astype(int)
     training = pd.DataFrame({"age": p, "dose": p})
-    said = "^training_rows has no column 'p'; it has 'age', 'dose': give all columns of the fit$"
+    said = "^training_rows must .*'p'"
     with pytest.raises(ValueError, match=said):
         function(
             tb.Scores("p", 1), pd.DataFrame({"p": p}), y, limits=["miss(1) <= 40%"], training_rows=training

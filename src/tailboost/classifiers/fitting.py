@@ -270,6 +270,7 @@ def fit_models(
     if factors is not None:
         fitted_rows = replace(training, weight=training.weight * factors)
     to_fit = [(name, each) for name, each in estimators if name not in frozen]
+    of_frozen = {name: [frozen_fit(name, each, classes)] for name, each in frozen.items()}
     fits = _fits(to_fit, fitted_rows, split, weighted=weighted, seed=seed, n_jobs=n_jobs)
     left_out = [name for name, _ in to_fit if name not in fits]
     if left_out:
@@ -278,7 +279,7 @@ def fit_models(
         warn_user(
             f"fit was interrupted: {left_out} left out of the mixture", FitInterruptedWarning
         )
-    fits |= {name: [frozen_fit(name, each, classes)] for name, each in frozen.items()}
+    fits |= of_frozen
     names = [name for name, _ in estimators if name in fits]
     final = [fits[name][-1] for name in names]
     models = Models(

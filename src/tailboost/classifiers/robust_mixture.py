@@ -12,13 +12,12 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, Tags
+from sklearn.utils import Bunch, Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.fitting import default_estimators, is_pair, named_models
-from tailboost.classifiers.input import NUMBERS_OF_FOLDS, input_tags
 from tailboost.classifiers.mixture_fit import learn
 from tailboost.classifiers.reported import rule_screen
 from tailboost.classifiers.selected_models import SelectedModels
@@ -47,6 +46,7 @@ from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses, labels_or_mark
 from tailboost.rows.ledger import Records
 from tailboost.rows.other_groups import warn_of_other_groups
+from tailboost.rows.rows import MOST_FOLDS
 from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.outputs import Models, averaging
@@ -220,7 +220,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
         "cv": [
             Interval(Real, 0, 1, closed="neither"),
-            NUMBERS_OF_FOLDS,
+            Interval(Integral, 2, MOST_FOLDS, closed="both"),
             OneOf("auto"),
             HasMethods(["split", "get_n_splits"]),
             list,
@@ -657,9 +657,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             estimators = default_estimators()
         for pair in estimators:  # not checked yet
             if len(pair) == 2 and hasattr(pair[1], "__sklearn_tags__"):
-                model_tags = input_tags(pair[1])
-                tags.input_tags.sparse &= model_tags.sparse
-                tags.input_tags.allow_nan &= model_tags.allow_nan
+                # A pipeline's first transformer reads the table.
+                steps = [step for _, step in getattr(pair[1], "steps", [pair])]
+                first = next(step for step in steps if step != "passthrough")
+                tags.input_tags.sparse &= get_tags(pair[1]).input_tags.sparse
+                tags.input_tags.allow_nan &= get_tags(first).input_tags.allow_nan
         return tags
 
 

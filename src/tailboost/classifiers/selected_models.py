@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.input import (
     checked_table,
-    marked_if_frozen,
     marked_if_seen,
-    selection_data,
+    selection_rows,
 )
 from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import (
@@ -47,6 +46,7 @@ from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.given import Given
 from tailboost.rows.judged import columns_of
 from tailboost.rows.ledger import Records
+from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.rows.subgroups import GroupNames, rows_among
@@ -390,10 +390,11 @@ class SelectedModels(ReportedClassifier):
             X = stacked(given.X, models.names, self.classes_, n_rows_of(given.y))
         else:
             X = self._checked(given.X)
-        rows = selection_data(self, X, given, f"the {{:,}} rows given to {method}")
+        rows = selection_rows(self, X, given, f"the {{:,}} rows given to {method}")
+        known = records_of_fit(self, None).used
         if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
-            rows = marked_if_seen(self.records_.trained, rows)
-        rows = marked_if_frozen(self, rows)
+            known = (self.records_.trained, *known)
+        rows = marked_if_seen(rows, *known)
         if only_scores(models.fitted):  # rows with equal scores are different rows
             rows = replace(rows, row_hashes=None)
         table = models.transform(rows.X)
@@ -476,7 +477,7 @@ class SelectedModels(ReportedClassifier):
                 "this classifier is made from_probabilities and has no models: give a dict of "
                 "their probabilities of the new rows"
             )
-        return checked_table(self, self, X)
+        return checked_table(self, X)
 
     def _models_for(self, X: Table) -> Models:
         """Return the models for a table, or for given probabilities."""

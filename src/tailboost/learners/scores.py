@@ -129,7 +129,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         ValueError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
-        y = label_column(y, "y")
+        y = label_column(y, "y", warn=True)
         self.classes_ = self._labels(np.unique(y))
         values = self.values(X)
         check_length(y, "y", len(values))
