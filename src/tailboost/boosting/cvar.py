@@ -175,8 +175,8 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
     def _judged(self, learn: Learner, rounds: list[Round]) -> tuple[list[Round], Array | None]:
         """Return the rounds with their answers to the rows that select λ, and ranked labels of these rows.
 
-        Rows of a fold are answered by the game without it. If the learner has a mean of models, that of the
-        folds' models is the model of the round.
+        Rows of a fold are answered by the game without it. If the learner has a mean of models, that of all
+        models of a round becomes its model.
         """
         if self.cv == "train" or learn.judged is not learn.rows:
             return rounds, self._ranked(rounds, learn)
@@ -191,7 +191,7 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
         judged = []
         for t, (model, losses, _) in enumerate(each.hypothesis for each in rounds):
             if isinstance(learn.session, AveragingLearner):
-                model = learn.session.mean([of_fold[t] for of_fold in models])
+                model = learn.session.mean([model, *(of_fold[t] for of_fold in models)])
             judged.append(rounds[t]._replace(hypothesis=Hypothesis(model, losses, answers[t])))
         return judged, ranked
 

@@ -209,6 +209,8 @@ class _XGBoostTrees(TableClassifier):
     _session: ClassVar[type[TreeSession]] = TreeSession
     # With more than two classes: whether a leaf contains a value for every class.
     _vector_leaves: ClassVar[bool] = False
+    # With two classes: class 1 is predicted if XGBoost's output is above.
+    _threshold: ClassVar[float] = 0.0
     _n_trees: Any = 1
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -270,6 +272,13 @@ class _XGBoostTrees(TableClassifier):
         predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
         return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
 
+    def predict_table(self, table: Table) -> Ints:
+        """Return class numbers for ``table_.transform(X)``, shape (n,); ties go to the first class."""
+        margin = self._margin(table)
+        if margin.ndim == 1:
+            return (margin > self._threshold).astype(np.intp)
+        return margin.argmax(axis=1)
+
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         return self._probabilities(self._margin(table))
@@ -319,6 +328,7 @@ class HistTreeClassifier(_XGBoostTrees):
     4
     """
 
+    _threshold = 0.5
     _vector_leaves = True
 
     _parameter_constraints: ClassVar[Constraints] = {

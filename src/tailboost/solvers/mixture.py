@@ -421,6 +421,10 @@ def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum |
         n_before = n_free
         n_free = ((combined > low) & (combined < high)).sum()
         stalled = n_units > n_before and n_free > STALLED * n_before
+        if stalled:
+            tied = _all_tied(game, free, epsilon, lam, shift)
+            if tied.gap <= CLOSED:
+                return tied
         if n_free <= few or stalled or epsilon < LEAST_EPSILON:
             return _exact_near_boundary(game, combined, shift)
         epsilon /= SHRINK
@@ -429,6 +433,22 @@ def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum |
         near = (combined > low - margin) & (combined < high + margin)
         if near.sum() >= 0.5 * n_units:  # a selection would save little
             near[:] = True
+
+
+def _all_tied(
+    game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats, shift: Floats
+) -> Optimum:
+    """Return the optimum if the free units tie: weights are optimal below some ε, where λ is linear in ε."""
+    p = game.p[free.units]
+    mixtures = []
+    for size in (epsilon, epsilon / 2):
+        respond = Quadratic(p, game.alpha, size, free.mass)
+        lam, w, _, _ = newton(free.losses, respond, lam, 1e-14, fixed=free.fixed)
+        mixtures.append(lam)
+    weights = free.weights.copy()
+    weights[free.units] = w
+    at_zero = np.maximum(2 * mixtures[1] - mixtures[0], 0.0)
+    return game.optimum(at_zero / at_zero.sum(), weights, shift)
 
 
 def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Optimum | None:
