@@ -50,7 +50,7 @@ from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.rows.subgroups import GroupNames, rows_among
-from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of
+from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of, points_along
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.problem import Problem, Trade, name_of, stated
@@ -241,7 +241,7 @@ class SelectedModels(ReportedClassifier):
 
         engine = self.selection_.engine
         points = []
-        for rate, value, selection in self.selection_.curve(problem, trade.limited, n_points):
+        for rate, value, selection in points_along(engine, problem, trade.limited, n_points):
             classifier = loosest._answering(selection, selection.problem.limits)
             points.append(CurvePoint(rate, value, classifier))
             engine = selection.engine

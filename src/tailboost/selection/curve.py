@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -12,9 +13,12 @@ import numpy as np
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.html import html_table, text_table
-from tailboost.rates import Limit, measure
+from tailboost.core.long_work import steps
+from tailboost.rates import InfeasibleLimitsError, Limit, as_objective, error, measure
 from tailboost.rates import deferred as deferred_rate
 from tailboost.selection.problem import Problem
+from tailboost.selection.program import Best, Program
+from tailboost.selection.search import within_budget, within_limits
 from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
@@ -242,39 +246,66 @@ class Curve:
         return html_table(*self._cells())
 
 
-def limits_between(
-    limited: Stated, rate: Callable[[Problem], float], problem: Problem, n_points: int
-) -> list[Limit]:
-    """Return limits on a rate from that of the least objective to the tightest, each with a little room.
+def points_along(
+    engine: Any, problem: Problem, limited: Stated, n_points: int
+) -> list[tuple[float, float, Any]]:
+    """Return the undominated rules from the tightest limit on a rate to the least objective of a problem.
 
-    ``rate(problem)`` is the limited rate of the rule that is selected for a problem, and ``n_points`` the
-    number of limits.
-    """
-    loosest = rate(problem)
-    if limited.compares:
-        tightest = limited.least
-    else:
-        tightest = rate(replace(problem, objective=limited))
-    sign = limited.within(limited.most).sign
-    levels = sign * np.linspace(loosest, tightest, n_points)
-    eased = sign * np.minimum(levels + COUNT_SLACK, sign * limited.most)
-    return [limited.within(level) for level in eased.tolist()]
-
-
-def undominated_rules(limited: Stated, reached: Floats, value: Floats) -> list[int]:
-    """Return the numbers of the undominated rules, from the tightest limit to the loosest.
+    Rules are searched for ``n_points`` limits on the rate, and all others within the limits of the problem
+    are compared too. Each point has both rates, and the selection within the rate.
 
     Parameters
     ----------
+    engine : ProbabilityEngine
+        The candidates on the selection data.
+    problem : Problem
+        The objective within limits on other rates.
     limited : Objective or Spread
         The limited rate; a ratio is limited from below.
-    reached, value : ndarray of shape (T,)
-        The limited rate and the objective of each rule.
+
+    Raises
+    ------
+    InfeasibleLimitsError
+        If the limits contradict each other.
     """
-    signed = limited.within(limited.most).sign * reached
-    defined = np.flatnonzero(~np.isnan(signed + value))
-    order = undominated(value[defined].round(12), signed[defined].round(12))
-    return defined[order].tolist()
+    problem = replace(problem, confidence=None)
+    objective = problem.objective
+    engine = engine.on(problem.also_within(limited.within(limited.most)))
+    program = Program.of_rates(engine.data.strata, objective, problem.limits)
+    pool = engine.first_rules(program)
+    program = within_budget(pool, program, problem.error_budget)
+    sign = limited.within(limited.most).sign
+    is_overall = limited == as_objective(error())
+    if not (is_overall and objective.worst and not problem.limits):
+        loosest = engine.select_in(pool, problem).value(limited)
+        if limited.compares:
+            tightest = limited.least
+        else:
+            tightest = engine.select_in(pool, replace(problem, objective=limited)).value(
+                limited
+            )
+        levels = sign * np.linspace(loosest, tightest, n_points) + COUNT_SLACK
+        with steps("points of the curve", n_points) as done:
+            for level in (sign * np.minimum(levels, sign * limited.most)).tolist():
+                with suppress(InfeasibleLimitsError):
+                    engine.select_in(pool, problem.also_within(limited.within(level)))
+                done()
+
+    rules = [
+        engine.rule(problem, program, pool, Best.alone(program, rule, counts))
+        for rule, counts in zip(pool.rules, pool.counts, strict=True)
+        if within_limits(program, counts)
+    ]
+    reached = np.array([(rule.value(limited), rule.value(objective)) for rule in rules])
+    reached = reached.reshape(-1, 2)
+    defined = np.flatnonzero(~np.isnan(reached).any(axis=1))
+    rates, values = reached[defined].round(12).T
+    points = []
+    for i in defined[undominated(values, sign * rates)].tolist():
+        rate, value = reached[i].tolist()
+        limits = (*problem.limits, limited.within(rate))
+        points.append((rate, value, rules[i].stated_within(limits)))
+    return points
 
 
 def bound_of(problem: Problem, limited: Stated) -> float | None:

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
 
-from tailboost.core.array_types import Floats, Stated, Table
-from tailboost.core.long_work import steps
+from tailboost.core.array_types import Floats, Table
 from tailboost.learners.scores import only_scores
 from tailboost.rates import (
     ROUNDING,
-    InfeasibleLimitsError,
     Objective,
     Strata,
-    as_objective,
-    error,
 )
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.contradiction import contradiction
-from tailboost.selection.curve import limits_between
 from tailboost.selection.data import Family, Pool, SelectionData, Uncached
 from tailboost.selection.intervals import probability_kept, tightened
 from tailboost.selection.outputs import ModelOutputs
 from tailboost.selection.probabilities import StratumProbabilities
 from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.program import Best, Program
-from tailboost.selection.search import first_rules, select, within_budget, within_limits
+from tailboost.selection.search import first_rules, select, within_budget
 from tailboost.selection.selection import MOST_ERRORS, Selection
 from tailboost.selection.thresholds import ScoreRule, Thresholds, scores_in, sign_of
 from tailboost.selection.weights import ClassWeights, ProbabilityRule
@@ -256,38 +250,6 @@ class ProbabilityEngine(Uncached):
         if isinstance(self.family, Thresholds):
             return ScoreRule.of(models, self.family.ends(rule), *self.answer_names)
         return ProbabilityRule(models, self.probabilities, rule)
-
-    def along(
-        self, problem: Problem, limited: Stated, n_points: int
-    ) -> tuple[list[Selection], Floats]:
-        """Return rules between the least objective and the tightest limit on another rate.
-
-        ``limited`` is this other rate. The second result has the limited rate and the objective of each rule,
-        shape (B, 2). Rules are selected for ``n_points`` limits; all others within the limits are added.
-        """
-        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
-        pool = self.first_rules(program)
-        program = within_budget(pool, program, problem.error_budget)
-        is_overall = limited == as_objective(error())
-        if not (is_overall and problem.objective.worst and not problem.limits):
-            limits = limits_between(
-                limited,
-                lambda end: self.select_in(pool, end).value(limited),
-                problem,
-                n_points,
-            )
-            with steps("points of the curve", n_points) as done:
-                for limit in limits:
-                    with suppress(InfeasibleLimitsError):
-                        self.select_in(pool, problem.also_within(limit))
-                    done()
-        rules = [
-            self.rule(problem, program, pool, Best.alone(program, rule, counts))
-            for rule, counts in zip(pool.rules, pool.counts, strict=True)
-            if within_limits(program, counts)
-        ]
-        reached = [(rule.value(limited), rule.value(problem.objective)) for rule in rules]
-        return rules, np.array(reached).reshape(-1, 2)
 
     @property
     def answer_names(self) -> tuple[list[Any], list[Any] | None]:

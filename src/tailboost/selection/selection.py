@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from tailboost.core.array_types import Column, Floats, Ints, Stated
+from tailboost.core.array_types import Column, Floats, Ints
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
@@ -23,7 +23,6 @@ from tailboost.core.spelling import joined
 from tailboost.rates import Limit, Objective, Rate, Spread, Strata, deferred, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.contradiction import reached_words
-from tailboost.selection.curve import undominated_rules
 from tailboost.selection.data import Pool, Uncached
 from tailboost.selection.intervals import REFIT, below_noise, probability_kept, tightened
 from tailboost.selection.outputs import LogProbabilities
@@ -276,30 +275,6 @@ class Selection(Uncached):
                 f"{joined(list(dict.fromkeys(few)), SUBGROUPS_SHOWN, '; ')}",
                 SmallSubgroupsWarning,
             )
-
-    # -- trade-offs --------------------------------------------------------------------------------------
-
-    def curve(
-        self, problem: Problem, limited: Stated, n_points: int
-    ) -> list[tuple[float, float, Selection]]:
-        """Return the trade-off of a rate with the objective of a problem, within its limits.
-
-        Each point has both rates, and the selection within the rate.
-
-        Raises
-        ------
-        InfeasibleLimitsError
-            If the limits contradict each other.
-        """
-        problem = replace(problem, confidence=None)
-        engine = self.engine.on(problem.also_within(limited.within(limited.most)))
-        rules, reached = engine.along(problem, limited, n_points)
-        points = []
-        for i in undominated_rules(limited, *reached.T):
-            rate, value = reached[i].tolist()
-            limits = problem.also_within(limited.within(rate)).limits
-            points.append((rate, value, rules[i].stated_within(limits)))
-        return points
 
     # -- thresholds --------------------------------------------------------------------------------------
 

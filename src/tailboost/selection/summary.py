@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -97,15 +98,14 @@ class Summary:
     def error_words(self) -> str:
         """The overall error on these rows, beside the least one of a candidate."""
         in_percent = any(line.in_percent for line in self.rates)
+        words = partial(stated_words, in_percent=in_percent, digits=3)
         error, least_error = self.overall
-        words = stated_words(round(error, 3), in_percent=in_percent)
+        text = words(error)
         if self.deferred > 0:
-            share = stated_words(round(self.deferred, 3), in_percent=in_percent)
-            words += f" with {share} deferred and counted as right"
+            text += f" with {words(self.deferred)} deferred and counted as right"
         if least_error is not None:
-            least = stated_words(round(least_error, 3), in_percent=in_percent)
-            words += f"; the most accurate candidate has {least}"
-        return words
+            text += f"; the most accurate candidate has {words(least_error)}"
+        return text
 
     @property
     def details(self) -> str:
