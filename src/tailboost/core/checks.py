@@ -593,14 +593,14 @@ def with_missing_group(
     """Return groups with a name for missing entries if this is a known group; others unchanged."""
     if groups is None or isinstance(groups, str) or name not in (known_groups or ()):
         return groups
-    groups = as_pandas(groups)
+    groups = with_interval_names(as_pandas(groups))
     if isinstance(groups, Mapping):
         return {
             column: with_missing_group(groups[column], known_groups, name) for column in groups
         }
     if hasattr(groups, "iloc"):  # the name of a Series stays
         return groups.astype(object).where(groups.notna(), name)
-    array = np.array(with_interval_names(groups), dtype=object)
+    array = np.array(groups, dtype=object)
     array[np.frompyfunc(is_missing, 1, 1)(array).astype(bool)] = name
     return array
 

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib import import_module
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from tailboost.core.array_types import Column, Table
-from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
-from tailboost.core.exceptions import warn_user
+from tailboost.core.exceptions import TableChangedWarning, warn_user
 
 # Number of categories up to which later tables are compared. A column of more has names or free text.
 CATEGORIES_COMPARED = 1000
@@ -24,6 +22,9 @@ UNKNOWN = 0.1
 FEW_NUMBERS = 20
 # Rows from which a column without any known category is an error.
 ROWS_WITHOUT_KNOWN = 20
+# What pandas calls columns of numbers, and of categories.
+NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
+NAMES = ("string", "mixed-integer", "mixed", "categorical", "empty")
 
 
 def text(value: Any) -> str:
@@ -61,17 +62,22 @@ class Columns:
         numbers = []
         categories = {}
         for place, name in enumerate(frame.columns):
-            column = frame.iloc[:, place]
-            if hasattr(column.dtype, "categories"):
-                values = list(column.dtype.categories)
-            elif _holds_numbers(column):
+            column = frame.iloc[:, place].dropna()
+            kind = _kind(column)
+            if kind in NUMBERS:
                 numbers.append(place)
                 continue
-            else:
-                values = _texts(column, name)
+            if kind not in NAMES:
+                raise ValueError(
+                    f"column {name!r} has values that are neither numbers nor text, such as "
+                    f"{column.iloc[0]!r:.80}: convert or drop it"
+                )
+            known = set(map(text, column.unique()))
+            if kind != "categorical":
+                _refuse_spelled(known, name)
             # A column in which most values occur once has names or free text.
-            if len(values) <= min(CATEGORIES_COMPARED, column.count() / 2):
-                categories[place] = set(map(text, values))
+            if len(known) <= min(CATEGORIES_COMPARED, len(column) / 2):
+                categories[place] = known
         return cls(numbers, categories), _as_floats(frame, numbers)
 
     def read(self, frame: Table) -> Any:
@@ -88,11 +94,10 @@ class Columns:
             If more than a tenth of the values of a column are new categories.
         """
         for place in self.numbers:
-            column = frame.iloc[:, place]
-            present = column.dropna()
-            if len(present) and not _holds_numbers(present):
+            column = frame.iloc[:, place].dropna()
+            if len(column) and _kind(column) not in NUMBERS:
                 raise ValueError(
-                    f"column {column.name!r} has no numbers as in the fit, such as {present.iloc[0]!r}: "
+                    f"column {column.name!r} has no numbers as in the fit, such as {column.iloc[0]!r}: "
                     "convert it, as by pandas.to_numeric"
                 )
         changes = []
@@ -117,50 +122,32 @@ class Columns:
         return _as_floats(frame, self.numbers)
 
 
-def _holds_numbers(column: Column) -> bool:
-    """Return whether a column has numbers or truth values alone, also as objects."""
-    types = import_module("pandas").api.types
-    if types.is_object_dtype(column.dtype):
-        values = column.dropna()
-        return len(values) > 0 and all(isinstance(value, Real | Decimal) for value in values)
-    return bool(
-        types.is_numeric_dtype(column.dtype) and not types.is_complex_dtype(column.dtype)
-    )
+def _kind(column: Column) -> str:
+    """Return pandas' name of the kind of the values; "other" beside text and numbers."""
+    kind: str = import_module("pandas").api.types.infer_dtype(column)
+    if kind == "mixed" and not column.map(lambda value: isinstance(value, str | float)).all():
+        return "other"
+    return kind
 
 
-def _texts(column: Column, name: Any) -> list[Any]:
-    """Return the distinct values of a column of text; raise ValueError for other columns."""
+def _refuse_spelled(values: set[str], name: Any) -> None:
+    """Raise ValueError if most of the categories of a column spell numbers; "012" is a code."""
     pandas = import_module("pandas")
-    try:
-        values = column.dropna().unique()
-    except TypeError:  # lists, for example, have no hash
-        values = list(column.dropna())
-    others = [value for value in values if not isinstance(value, str | Real | Decimal)]
-    if others:
-        raise ValueError(
-            f"column {name!r} has values that are neither numbers nor text, such as {others[0]!r:.80}: "
-            "convert or drop it"
-        )
-    words = pandas.Series(values, dtype=str)
+    words = pandas.Series(sorted(values), dtype=str)
     is_number = pandas.to_numeric(words, errors="coerce").notna() & ~words.str.match(r"0\d")
     if len(values) > FEW_NUMBERS and is_number.mean() >= 0.5:
-        odd = [value for value, number in zip(values, is_number, strict=True) if not number]
-        shown = ", ".join(map(repr, (odd or list(values))[:2]))
         raise ValueError(
-            f"column {name!r} is text, and most of its values spell numbers, not {shown}: make it numbers "
-            f"by pandas.to_numeric(X[{name!r}], errors='coerce'), or categories by "
-            f"X[{name!r}].astype('category')"
+            f"column {name!r} is text, and most of its values spell numbers, not "
+            f"{words[~is_number].tolist()[:2]}: make it numbers by pandas.to_numeric(X[{name!r}], "
+            f"errors='coerce'), or categories by X[{name!r}].astype('category')"
         )
-    return list(values)
 
 
 def _as_floats(frame: Table, numbers: Sequence[int]) -> Any:
     """Return a data frame with the numbers in columns of objects as floats; the given frame is unchanged."""
-    changed = frame
-    for place in numbers:
-        column = frame.iloc[:, place]
-        if column.dtype == object:
-            if changed is frame:
-                changed = frame.copy(deep=False)
-            changed.isetitem(place, column.astype(np.float64))
-    return changed
+    objects = [place for place in numbers if frame.iloc[:, place].dtype == object]
+    if objects:
+        frame = frame.copy(deep=False)
+    for place in objects:
+        frame.isetitem(place, frame.iloc[:, place].astype(np.float64))
+    return frame

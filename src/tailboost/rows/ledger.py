@@ -196,9 +196,7 @@ class Records:
         """All known rows: of training first."""
         return [table for table in (self.trained, *self.used) if table is not None]
 
-    def refuse(
-        self, hashes: Hashes, labels: Any, equal_rows: EqualRows = "copies", name: str = "X"
-    ) -> None:
+    def refuse(self, hashes: Hashes, labels: Any, equal_rows: EqualRows) -> None:
         """Raise LeakageError if rows repeat known ones beyond chance, see `Seen.repeats`.
 
         Parameters
@@ -209,12 +207,10 @@ class Records:
             Their labels; None for rows without labels.
         equal_rows : {"copies", "natural"}
             Reason for equal rows.
-        name : str, default="X"
-            Name of the rows in the message.
         """
-        refuse_repeated(Seen.of(hashes), self.tables, equal_rows, name)
+        refuse_repeated(Seen.of(hashes), self.tables, equal_rows)
         if labels is not None:  # known scores have labels
-            refuse_repeated(Seen.of(hashes, labels=labels), self.tables, equal_rows, name)
+            refuse_repeated(Seen.of(hashes, labels=labels), self.tables, equal_rows)
 
     def spend(
         self,
@@ -232,10 +228,8 @@ class Records:
         return self.ledger.record(Attempt(digest(*known, *tested), rows), earlier, equal_rows)
 
 
-def refuse_repeated(
-    rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows, name: str = "X"
-) -> None:
-    """Raise LeakageError if rows, called ``name``, repeat some tables beyond chance."""
+def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -> None:
+    """Raise LeakageError if rows repeat some tables beyond chance."""
     known = first_repeated(rows, tables, equal_rows)
     if known is None:
         return
@@ -243,6 +237,6 @@ def refuse_repeated(
     if equal_rows == "copies" and first_repeated(rows, tables, "natural") is None:
         cure = ". If equal rows are different cases, `certify` takes equal_rows='natural'"
     raise LeakageError(
-        f"{name}: {known.use} {rows.share_in(known):.0%} of these rows, or rows equal to them, so errors are "
+        f"X: {known.use} {rows.share_in(known):.0%} of these rows, or rows equal to them, so errors are "
         f"smaller than on new rows. Give rows that no fit, selection or calibration had{cure}"
     )

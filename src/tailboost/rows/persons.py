@@ -39,16 +39,11 @@ def column_of_persons(
     >>> column_of_persons(pd.DataFrame({"patient_id": [k % 150 for k in range(200)]}), [])
     'patient_id'
     """
-    for name in getattr(table, "columns", ()):
-        if (
-            not isinstance(name, str)
-            or name in other_roles
-            or not names.fullmatch(name.strip())
-        ):
-            continue
-        column = as_pandas(table)[name].dropna()
-        if MANY_PERSONS < column.nunique() < len(column):
-            return name
+    for name in set(getattr(table, "columns", ())).difference(other_roles):
+        if names.fullmatch(str(name).strip()):
+            column = as_pandas(table)[name].dropna()
+            if MANY_PERSONS < column.nunique() < len(column):
+                return str(name)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -59,7 +60,7 @@ def row_hashes(model: Model, X: Table) -> Hashes:
     return hash_rounded_rows(as_table(table, names))
 
 
-def records_of_fit(estimator: Model, trained: Seen | None, *, complete: bool = True) -> Records:
+def records_of_fit(estimator: Model, trained: Seen | None) -> Records:
     """Return the records of a fit before its selection: of its training rows, and of frozen models within.
 
     Parameters
@@ -68,13 +69,11 @@ def records_of_fit(estimator: Model, trained: Seen | None, *, complete: bool = T
         The fitted ones.
     trained : Seen or None
         The training rows.
-    complete : bool, default=True
-        Whether these are all training rows of models that are not frozen.
     """
-    records = Records(trained, complete)
+    records = Records(trained, complete=True)
     for model in frozen_estimators(estimator):
         if judged(model) is model:
             records = records.including(model.records_)
         else:  # rows in another form, or of another library, are not known
-            records = Records(trained, False, records.used, records.ledger)
+            records = replace(records, complete=False)
     return records

@@ -192,21 +192,15 @@ class GroupNames:
         used : mask of shape (n,) or None
             The rows with groups to read; None for all.
         """
-        columns = coded_columns(groups, name, n, used=used)
-        if list(columns) == [None]:
-            columns = {column_name(groups): columns[None]}
-        fitted = self.columns or (None,)
-        if len(columns) == len(fitted) == 1:
-            [(title, column)] = columns.items()
-            # A single column may be an array, which has no name, in fit or here.
-            if None in (title, *self.titles) or title in self.titles:
-                columns = {fitted[0]: column}
-        if set(columns) != set(fitted):
+        columns = coded_columns(named_as(groups, self.titles), name, n, used=used)
+        if self.titles == (None,) and len(columns) == 1:
+            columns = {None: next(iter(columns.values()))}
+        if set(columns) != set(self.titles):
             raise ValueError(
                 f"{name} has the columns {list(columns)}, but the groups in fit had {list(self.titles)}: "
                 "give these under these names, None for a column without a name"
             )
-        return {title: columns[title] for title in fitted}
+        return {title: columns[title] for title in self.titles}
 
 
 def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
@@ -237,11 +231,10 @@ def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
     """
     if groups is None or len(titles) != 1 or titles[0] is None:
         return groups
-    if column_name(groups) is not None:
-        return groups
     columns = group_columns(groups, "groups")
     if list(columns) == [None]:
-        return {titles[0]: columns[None]}
+        title = column_name(groups)
+        return {titles[0] if title is None else title: columns[None]}
     return groups
 
 

@@ -357,7 +357,8 @@ class ThresholdRule(StoredRule):
             if groups is None and self.groups is not None:
                 if self.group_column not in names:
                     raise ValueError(no_groups("the table", self.group_column, names))
-                groups = {self.group_column: np.atleast_1d(table[self.group_column])}
+                column = table[self.group_column]
+                groups = {self.group_column: column if np.ndim(column) else [column]}
         if np.ndim(score) > 1 and np.shape(score)[1] > 1:
             raise ValueError(
                 f"score has {np.shape(score)[1]} columns; give the one of the score"
