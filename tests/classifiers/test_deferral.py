@@ -307,8 +307,8 @@ def test_the_error_of_a_tuned_rule_is_printed_with_the_share_of_deferred_rows(li
     rule = judged(objective=objective, limits=limits)
     deferred = rule.defers(P)
     error = np.mean((rule.predict(P, deferred="human review") != Y) & ~deferred)
-    said = f"{100 * error:.3g} %"
-    share = f"with {100 * deferred.mean():.3g} % deferred and counted as right"
+    said = f"{100 * round(error, 3):.3g} %"
+    share = f"with {100 * round(deferred.mean(), 3):.3g} % deferred and counted as right"
     for screen in (rule.summary_, rule):
         assert said in str(screen)
         assert share in str(screen)

@@ -16,7 +16,7 @@ from scipy.special import log_ndtr, ndtri
 from tailboost.guarantees.bounds import tested_bounds
 from tailboost.guarantees.case import Case, Certified, Refused
 from tailboost.rates import InfeasibleLimitsError, Limit
-from tailboost.selection.problem import NORMAL_975
+from tailboost.selection.intervals import NORMAL_975
 
 # Probits of the predicted probability of passing the test of each limit.
 STEPS = np.arange(3.5, -1.31, -0.6)

@@ -15,12 +15,13 @@ from tailboost.rates.bounds import clopper_pearson_interval, rows_for_no_error
 from tailboost.rates.rate import GAP, RATIO
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import quotient
-from tailboost.selection.problem import NORMAL_975
 
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
 # of the range of the rate. On 33 tables (benchmarks/quality.py) .94 of the class errors on test rows were
 # inside with .015, .86 with 0 and .96 with .02, at widths of .11, .09 and .12; .017 of the errors were above.
 REFIT = 0.015
+# 95 % of a normal distribution lie within this many standard deviations.
+NORMAL_975 = 1.959963984540054
 # Rates of fewer effective rows have no interval. At 10 rows its width is .6 of the range.
 ROWS_OF_INTERVAL = 10
 # Variance of rates on new rows about the counted ones, in binomial variances: 1 is the noise of the counts,

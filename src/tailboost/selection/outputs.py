@@ -204,10 +204,6 @@ class ModelScore:
         """Return the probabilities themselves."""
         return probabilities
 
-    def probabilities_of(self, values: Floats) -> Floats:
-        """Return the probabilities of both labels, shape (n, 2), at scores of shape (n, 1)."""
-        return np.hstack([1.0 - values, values])
-
 
 @dataclass(eq=False)
 class Models:

@@ -35,8 +35,6 @@ NAMED = {
     "worst_cell": largest(error(by="cell")),
     "deferred": deferred(),
 }
-# 95 % of a normal distribution lie within this many standard deviations.
-NORMAL_975 = 1.959963984540054
 
 
 def name_of(objective: Stated) -> str:
@@ -96,16 +94,6 @@ class Problem:
     # Probability with which all limits have to hold on new rows; None: on the selection data alone.
     confidence: float | None = None
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Names of the conditions on a rule: "the limits", "the error budget", both or none."""
-        names = []
-        if self.limits:
-            names.append("the limits")
-        if self.error_budget is not None:
-            names.append("the error budget")
-        return tuple(names)
-
     def within(self, limits: tuple[Limit, ...]) -> Self:
         """Return the problem with other limits."""
         return replace(self, limits=tuple(limits))
@@ -157,60 +145,49 @@ class Problem:
             given, the overall error is minimised. If neither is given, see `_traded_by_default`. A rate is
             not traded against itself, but against the largest error of a class.
         """
-        a, b = map(parsed, (a, b))
+        limited, b = map(parsed, (a, b))
         if getattr(b, "compares", False):
-            a, b = b, a
-
-        default_limited, minimised = self._traded_by_default()
-        if a is None:
-            a = default_limited
-        else:
-            minimised = error()
-        if a == minimised:
+            limited, b = b, limited
+        minimised: Any = error()
+        if limited is None:
+            minimised = self._minimised
+            limited = self._limited_first(minimised)
+        if limited == minimised:
             minimised = largest(error(by="class"))
-        if b is not None:
-            minimised = b
-
-        limited = a
-        if not getattr(a, "compares", False):
-            limited = as_objective(a)
-        objective = as_objective(minimised)
-
+        objective = as_objective(minimised if b is None else b)
+        if not getattr(limited, "compares", False):
+            limited = as_objective(limited)
         # Limits on the traded rates are left out: the trade-off varies these rates.
         traded = {(limited.within(limited.most).form, limited.rate)}
         if limited.rate.complement:
             traded.add((AT_LEAST, replace(limited.rate, complement=False)))
         if objective.worst:
             traded.add((objective.within(objective.most).form, objective.rate))
-        other_limits = [
-            limit for limit in self.limits if (limit.form, limit.rate) not in traded
-        ]
-        return Trade(limited, objective, tuple(other_limits))
+        others = (limit for limit in self.limits if (limit.form, limit.rate) not in traded)
+        return Trade(limited, objective, tuple(others))
 
-    def _traded_by_default(self) -> tuple[Any, Any]:
-        """Return the limited and the minimised rate of a trade-off by default, which may be equal.
+    @property
+    def _minimised(self) -> Any:
+        """The rate of the objective, or its largest one."""
+        return Largest(self.objective.rate) if self.objective.worst else self.objective.rate
 
-        The rate of the first limit is limited, without one the overall error. The objective is minimised. A
-        limit on a recall limits one minus the recall; limits on a precision and the like are passed over.
+    def _limited_first(self, minimised: Any) -> Any:
+        """Return the rate of the first limit; without one the overall error, which may be the minimised rate.
+
+        A limit on a recall limits one minus the recall; limits on a precision and the like are passed over.
         """
-        objective = self.objective
-        minimised: Any = objective.rate
-        if objective.worst:
-            minimised = Largest(objective.rate)
         for limit in self.limits:
+            rate = limit.rate
             if limit.compares:
-                return Spread(limit.form, limit.rate), minimised
-            limited: Any = limit.rate
-            if limit.rate.by is not None:
-                limited = Largest(limit.rate)
-            if not limit.rate.can_be_lowered:
+                return Spread(limit.form, rate)
+            if limit.form == AT_LEAST and rate.is_gain:
+                rate = replace(rate, complement=True)
+            elif limit.form != AT_MOST:
                 continue
-            if limit.form == AT_MOST and limited != minimised:
-                return limited, minimised
-            if limit.form == AT_LEAST and limit.rate.is_gain:
-                loss = replace(limit.rate, complement=True)
-                return (loss if loss.by is None else Largest(loss)), minimised
-        return error(), minimised
+            limited: Any = rate if rate.by is None else Largest(rate)
+            if limit.rate.can_be_lowered and limited != minimised:
+                return limited
+        return error()
 
 
 def stated(
@@ -285,7 +262,7 @@ def strata_of(
     """Return the strata of rows for a problem, the stratum of each row, and the groups by column.
 
     Groups make strata if a rate is about them, or if rules read their column, number ``rule_column``. The
-    groups by column are codes of shape (n, c) from `numbers_by_column`; None without a need of groups.
+    groups by column are numbers of values of the columns in use, shape (n, c); None without a need of groups.
 
     Raises
     ------
@@ -294,18 +271,18 @@ def strata_of(
         answers to a class earn more in the mean than the right ones.
     """
     codes: Ints | None = None
-    columns: tuple[Any, ...] = ()
-    values: tuple[Any, ...] = ()
+    used: list[int] = []
     if problem.needs_groups or rule_column is not None:
         if rows.groups is None or names is None:
             raise ValueError(
                 "limits on groups need them in the rows that select, and these have none: fit or tune "
                 "again with groups="
             )
-        codes, used_columns = numbers_by_column(problem, rows.groups, names, rule_column)
-        columns = tuple(names.titles[j] for j in used_columns)
-        values = tuple(names.values[j] for j in used_columns)
-
+        used = sorted({*problem.columns(names.titles), rule_column} - {None})
+        used = used or [
+            *range(len(names.titles))
+        ]  # of an unknown column the terms raise the error
+        codes = rows.groups.reshape(len(rows), -1)[:, used]
     if problem.needs_costs and costs is None:
         raise ValueError(
             "cost() without a matrix is a mean of costs of the rows: only tune and fit take them, as costs= "
@@ -317,8 +294,8 @@ def strata_of(
         codes,
         rows.weight,
         classes,
-        columns,
-        values,
+        tuple(names.titles[j] for j in used) if names else (),
+        tuple(names.values[j] for j in used) if names else (),
         defers=problem.defers,
         costs=costs if problem.needs_costs else None,
     )
@@ -326,40 +303,3 @@ def strata_of(
         answers = [*map(repr, strata.classes), HUMAN_REVIEW]
         refuse_paid_errors(strata.mean_costs_by_class, answers, "costs")
     return strata, stratum, codes
-
-
-def numbers_by_column(
-    problem: Problem, groups: Ints, names: GroupNames, rule_column: int | None = None
-) -> tuple[Ints, list[int]]:
-    """Return the value codes of the group columns in use, and the indices of these columns.
-
-    In use are the columns of the rates of a problem, and the group column of group-aware rules.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    groups : ndarray of int
-        Numbers of the groups of n rows, by `GroupNames.numbers_of`.
-    names : GroupNames
-        The names of the groups.
-    rule_column : int, optional
-        Index of the group column of group-aware rules; None for group-blind rules.
-
-    Returns
-    -------
-    codes : ndarray of int, shape (n, c)
-        The place of each row's value among the values of each of the c columns in use.
-    columns : list of int
-        Their indices, ascending.
-    """
-    codes = groups.reshape(len(groups), -1)
-    if names.columns is None:  # one column without a name, of which all rates of groups are
-        return codes, [0]
-    columns = set(problem.columns(names.titles))
-    if rule_column is not None:
-        columns.add(rule_column)
-    if not columns:  # a rate names an unknown column; its terms raise the error
-        columns = set(range(len(names.titles)))
-    in_use = sorted(columns)
-    return codes[:, in_use], in_use

@@ -147,7 +147,7 @@ def _descended(family: Family, program: Program, rule: Any, charge: float) -> An
         before = least
         for line in lines:
             rules, counts = family.line(rule, line)
-            values = program.charged(counts, charge)
+            values = program.charged(counts, charge).round(DECIMALS)
             best = values.argmin()
             if values[best] < least - BETTER:
                 least = values[best]

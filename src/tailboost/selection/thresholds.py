@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.learners.scores import Scores
@@ -22,15 +23,13 @@ from tailboost.selection.weights import rule_of
 MOST = 2_000
 # Steps of iterative scaling for the probability of the second label within each group.
 SCALINGS = 30
-# Log-odds at which a row is certain.
-CERTAIN = 300.0
+# The least share of a label in a place, so that its rows keep their order, and the least cost of an answer.
+TINY = 1e-9
 # Two cuts are moved together on grids of so many cuts, each finer by a power of two.
 GRID = 40
 ZOOMS = (0, 3, 6)
 # Decimals of the log-odds of an average of models.
 DECIMALS = 9
-# The least share of a label in a place, so that its rows keep their order.
-UNSEEN = 1e-9
 #: The log-odds of the second label by the average of several models, as a score.
 LOG_ODDS = Scores("log-odds", kind="logit")
 LOG_ODDS.positive_ = 1
@@ -58,32 +57,18 @@ class ScoreRule:
 
     models: Models
     ends: Floats  # shape (m, A − 1): thresholds, with the sign of the score
-    thresholds: ThresholdRule  # with deferral
-    answered: ThresholdRule  # without deferral
+    thresholds: ThresholdRule
     weighs_groups: ClassVar[bool] = False
 
     @classmethod
     def of(
         cls, models: Models, ends: Floats, classes: Sequence[Any], groups: Sequence[Any] | None
     ) -> ScoreRule:
-        """Return the rule of thresholds; a deferred row has the label at a score between its two."""
+        """Return the rule of thresholds."""
+        falls = sign_of(models) < 0
+        ranges = [_ranges(row, falls=falls) for row in ends.tolist()]
         score = models.score or LOG_ODDS
-        sign = sign_of(models)
-        falls = sign < 0
-        low, high = (sign * ends[:, [side]] for side in (0, -1))
-        at_low, at_high = (
-            score.probabilities_of(values)[:, 1].clip(0.0, 1.0) for values in (low, high)
-        )
-        middle = quotient(at_low, 1.0 - at_high + at_low, 0.5)
-        label_ends = sign * score.scores_at(1.0 - middle if falls else middle)
-        label_ends = label_ends.clip(ends[:, 0], ends[:, -1])[:, None]
-        rules = [
-            ThresholdRule.of_ranges(
-                score, classes, groups, [_ranges(row, falls=falls) for row in of_rule.tolist()]
-            )
-            for of_rule in (ends, label_ends)
-        ]
-        return cls(models, ends, *rules)
+        return cls(models, ends, ThresholdRule.of_ranges(score, classes, groups, ranges))
 
     @property
     def rule(self) -> ThresholdRule | None:
@@ -93,10 +78,8 @@ class ScoreRule:
     @property
     def is_constant(self) -> bool:
         """Whether every row gets the same answer."""
-        return all(
-            len(band) == 1 and band == self.thresholds.bands[0]
-            for band in self.thresholds.bands
-        )
+        bands = self.thresholds.bands
+        return all(len(band) == 1 and band == bands[0] for band in bands)
 
     @property
     def source(self) -> tuple[int, ...]:
@@ -114,33 +97,31 @@ class ScoreRule:
         return len(self.ends)
 
     def predict_table(self, table: LogProbabilities) -> Ints:
-        """Return class numbers, shape (n,), also of deferred rows."""
-        return self.answered.numbers(*self._read(table))
+        """Return class numbers, shape (n,); a deferred row gets the more probable label."""
+        actions = self._actions(table)
+        if not self.defers:
+            return actions
+        return np.where(actions == 2, table.pooled.argmax(axis=1), actions)
 
     def defers_table(self, table: LogProbabilities) -> Mask:
         """Return which rows are deferred, shape (n,)."""
-        return self.thresholds.numbers(*self._read(table)) == 2
+        return self._actions(table) == 2
 
-    def _read(self, table: LogProbabilities) -> tuple[Floats, Ints]:
-        """Return the scores of rows, and the numbers of their groups."""
+    def _actions(self, table: LogProbabilities) -> Ints:
+        """Return the number of the action of each row, shape (n,)."""
         places = table.places(by_group=self.thresholds.groups is not None)
-        return scores_in(table, self.models), places
+        return self.thresholds.numbers(scores_in(table, self.models), places)
 
     def as_rule(self, classes: list[Any], groups: list[Any] | None) -> Rule:
-        """Return the rule of log-odds as costs of answers."""
+        """Return the rule of log-odds as costs: 0 of deferral, and of an answer at its threshold."""
         low, high = self.ends[:, 0], self.ends[:, -1]
         costs = np.zeros((len(low), 2, self.ends.shape[1] + 1))
-        if self.defers:
-            costs[:, :, 2] = 1.0
-            costs[:, 1, 0] = 1.0 + np.exp(-low.clip(-CERTAIN, CERTAIN))
-            costs[:, 0, 1] = 1.0 + np.exp(high.clip(-CERTAIN, CERTAIN))
-        else:
-            costs[:, 1, 0] = np.exp(-low.clip(-CERTAIN, CERTAIN) / 2.0)
-            costs[:, 0, 1] = np.exp(low.clip(-CERTAIN, CERTAIN) / 2.0)
-        # An answer of no row, or of all rows, has the same cost for both labels.
-        for answer, ends in ((0, low), (1, -high)):
-            costs[ends == -np.inf, :, answer] = 2.0
-            costs[ends == np.inf, :, answer] = 0.0
+        costs[:, :, 0] = np.stack([-expit(low), expit(-low)], axis=1)
+        costs[:, :, 1] = np.stack([expit(high), -expit(-high)], axis=1)
+        if self.defers:  # the labels cost the same at even odds, or at the nearest threshold
+            middle = expit(np.clip(0.0, low, high))
+            costs[:, :, 0] *= (expit(high) - middle + TINY)[:, None]
+            costs[:, :, 1] *= (middle - expit(low) + TINY)[:, None]
         return rule_of(self.models, classes, groups, costs, self)
 
 
@@ -193,14 +174,10 @@ class Thresholds(Uncached):
     def values(self) -> Floats:
         """Ascending scores for possible thresholds, shape (V,); the first one is the least score."""
         y = self.data.strata.y[self.data.stratum]
-        parts = [self.scores.min(keepdims=True)]
-        for label in (0, 1):
-            ascending = np.unique(self.scores[y == label])
-            if len(ascending) > self.most:
-                ranks = np.linspace(0, len(ascending) - 1, self.most).round().astype(np.intp)
-                ascending = ascending[ranks]
-            parts.append(ascending)
-        return np.unique(np.concatenate(parts))
+        ranks = np.linspace(0.0, 1.0, self.most)
+        parts = [self.scores[y == label] for label in np.unique(y)]
+        values = [np.quantile(part, ranks, method="nearest") for part in parts]
+        return np.unique(np.concatenate([self.scores.min(keepdims=True), *values]))
 
     @property
     def places(self) -> Ints:
@@ -246,12 +223,12 @@ class Thresholds(Uncached):
         chance = chance[:, None] + np.zeros(self.n_places)
         if self.n_places > 1:
             is_second = data.strata.y == 1
-            second = (data.strata.mass * is_second) @ of_place + UNSEEN
-            first = (data.strata.mass * ~is_second) @ of_place + UNSEEN
+            second = (data.strata.mass * is_second) @ of_place + TINY
+            first = (data.strata.mass * ~is_second) @ of_place + TINY
             factor = np.ones(self.n_places)
             for _ in range(SCALINGS):
                 scaled = factor * chance / (1.0 - chance + factor * chance)
-                expected = (mass * scaled).sum(axis=0) + UNSEEN
+                expected = (mass * scaled).sum(axis=0) + TINY
                 factor *= second * (first + second - expected) / (first * expected)
             chance = factor * chance / (1.0 - chance + factor * chance)
         return chance.T
@@ -273,11 +250,6 @@ class Thresholds(Uncached):
         """Numbers of rows by stratum and value, half by their labels, half by expected ones, (S, V)."""
         counted = np.diff(self._below[:, : len(self.places), 0], axis=0).T
         return (counted + self.expected) / 2.0 * self.n_rows
-
-    @property
-    def chance_of_row(self) -> Floats:
-        """Probability of the second label of each row, shape (n,)."""
-        return np.asarray(self.chances[self.places[self.data.stratum], self._cells])
 
     def places_of(self, strata: Strata) -> Ints:
         """Return the number of the thresholds of other strata, shape (S,); −1 for an unknown group."""

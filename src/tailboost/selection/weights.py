@@ -13,7 +13,7 @@ from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.probabilities import StratumProbabilities
 from tailboost.selection.rule import Rule
 
-# The most rules on a line of a descent. With many of them the counts of more than three answers fit noise.
+# The most rules on a line of a descent. With many of them labels of more than three answers fit noise.
 MOST = 2_000
 FEW = 80
 # Relative range of the moves of rows below which they are equal.
@@ -89,7 +89,8 @@ class ClassWeights(Uncached):
         finite = np.unique(change[np.isfinite(change) & (self.data.weights > 0)])
         if not len(finite):
             return rule[None], self.counts(rule)[None]
-        most = MOST if n_actions <= 3 else FEW
+        is_label = action < self.data.strata.n_classes
+        most = FEW if is_label and n_actions > 3 else MOST
         places = np.unique(np.linspace(0, len(finite) - 1, most).astype(np.intp))
         ends = finite[places]
         moves = np.concatenate([ends[:1] - 1.0, (ends[1:] + ends[:-1]) / 2.0, ends[-1:] + 1.0])
