@@ -45,7 +45,7 @@ from tailboost.solvers import (
 
 Row = dict[str, Any]
 LIBRARIES = (
-    "numpy", "scipy", "scikit-learn", "highspy", "xgboost-cpu", "torch", "dask",
+    "numpy", "scipy", "scikit-learn", "xgboost-cpu", "torch", "dask",
 )  # fmt: skip
 KINDS = ("bernoulli", "trees2", "trees10", "complement", "repeated")
 ALPHAS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.9)

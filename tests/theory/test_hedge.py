@@ -94,8 +94,8 @@ def test_theory_eta_promises_g_plus_root(kind, rounds):
     rng = np.random.default_rng(rounds)
     n = 9
     answer = opponent(kind, rng, n)
-    player = Hedge(step_size("theory", n, rounds))
-    game = play(player, Units.rows(np.ones(n)), answer, rounds)
+    units = Units.rows(np.ones(n))
+    game = play(Hedge(step_size("theory", units, rounds)), units, answer, rounds)
     mean, g = game.state.total / rounds, game.weighted_loss.max()
     assert mean.max() <= g + math.sqrt(math.log(n) / (2 * rounds)) + 1e-12
 

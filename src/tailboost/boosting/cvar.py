@@ -102,7 +102,7 @@ class AverageBoostClassifier(MixtureClassifier):
     def _play(self, learn: Learner) -> list[Round]:
         """Play T rounds: w^t by Hedge, and f^t = 𝓛(w^t)."""
         self.T_ = self.n_estimators
-        self.eta_ = step_size(self.eta, learn.units.count, self.T_)
+        self.eta_ = step_size(self.eta, learn.units, self.T_)
         self.player_ = Hedge(self.eta_)
         return [newest for _, newest in play(self.player_, learn.units, learn, self.T_)]
 

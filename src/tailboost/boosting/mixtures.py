@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.game import Bound, Player, Round, tilted
+from tailboost.boosting.game import Bound, Player, Round, Units, tilted
 from tailboost.boosting.learning import Boosting, Learner
 from tailboost.core.array_types import Array, Column, Floats, Ints, Table, UnitLosses
 from tailboost.learners.foreign import model_probabilities, predict_models
@@ -47,9 +47,11 @@ class Hedge(Player[Cumulated]):
         return Cumulated(state.p, state.total + losses)
 
 
-def step_size(eta: float | str, n: float, T: int) -> float:
+def step_size(eta: float | str, units: Units, T: int) -> float:
     """Return η; "theory" is √(8 log n / T), that of Theorem 5 of Zhai et al. 2021."""
-    return math.sqrt(8 * math.log(n) / T) if isinstance(eta, str) else float(eta)
+    if eta == "theory":
+        return math.sqrt(8 * math.log(units.count) / T)
+    return float(eta)
 
 
 def regret_bound(clf: Any, mass: float) -> float:

@@ -40,11 +40,10 @@ class Voting(MixtureClassifier):
 
         Of the rounds that miss the target only the first is kept.
         """
-        n = learn.units.count
         self.T_: Any = self.n_estimators
         if self.T_ == "auto":
-            self.T_ = max(1, math.ceil(2 * math.log(n) / self.gamma_**2))
-        self.eta_ = step_size(self.eta, n, self.T_)
+            self.T_ = max(1, math.ceil(2 * math.log(learn.units.count) / self.gamma_**2))
+        self.eta_ = step_size(self.eta, learn.units, self.T_)
         player = self.player_ = Hedge(self.eta_)
         rounds: list[Round] = []
         for _, newest in play(player, learn.units, learn, self.T_):

@@ -10,7 +10,6 @@ PACKAGES = (
     "numpy",
     "scipy",
     "scikit-learn",
-    "highspy",
     "pandas",
     "xgboost",
     "xgboost-cpu",

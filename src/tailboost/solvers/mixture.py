@@ -4,7 +4,7 @@ min_{λ ∈ Δ_T} CVaR_α(Σ_t λ_t ℓ^t)  =  max_w min_t ⟨w, ℓ^t⟩   s.t.
 
 The problem with R = (ε/2) Σ (w_i − p_i)²/p_i is solved by Newton's method for a falling ε. Only units with a
 loss in an interval of width ε/α have weights strictly between their bounds. The other units are fixed,
-removed from the problem and checked afterwards. When few units are left, HiGHS solves for them exactly. Units
+removed from the problem and checked afterwards. When few units are left, SciPy solves for them exactly. Units
 on the wrong side of the boundary η are added until there are none. This gives weights that are feasible for
 all units, hence a lower bound, and a value on all units.
 
