@@ -32,8 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
-from scipy.stats import t as student
+from scipy.stats import binom, t as student
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import tailboost as tb

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tailboost.boosting.game import Hypothesis
-from tailboost.boosting.game import play as play_rounds
+from tailboost.boosting.game import Hypothesis, play as play_rounds
 
 
 def play(player, units, answer, rounds):

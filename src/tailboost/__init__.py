@@ -11,36 +11,40 @@ from tailboost.core.exceptions import *  # noqa: F403
 from tailboost.core.exceptions import __all__ as _exceptions
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
-    from tailboost import boosting as boosting
-    from tailboost import classifiers as classifiers
-    from tailboost import dask as dask
-    from tailboost import datasets as datasets
-    from tailboost import exceptions as exceptions
-    from tailboost import learners as learners
-    from tailboost import metrics as metrics
-    from tailboost import plotting as plotting
-    from tailboost import published as published
-    from tailboost import rates as rates
-    from tailboost import solvers as solvers
-    from tailboost import torch as torch
+    from tailboost import (
+        boosting as boosting,
+        classifiers as classifiers,
+        dask as dask,
+        datasets as datasets,
+        exceptions as exceptions,
+        learners as learners,
+        metrics as metrics,
+        plotting as plotting,
+        published as published,
+        rates as rates,
+        solvers as solvers,
+        torch as torch,
+    )
     from tailboost.app.card import ModelCard as ModelCard
     from tailboost.boosting import *  # noqa: F403
     from tailboost.classifiers import *  # noqa: F403
     from tailboost.classifiers.calibrating import calibrate as calibrate
     from tailboost.guarantees.bounds import CertifiedBound as CertifiedBound
-    from tailboost.guarantees.certificates import Certificate as Certificate
-    from tailboost.guarantees.certificates import Price as Price
-    from tailboost.guarantees.certificates import certify as certify
+    from tailboost.guarantees.certificates import (
+        Certificate as Certificate,
+        Price as Price,
+        certify as certify,
+    )
     from tailboost.guarantees.monitor import Monitor as Monitor
-    from tailboost.guarantees.planning import RowsNeeded as RowsNeeded
-    from tailboost.guarantees.planning import rows_needed as rows_needed
+    from tailboost.guarantees.planning import (
+        RowsNeeded as RowsNeeded,
+        rows_needed as rows_needed,
+    )
     from tailboost.learners.scores import Scores as Scores
     from tailboost.selection.curve import Curve as Curve
-    from tailboost.selection.rule import Rule as Rule
-    from tailboost.selection.rule import ThresholdRule as ThresholdRule
+    from tailboost.selection.rule import Rule as Rule, ThresholdRule as ThresholdRule
     from tailboost.selection.summary import Summary as Summary
-    from tailboost.storage.models import load_model as load_model
-    from tailboost.storage.models import save_model as save_model
+    from tailboost.storage.models import load_model as load_model, save_model as save_model
     from tailboost.storage.rule_classifier import save_rule as save_rule
     from tailboost.storage.rule_files import load_rule as load_rule
 

@@ -11,8 +11,7 @@ import pytest
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.bounds import CertifiedBound
-from tailboost.guarantees.monitor import Bets
-from tailboost.guarantees.monitor import state_digest as digest_of
+from tailboost.guarantees.monitor import Bets, state_digest as digest_of
 from tailboost.rates import Sample, bounds
 
 SCORES = tb.Scores("score", "yes")

@@ -12,8 +12,7 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners import hist as _hist
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier, hist as _hist
 from tailboost.learners.foreign import constant, open_session, predict_models
 from tailboost.learners.table import TableReader
 

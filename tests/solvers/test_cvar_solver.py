@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from reference import brute_force_cvar, check_weights, measure
 
 from tailboost.solvers import cvar, cvar_weights, entropic_weights, minimize_cvar_mixture, mixture_path

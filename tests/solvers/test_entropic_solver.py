@@ -4,8 +4,7 @@ from operator import mul
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from reference import check_weights, measure, random_game
 
 from tailboost.solvers import entropic_weights, minimize_cvar_mixture

@@ -1,8 +1,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from reference import SOLVERS, check_mixture, cvxpy_value, highs_value, measure, random_game
 from scipy.optimize import linprog
 

@@ -40,8 +40,15 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.learners.scores import columns_of_scores, only_scores, scores_among
-from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, Rate, error
-from tailboost.rates import deferred as deferred_rate
+from tailboost.rates import (
+    InfeasibleLimitsError,
+    Largest,
+    Limit,
+    Objective,
+    Rate,
+    deferred as deferred_rate,
+    error,
+)
 from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.given import Given
 from tailboost.rows.judged import columns_of

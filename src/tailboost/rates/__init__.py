@@ -5,14 +5,18 @@ report and certificate. Rates are values: they compare equal, and can be hashed,
 """
 
 from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.rates.grammar import checked_limits as checked_limits
-from tailboost.rates.grammar import checked_rates as checked_rates
-from tailboost.rates.grammar import limits_to_keep as limits_to_keep
-from tailboost.rates.grammar import parse
+from tailboost.rates.grammar import (
+    checked_limits as checked_limits,
+    checked_rates as checked_rates,
+    limits_to_keep as limits_to_keep,
+    parse,
+)
 from tailboost.rates.make import (
     Largest,
+    Objective as Objective,
     Spread,
     answered_error,
+    as_objective as as_objective,
     cost,
     custom,
     deferred,
@@ -36,21 +40,22 @@ from tailboost.rates.make import (
     tnr,
     tpr,
 )
-from tailboost.rates.make import Objective as Objective
-from tailboost.rates.make import as_objective as as_objective
-from tailboost.rates.rate import ABOVE as ABOVE
-from tailboost.rates.rate import AT_LEAST as AT_LEAST
-from tailboost.rates.rate import AT_MOST as AT_MOST
-from tailboost.rates.rate import BELOW as BELOW
-from tailboost.rates.rate import GAP as GAP
-from tailboost.rates.rate import RATIO as RATIO
-from tailboost.rates.rate import ROUNDING as ROUNDING
-from tailboost.rates.rate import Expression as Expression
-from tailboost.rates.rate import Inequality as Inequality
-from tailboost.rates.rate import Limit, Rate, measure
-from tailboost.rates.rate import Terms as Terms
-from tailboost.rates.strata import Answered as Answered
-from tailboost.rates.strata import Sample, Strata
+from tailboost.rates.rate import (
+    ABOVE as ABOVE,
+    AT_LEAST as AT_LEAST,
+    AT_MOST as AT_MOST,
+    BELOW as BELOW,
+    GAP as GAP,
+    RATIO as RATIO,
+    ROUNDING as ROUNDING,
+    Expression as Expression,
+    Inequality as Inequality,
+    Limit,
+    Rate,
+    Terms as Terms,
+    measure,
+)
+from tailboost.rates.strata import Answered as Answered, Sample, Strata
 
 __all__ = [
     "Largest",

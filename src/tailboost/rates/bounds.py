@@ -301,10 +301,7 @@ class Evidence:
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return evidence written by `to_dict`."""
-        logs = np.array(state["log_wealths"], dtype=np.float64)
-        if logs.shape != STAKES.shape or np.isnan(logs).any():
-            raise ValueError("the state has no list of wealths by stake")
-        return cls(float(state["bound"]), logs, int(state["batches"]))
+        return cls(**{**state, "log_wealths": np.array(state["log_wealths"], dtype=np.float64)})
 
     @property
     def value(self) -> float:
@@ -329,13 +326,11 @@ def fewest_rows(power_at: Callable[[Ints], Floats], power: float) -> int | None:
 
     ``power_at`` returns the powers at numbers of rows, shape (k,). None stands for more than `MOST_ROWS`.
     """
-    enough = 1
-    while power_at(np.array([enough]))[0] < power:
-        enough *= 2
-        if enough > MOST_ROWS:
-            return None
-    below = range(enough // 2 + 1, enough + 1)
-    fewest = below[bisect_left(below, True, key=lambda n: power_at(np.array([n]))[0] >= power)]
+    fewest = 1 + bisect_left(
+        range(1, MOST_ROWS + 1), True, key=lambda n: power_at(np.array([n]))[0] >= power
+    )
+    if fewest > MOST_ROWS:
+        return None
     numbers = np.arange(fewest, fewest + AHEAD)  # the power may fall again a little above
     return int(numbers[power_at(numbers) < power].max(initial=fewest - 1)) + 1
 
@@ -430,7 +425,7 @@ def probability_within(
 
     def at_most(a: Floats, b: Floats, x: Floats) -> Floats:
         """Return P(Beta(a, b) ≤ x); for b = 0 the variable is 1."""
-        return np.where(b > 0.0, beta.cdf(x, a, np.maximum(b, 1e-300)), x >= 1.0)
+        return np.where(b > 0.0, beta.cdf(x, a, b), x >= 1.0)
 
     if (low == 0).any():  # the smallest L is 0
         inside = at_most(high + 1.0, n - high, largest(np.zeros(1)))

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from tailboost.core.array_types import By, Floats, Label, Stated
-from tailboost.core.checks import check_number, finite, refuse_paid_errors
+from tailboost.core.checks import check_number, finite, in_class_order, refuse_paid_errors
 from tailboost.rates.rate import (
     ABOVE,
     GAP,
@@ -389,13 +391,8 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     labels = None
     if hasattr(matrix, "columns"):
         labels = tuple(map(checked_label, matrix.index))
-        order = [*matrix.index, *[HUMAN_REVIEW] * (HUMAN_REVIEW in matrix.columns)]
-        if set(order) != set(matrix.columns):
-            raise ValueError(
-                f"cost: rows and columns must have the same labels; rows: {list(labels)}, columns: "
-                f"{list(matrix.columns)}"
-            )
-        matrix = matrix[order]
+        review = [HUMAN_REVIEW] * (HUMAN_REVIEW in matrix.columns)
+        matrix = in_class_order(matrix, "cost", np.array([*labels, *review], dtype=object))
     values = finite(matrix, "cost")
     K = len(values)
     if K < 2 or values.shape not in ((K, K), (K, K + 1)):

@@ -63,34 +63,37 @@ class Pairs:
 
 def _pairs(text: str) -> tuple[Pair, ...]:
     """Return the pairs of a text, such as "LO" for the rows of the label with another one as answer."""
-    return tuple((PARTS[pair[0]], PARTS[pair[1]]) for pair in text.split())
+    return tuple((PARTS[pair[0]], PARTS[pair[1]]) for pair in text.split(","))
 
 
-#: What the rates count, by the names of the functions that make them. L is the label of a rate, or of the
-#: row, O another label, R human review and * each of them.
+# What rates count: function that makes the rate, pairs that are counted, pairs among which, printed name. L
+# is the label of a rate, or of the row, O another label, R human review and * each of them.
+TABLE = """
+error           LO     **     error
+miss            LO     L*     miss rate of {label}
+false_alarm     OL     O*     false alarm rate of {label}
+recall          LL,LR  L*     recall of {label}
+sensitivity     LL,LR  L*     sensitivity for {label}
+specificity     OO,OR  O*     specificity for {label}
+tpr             LL,LR  L*     true positive rate of {label}
+tnr             OO,OR  O*     true negative rate of {label}
+fnr             LO     L*     false negative rate of {label}
+fpr             OL     O*     false positive rate of {label}
+selected        *L     **     selection rate of {label}
+cost            **     **     mean cost
+deferred        *R     **     share deferred
+precision       LL     *L     precision of {label}
+npv             OO     *O     negative predictive value of {label}
+jaccard         LL     L*,*L  Jaccard index of {label}
+f_score         LL     L*,*L  F score of {label}, β = {beta:g}
+representation  *L     *L     share of the rows answered {label}
+answered_error  LO     LL,LO  error among answered rows
+"""
 KINDS = {
     kind: Pairs(name, _pairs(counted), _pairs(among))
-    for kind, (name, counted, among) in {
-        "error": ("error", "LO", "**"),
-        "miss": ("miss rate of {label}", "LO", "L*"),
-        "false_alarm": ("false alarm rate of {label}", "OL", "O*"),
-        "recall": ("recall of {label}", "LL LR", "L*"),
-        "sensitivity": ("sensitivity for {label}", "LL LR", "L*"),
-        "specificity": ("specificity for {label}", "OO OR", "O*"),
-        "tpr": ("true positive rate of {label}", "LL LR", "L*"),
-        "tnr": ("true negative rate of {label}", "OO OR", "O*"),
-        "fnr": ("false negative rate of {label}", "LO", "L*"),
-        "fpr": ("false positive rate of {label}", "OL", "O*"),
-        "selected": ("selection rate of {label}", "*L", "**"),
-        "cost": ("mean cost", "**", "**"),
-        "deferred": ("share deferred", "*R", "**"),
-        "precision": ("precision of {label}", "LL", "*L"),
-        "npv": ("negative predictive value of {label}", "OO", "*O"),
-        "jaccard": ("Jaccard index of {label}", "LL", "L* *L"),
-        "f_score": ("F score of {label}, β = {beta:g}", "LL", "L* *L"),
-        "representation": ("share of the rows answered {label}", "*L", "*L"),
-        "answered_error": ("error among answered rows", "LO", "LL LO"),
-    }.items()
+    for kind, counted, among, name in (
+        line.split(None, 3) for line in TABLE.split("\n") if line
+    )
 }
 # Rates with answers in the denominator of which no safe answer to all rows is best.
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
@@ -412,20 +415,21 @@ class Rate(Expression):
         return f"{self.words} by {' and '.join(map(str, self.crossed))}"
 
     def __repr__(self) -> str:
-        first = [
-            self.pairs and self.pairs.name,
-            self.label,
-            self.matrix and [*map(list, self.matrix)],
-        ]
-        named = {
-            "counted": self.pairs and [*map(list, self.pairs.counted)],
-            "among": self.pairs and [*map(list, self.pairs.among)],
-            "labels": self.labels and [*self.labels],
-            "beta": None if self.beta == 1.0 else self.beta,
-            "by": self.by,
-        }
-        arguments = [repr(value) for value in first if value is not None]
-        arguments += [f"{name}={value!r}" for name, value in named.items() if value is not None]
+        arguments = []
+        if self.pairs is not None:
+            arguments.append(repr(self.pairs.name))
+            for name in ("counted", "among"):
+                arguments.append(f"{name}={list(map(list, getattr(self.pairs, name)))}")
+        if self.label is not None:
+            arguments.append(repr(self.label))
+        if self.matrix is not None:
+            arguments.append(repr(list(map(list, self.matrix))))
+        if self.labels is not None:
+            arguments.append(f"labels={list(self.labels)}")
+        if self.beta != 1.0:
+            arguments.append(f"beta={self.beta!r}")
+        if self.by is not None:
+            arguments.append(f"by={self.by!r}")
         call = f"{self.kind}({', '.join(arguments)})"
         return f"1 - {call}" if self.complement else call
 

@@ -14,8 +14,14 @@ from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Ta
 from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.html import html_table, text_table
 from tailboost.core.long_work import steps
-from tailboost.rates import InfeasibleLimitsError, Limit, as_objective, error, measure
-from tailboost.rates import deferred as deferred_rate
+from tailboost.rates import (
+    InfeasibleLimitsError,
+    Limit,
+    as_objective,
+    deferred as deferred_rate,
+    error,
+    measure,
+)
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import Best, Program
 from tailboost.selection.search import within_budget, within_limits
