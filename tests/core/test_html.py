@@ -27,9 +27,7 @@ def test_a_remark_does_not_widen_its_column():
 
 def test_text_and_notebook_show_the_same_cells():
     nan = float("nan")
-    lines = [
-        RateLine(rate="error by class", subgroup=k, value=e, low=nan, high=nan, rows=n) for k, e, n in LINES
-    ]
+    lines = [RateLine("error by class", k, e, nan, nan, n, nan, None) for k, e, n in LINES]
     table = RateTable(tuple(lines), "7 rows")
     text, html = str(table), table._repr_html_()  # as in notebooks
     for cell in ("0.50", "0.25", "7 rows"):

@@ -28,7 +28,7 @@ SELECTED_ALONE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RateLine:
     """One rate of one subgroup.
 
@@ -45,12 +45,12 @@ class RateLine:
         selection finds favourable rows.
     rows : float
         Effective number of rows behind the rate; NaN for a gap or a ratio.
-    limit : str
-        The limit as text; empty for the objective.
     bound : float
         Bound for this subgroup; NaN without one.
     met : bool or None
         Whether the value satisfies the bound; None without a bound or a value.
+    limit : str
+        The limit as text; empty for the objective.
     sense : {"≤", "<", "≥", ""}
         Direction of the bound; "<" if the value must be smaller than the bound.
     in_percent : bool
@@ -63,9 +63,9 @@ class RateLine:
     low: float
     high: float
     rows: float
+    bound: float
+    met: bool | None
     limit: str = ""
-    bound: float = float("nan")
-    met: bool | None = None
     sense: str = ""
     in_percent: bool = False
 
@@ -74,10 +74,8 @@ class RateLine:
         """The cells of `HEADINGS`; numbers have as many digits as the rows support."""
         rows = float(np.nan_to_num(self.rows))
         limit = ""
-        beside = None
         if not np.isnan(self.bound):
             limit = f"{self.sense} {stated_words(self.bound, in_percent=self.in_percent)}"
-            beside = self.bound
         interval = "–"
         if not np.isnan(self.low):
             low = rate_words(self.low, rows, above=False, in_percent=self.in_percent)
@@ -86,7 +84,7 @@ class RateLine:
         return [
             self.rate,
             "all" if self.subgroup is None else unit_name(self.subgroup),
-            rate_words(self.value, rows, beside=beside, in_percent=self.in_percent),
+            rate_words(self.value, rows, beside=self.bound, in_percent=self.in_percent),
             interval,
             "" if np.isnan(self.rows) else f"{self.rows:,.0f}",
             limit,
@@ -105,7 +103,7 @@ class RateLine:
         return LimitLine(
             verdict={True: KEPT, False: BROKEN, None: NO_ROWS}[self.met],
             good=self.met,
-            name=f"{rate}: {unit.replace('all', 'all rows') if self.subgroup is None else unit}",
+            name=f"{rate}: {unit}",
             limit=limit,
             numbers=numbers,
             value=number_or_none(self.value),
@@ -166,37 +164,22 @@ class RateTable:
             names = list(counted.terms.names)
             numbers = np.column_stack([counted.values, *counted.ends(), counted.rows]).tolist()
             bounds = np.full(len(names), np.nan)
-            shared: dict[str, Any] = {
-                "rate": str(rate),
-                "in_percent": in_percent and rate.is_fraction,
-            }
+            said = ("", "", in_percent and rate.is_fraction)
             if limit is not None:
-                shared = {"rate": str(rate), "in_percent": limit.in_percent}
-                shared |= {"limit": str(limit), "sense": limit.sense}
-                if limit.compares:
-                    names.append(limit.form)
-                    numbers.append(
-                        [limit.value(counted.values), *counted.compared(limit), np.nan]
-                    )
-                    bounds = np.append(bounds, limit.bound)
-                else:
+                said = (str(limit), limit.sense, limit.in_percent)
+                if not limit.compares:
                     bounds = limit.bounds(names)
+                else:
+                    bounds = np.append(bounds, limit.bound)
+                    names.append(limit.form)
+                    ends = counted.compared(limit)
+                    numbers.append([limit.value(counted.values), *ends, np.nan])
             for name, (value, low, high, rows), bound in zip(
                 names, numbers, bounds.tolist(), strict=True
             ):
                 met = None if limit is None else limit.keeps(value, bound)
-                lines.append(
-                    RateLine(
-                        subgroup=name,
-                        value=value,
-                        low=low,
-                        high=high,
-                        rows=rows,
-                        bound=bound,
-                        met=met,
-                        **shared,
-                    )
-                )
+                line = RateLine(str(rate), name, value, low, high, rows, bound, met, *said)
+                lines.append(line)
         return cls(tuple(lines), words, kind)
 
     def __iter__(self) -> Iterator[RateLine]:
