@@ -251,7 +251,7 @@ def without_limits(fresh: Fresh) -> Fresh | None:
     if any(scores.kind == "number" for scores in scores_among(fresh.model.estimators_)):
         return None
     table = fresh.table
-    logs = table.pooled if table.n_models > 1 else table[0]
+    logs = table.pooled if len(table.average.weights) > 1 else table[0]
     return fresh.with_actions(logs.argmax(axis=1))
 
 

@@ -36,7 +36,7 @@ from tailboost.learners.scores import Scores, as_classifier, needs_adapter
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows, Split
-from tailboost.selection.outputs import ModelOutputs, Models
+from tailboost.selection.outputs import Average, ModelOutputs, Models
 from tailboost.selection.rule import logs_of
 
 # Classifiers with their names.
@@ -287,6 +287,7 @@ def fit_models(
         n_classes=training.n_classes,
         fitted=[model for model, _ in final],
         columns=[columns for _, columns in final],
+        average=Average.equal(len(names), training.n_classes),
     )
     logs = [_selection_logs(models, i, fits[name], split, rows) for i, name in enumerate(names)]
     outputs = ModelOutputs.with_hashes(models, logs, rows.without_features())

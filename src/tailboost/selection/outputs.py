@@ -52,6 +52,11 @@ class Average:
     offset: Floats  # shape (K,): b
 
     @classmethod
+    def equal(cls, n_models: int, n_classes: int) -> Average:
+        """Return the average with equal weights."""
+        return cls(np.full(n_models, 1.0 / n_models), np.zeros(n_classes))
+
+    @classmethod
     @one_blas_thread()
     def learned(cls, logs: Sequence[Floats], rows: Rows) -> Average:
         """Return the average with the least log loss on rows; the problem is convex.
@@ -67,7 +72,7 @@ class Average:
         centred = np.array([np.ascontiguousarray(log.T - log.mean(axis=1)) for log in logs])
         weight = rows.weight
         truth = (np.arange(K)[:, None] == rows.y) * weight
-        start = np.append(np.full(M, 1.0 / M), np.zeros(K))
+        start = np.repeat([1.0 / M, 0.0], [M, K])
 
         def loss(t: Floats) -> tuple[float, Floats]:
             z = np.tensordot(t[:M], centred, 1) + t[M:, None]
@@ -122,8 +127,7 @@ class LogProbabilities:
 
     n_rows: int  # n
     of_model: Callable[[int], Floats]  # returns the log-probabilities of model i, computed once
-    n_models: int
-    average: Average | None = None  # weights of the models; None for equal weights
+    average: Average  # the weights of the models
     # Shape (n,): number of the group of each row, for group-aware rules; None for group-blind ones.
     groups: Ints | None = None
     X: Table = None  # features of the rows, from which groups are estimated
@@ -174,9 +178,7 @@ class LogProbabilities:
     @cached_property
     def pooled(self) -> Floats:
         """The average of all models' log-probabilities, shape (n, K)."""
-        if self.average is not None:
-            return self.average.of(self[i] for i in self.average.used_models.tolist())
-        return np.mean([self[i] for i in range(self.n_models)], axis=0)
+        return self.average.of(self[i] for i in self.average.used_models.tolist())
 
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the result of ``make``, which is called once for each key."""
@@ -213,7 +215,7 @@ class Models:
     n_classes: int  # K
     fitted: list[Any]  # the models
     columns: list[Ints]  # class number of each column of a model's probabilities
-    average: Average | None = None  # learned on the selection data; None for equal weights
+    average: Average  # learned on the selection data
 
     @classmethod
     def from_given(
@@ -232,11 +234,12 @@ class Models:
         average : Average, optional
             Weights of the models; equal ones by default.
         """
+        K = len(classes)
+        M = len(names)
         given = [GivenProbabilities(name, i, classes) for i, name in enumerate(names)]
-        columns = [np.arange(len(classes))] * len(given)
-        return cls(
-            list(names), len(classes), list(map(FrozenEstimator, given)), columns, average
-        )
+        fitted = list(map(FrozenEstimator, given))
+        average = average or Average.equal(M, K)
+        return cls(list(names), K, fitted, [np.arange(K)] * M, average)
 
     @property
     def are_given(self) -> bool:
@@ -246,8 +249,6 @@ class Models:
     @property
     def pooled_models(self) -> list[int]:
         """Numbers of the models in the average."""
-        if self.average is None:
-            return list(range(len(self.names)))
         return self.average.used_models.tolist()
 
     @property
@@ -277,10 +278,7 @@ class Models:
         elif score is not None:  # not exp(log(p)), which a threshold may tell from p
             scores = probabilities(0)[:, score.positive_]
         of_model = cache(lambda i: logs_of(probabilities(i)))
-        n_models = len(self.names)
-        return LogProbabilities(
-            n_rows_of(X), of_model, n_models, self.average, X=X, scores=scores
-        )
+        return LogProbabilities(n_rows_of(X), of_model, self.average, X=X, scores=scores)
 
     def row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the models read, or of the checked table."""
@@ -352,11 +350,9 @@ class ModelOutputs:
     @property
     def table(self) -> LogProbabilities:
         """The log-probabilities by model."""
-        average = self.models.average
         n_rows = len(self.rows.y)
-        return LogProbabilities(
-            n_rows, self.logs.__getitem__, len(self.logs), average, self.rows.groups
-        )
+        get = self.logs.__getitem__
+        return LogProbabilities(n_rows, get, self.models.average, self.rows.groups)
 
 
 def averaging(outputs: ModelOutputs) -> ModelOutputs:

@@ -179,7 +179,7 @@ class StratumProbabilities:
         """Return the input of the group models: features, or log-probabilities of all models."""
         if self.by_features:
             return as_pandas(table.X)
-        return np.hstack([table[i] for i in range(table.n_models)])
+        return np.hstack([table[i] for i in range(len(table.average.weights))])
 
     def _joint(self, table: LogProbabilities, by_column: list[Floats]) -> Floats32:
         """Return p(s | x), as if columns of groups were independent given x and y; without any by shares."""

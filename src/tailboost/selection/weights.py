@@ -177,12 +177,11 @@ def rule_of(
     models: Models, classes: list[Any], groups: list[Any] | None, costs: Floats, member: Any
 ) -> Rule:
     """Return a rule of costs, shape (groups, K, A), on the average of models."""
-    average, names = models.average, models.names
-    weights = dict.fromkeys(names, 1.0 / len(names))
+    average = models.average
+    weights = {}
     offsets = [0.0] * len(classes)
-    if member.is_constant:
-        weights = {}
-    elif average is not None:
-        weights = {names[i]: float(average.weights[i]) for i in average.used_models}
+    if not member.is_constant:
+        used = average.used_models.tolist()
+        weights = {models.names[i]: float(average.weights[i]) for i in used}
         offsets = average.offset.tolist()
     return Rule(classes, groups, weights, offsets, costs.tolist(), member.weighs_groups)
