@@ -168,8 +168,9 @@ class MixtureClassifier(Boosting):
     def predict_distribution(self, X: Table) -> Floats:
         """Return the probability with which the rule answers each label, shape (n, K); bounds are about it.
 
-        Of labels with equal probability, that of the hypothesis with the least mean loss is raised by one
-        unit in the last place: `predict` returns the largest.
+        Of labels with equal probability, that of the hypothesis with the least mean loss, or the first of the
+        ranked labels if these have weight, is raised by one unit in the last place: `predict` returns the
+        largest.
         """
         X = self._checked(X)
         every = np.arange(X.shape[0])
@@ -179,16 +180,20 @@ class MixtureClassifier(Boosting):
         models = [self.estimators_[t] for t in used]
         for t, labels in zip(used, predict_models(models, X), strict=True):
             P[every, labels] += self.estimator_weights_[t]
+        ranked = None
         if self.rank_weights_.any():
-            P[every[:, None], ranked_labels(self.estimators_, X, K)] += self.rank_weights_
+            ranked = ranked_labels(self.estimators_, X, K)
+            P[every[:, None], ranked] += self.rank_weights_
         tied = P.max(axis=1, keepdims=True) - 1e-9 < P
         rows = np.flatnonzero(tied.sum(axis=1) > 1)
         if len(rows):
-            mean_losses = self.losses_ @ self.base_
-            # Sums may differ in the last digits.
-            order = mean_losses.round(9).argsort(kind="stable")
-            models = [self.estimators_[t] for t in order]
-            ordered = np.array(list(predict_models(models, _safe_indexing(X, rows))))
+            if ranked is None:
+                # Sums may differ in the last digits.
+                order = (self.losses_ @ self.base_).round(9).argsort(kind="stable")
+                models = [self.estimators_[t] for t in order]
+                ordered = np.array(list(predict_models(models, _safe_indexing(X, rows))))
+            else:
+                ordered = ranked[rows].T
             first = tied[rows, ordered].argmax(axis=0)  # with one of the tied labels
             top = np.nextafter(P[rows].max(axis=1), np.inf)
             P[rows, ordered[first, np.arange(len(rows))]] = top
