@@ -232,7 +232,7 @@ def test_a_monitor_leaves_out_rows_without_a_score(by_group):
     new.iloc[::9, 0] = np.nan
     scored = new["p"].notna().to_numpy()
     alone = tb.Monitor(rule).add(new[scored], y_new[scored], groups=site[scored])
-    with pytest.warns(UserWarning, match="because"):
+    with pytest.warns(UserWarning, match="score"):
         together = tb.Monitor(rule).add(new, y_new, groups=site)
     assert together.to_dict() == alone.to_dict()
     with pytest.raises(ValueError, match="score"):

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Bunch, Tags, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,7 +37,7 @@ from tailboost.core.checks import (
     n_rows_of,
     unpack,
 )
-from tailboost.core.constraints import Constraints, OneOf
+from tailboost.core.constraints import Constraints
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.scores import as_fitted
@@ -221,7 +221,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         "cv": [
             Interval(Real, 0, 1, closed="neither"),
             Interval(Integral, 2, MOST_FOLDS, closed="both"),
-            OneOf("auto"),
+            StrOptions({"auto"}),
             HasMethods(["split", "get_n_splits"]),
             list,
             tuple,
@@ -231,7 +231,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         "confidence": [Interval(Real, 0, 1, closed="left"), None],
         "by_group": ["boolean", str],
         "infer_groups": ["boolean"],
-        "class_weight": [dict, OneOf("balanced"), None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],

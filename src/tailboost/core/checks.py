@@ -184,22 +184,16 @@ def take(X: Table, rows: Array) -> Any:
     return _safe_indexing(X, rows)
 
 
-def batches(X: Table) -> list[Ints]:
-    """Return the row numbers of a table in batches."""
+def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
+    """Yield a table in batches, each with its row numbers; a table of one batch is not copied."""
     n = n_rows_of(X)
     values_per_row = int(np.prod(getattr(X, "shape", ())[1:]))
     n_in_batch = max(1, min(ROWS_OF_BATCH, BATCH_VALUES // max(values_per_row, 1)))
-    starts = range(0, max(n, 1), n_in_batch)  # a table without rows is one batch
-    return [np.arange(start, min(start + n_in_batch, n)) for start in starts]
-
-
-def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
-    """Yield a table in batches, each with its row numbers; a table of one batch is not copied."""
-    numbers_by_batch = batches(X)
-    if len(numbers_by_batch) == 1:
-        yield numbers_by_batch[0], X
+    if n <= n_in_batch:
+        yield np.arange(n), X
         return
-    for numbers in numbers_by_batch:
+    for start in range(0, n, n_in_batch):
+        numbers = np.arange(start, min(start + n_in_batch, n))
         yield numbers, take(X, numbers)
 
 
@@ -223,9 +217,8 @@ def check_table(frame: Table) -> None:
         raise ValueError(
             f"X has more than one column called {repeated[0]!r}; names must differ"
         )
-    for size, noun in zip(frame.shape, ("rows", "columns"), strict=True):
-        if size == 0:
-            raise ValueError(f"X has no {noun}, shape {frame.shape}; at least one is needed")
+    if 0 in frame.shape:
+        raise ValueError(f"X has no rows or no columns: its shape is {frame.shape}")
 
 
 # -- numbers and weights ---------------------------------------------------------------------------

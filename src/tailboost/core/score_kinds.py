@@ -98,14 +98,6 @@ class ScoreKind:
             )
         return np.clip(values, self.lower, self.upper, out=values)
 
-    def sql(self, score: str) -> str:
-        """Return an SQL condition: true for accepted scores, otherwise false or NULL."""
-        return f"{score} BETWEEN {self.least!r} AND {self.most!r}"
-
-    def source(self, score: str) -> str:
-        """Return a Python condition: true for accepted scores."""
-        return f"{self.least!r} <= {score} <= {self.most!r}"
-
 
 SCORE_KINDS = {
     "probability": ScoreKind("probability", "probabilities", 0.0, 1.0, ROUNDED),
@@ -169,16 +161,3 @@ def shortest_decimals(numbers: Floats32) -> Floats:
     others = is_large_or_small & np.isfinite(exact) & (exact != 0.0)
     decimals[others] = numbers[others].astype(str).astype(np.float64)
     return decimals
-
-
-def with_shortest_decimals(table: Any) -> Any:
-    """Return an array or data frame with the `shortest_decimals` in the place of float32 numbers."""
-    if not hasattr(table, "iloc"):
-        if table.dtype == np.float32:
-            return shortest_decimals(table)
-        return table
-    table = table.copy(deep=False)
-    for number, dtype in enumerate(table.dtypes):
-        if dtype == np.float32:
-            table.isetitem(number, shortest_decimals(table.iloc[:, number].to_numpy()))
-    return table

@@ -12,14 +12,10 @@ COLUMNS_NAMED = 5
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean …? " with known names close to an unknown one, or an empty text.
 
-    Capitals and blanks around a name are ignored. Without a close name, known names are suggested if they
-    contain the unknown one.
+    Capitals and blanks around a name are ignored.
     """
     by_lower_case = {known_name.strip().casefold(): known_name for known_name in known}
-    lower_case = name.strip().casefold()
-    near = difflib.get_close_matches(lower_case, by_lower_case, n=3)
-    if not near and len(lower_case) > 2:  # one or two letters are in many names
-        near = [known_name for known_name in by_lower_case if lower_case in known_name][:3]
+    near = difflib.get_close_matches(name.strip().casefold(), by_lower_case)
     if not near:
         return ""
     quoted = [repr(by_lower_case[known_name]) for known_name in near]

@@ -16,11 +16,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import _safe_indexing
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Floats32, Ints, Mask, Seed, Table
-from tailboost.core.constraints import Constraints, OneOf
+from tailboost.core.constraints import Constraints
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
 from tailboost.learners.protocols import TableSession
@@ -430,7 +430,7 @@ class HistBoostClassifier(_XGBoostTrees):
 
     _parameter_constraints: ClassVar[Constraints] = {
         **_XGBoostTrees._parameter_constraints,
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), OneOf("auto")],
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
     }

@@ -22,7 +22,7 @@ from tailboost.core.checks import (
     plain,
 )
 from tailboost.core.exceptions import warn_user
-from tailboost.core.score_kinds import score_kind, with_shortest_decimals
+from tailboost.core.score_kinds import score_kind, shortest_decimals
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
@@ -269,7 +269,10 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> Array:
         absent = [name for name in columns if names.count(name) != 1]
         # Columns of different types would have one type in common.
         if not absent:
-            return with_shortest_decimals(X[list(columns)]).to_numpy()
+            arrays = [X[name].to_numpy() for name in columns]
+            return np.column_stack(
+                [shortest_decimals(a) if a.dtype == np.float32 else a for a in arrays]
+            )
     else:
         X = np.asarray(X)
         if X.ndim != 2:

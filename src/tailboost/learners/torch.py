@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import (
@@ -29,7 +29,7 @@ from tailboost.core.array_types import (
     Table,
 )
 from tailboost.core.checks import check_labelled_rows, read_dataset, unpack
-from tailboost.core.constraints import Constraints, OneOf
+from tailboost.core.constraints import Constraints
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import fitting_apart
 from tailboost.rows.fingerprints import hash_rows
@@ -422,7 +422,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[Constraints] = {
         "module": [callable],
-        "optimizer": [OneOf(*OPTIMIZERS), callable],
+        "optimizer": [StrOptions(set(OPTIMIZERS)), callable],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],

@@ -202,7 +202,9 @@ def rows_with_score(model: Model, X: Table) -> Mask:
     if n_lacking == len(lacks_score):
         raise ValueError(f"X: none of {how_many(n_lacking, 'row')} has a score")
     if n_lacking:
-        warn_user(f"not tested, without a score: {n_lacking:,} of {len(lacks_score):,} rows")
+        warn_user(
+            f"{n_lacking:,} rows of {len(lacks_score):,} are not tested: they have no score"
+        )
     return ~lacks_score
 
 

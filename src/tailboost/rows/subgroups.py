@@ -250,14 +250,11 @@ def rows_among(groups: Groups, rows: Rows) -> Mask:
     """
     n = n_rows_of(groups)
     if n != rows.n_given:
-        n_rows = rows.n_given or len(rows)
         raise ValueError(
             f"groups has {n} entries, but the selection data are {rows.words}, from a table "
-            f"of {n_rows:,} rows: give one group for each of these rows"
+            f"of {rows.n_given} rows: give one group for each of these rows"
         )
-    if rows.used is None:
-        return np.ones(n, dtype=np.bool_)
-    return np.isin(np.arange(n), rows.used)
+    return np.isin(np.arange(n), rows.places)
 
 
 def checked_columns(groups: Groups, argument: str, n: int, of: str = "X") -> dict[Any, Labels]:
