@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -14,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Groups, Labels, Table
 from tailboost.core.checks import as_pandas, groups_in, n_rows_of, take
-from tailboost.guarantees.bounds import CERTIFIED_WORDS
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows.judged import JudgedModel, is_about
 from tailboost.rows.ledger import Ledger
@@ -22,9 +20,6 @@ from tailboost.rows.seen import EqualRows, Seen
 from tailboost.rows.subgroups import by_column, plain_list
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import answers_with_default, group_numbers
-
-MOST_LIMITS = 4
-MOST_RULE_LINES = 4
 
 
 class ReportedClassifier(ClassifierMixin, JudgedModel, BaseEstimator):
@@ -194,61 +189,24 @@ class ReportedClassifier(ClassifierMixin, JudgedModel, BaseEstimator):
         return np.array([(line.low, line.high) for line in lines]).reshape(-1, 2)
 
 
-# -- a rule on one screen ------------------------------------------------------------------------------
-
-
-def stated_lines(rule: Any) -> list[tuple[str, str]]:
-    """Return a heading and a text for each stated limit with its verdict, and for the overall error.
+def rule_screen(classifier: Any) -> str:
+    """Return the limits with their verdict, the overall error and the rule of a fitted classifier.
 
     They are certified if the rule has a certificate, otherwise measured on the selection data.
     """
-    summary = rule.summary_
-    certificate = rule.certificate_
+    certificate = classifier.certificate_
     if certificate is not None:
-        limits = [
-            (f"{bound.title} {bound.limit}", CERTIFIED_WORDS[bound.certified])
-            for bound in certificate.bounds
-        ]
-        error_lines = [
-            ("error", words.removeprefix("Overall error ")) for words in certificate.lines()[:1]
-        ]
+        source = certificate.title
+        limit_lines = certificate.limit_lines()
+        errors = certificate.lines()[:1]
     else:
-        limits = [
-            (f"{line.name} {line.limit}", f"{line.verdict} ({line.numbers})")
-            for line in rule.rates_.limit_lines()
-        ]
-        error_lines = [("error", summary.error_words)]
-        if limits:
-            error_lines.append(("", "Certify the limits on fresh rows by tailboost.calibrate."))
-    width = max((len(words) for words, _ in limits), default=0)
-    limit_lines = [("limit", f"{words:{width}}  {verdict}") for words, verdict in limits]
-    return [*_first_lines(limit_lines, MOST_LIMITS, "rule.rates_"), *error_lines]
-
-
-def rule_screen(rule: Any) -> str:
-    """Return the limits with their verdict, the overall error and the rule of a fitted classifier."""
-    check_is_fitted(rule)
-    models = ", ".join(rule.rule_.models) or "no model"
-    texts = map(str.strip, str(rule.rule_).splitlines())
-    source = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
-    if rule.certificate_ is not None:
-        source = rule.certificate_.title
-    lines = [
-        *stated_lines(rule),
-        *_first_lines([("rule", text) for text in texts], MOST_RULE_LINES, "rule.rule_"),
-        ("more", "rule.certificate_, rule.summary_, rule.rates_, rule.rule_, rule.tradeoff()"),
+        source = f"measured on {classifier.summary_.measured_on.partition(' (')[0]}"
+        limit_lines = classifier.rates_.limit_lines()
+        errors = [classifier.summary_.error_words]
+    limits = [
+        f"{each.name} {each.limit}  {each.verdict} ({each.numbers})" for each in limit_lines
     ]
-    head = f"{type(rule).__name__} of {models}, {source}"
-    return "\n".join([head, *(f"{name:5}  {text}" for name, text in lines)])
-
-
-def _first_lines(
-    lines: Sequence[tuple[str, str]], n_lines: int, attribute: str
-) -> list[tuple[str, str]]:
-    """Return at most ``n_lines`` lines; if there are more, the last names the attribute with the others."""
-    if len(lines) <= n_lines:
-        return list(lines)
-    first_lines = list(lines[: n_lines - 1])
-    heading, _ = lines[0]
-    n_left_out = len(lines) - len(first_lines)
-    return [*first_lines, (heading, f"… and {n_left_out} more in {attribute}")]
+    texts = {"limit": limits, "error": errors, "rule": str(classifier.rule_).splitlines()}
+    lines = [f"{name:5}  {text.strip()}" for name in texts for text in texts[name]]
+    models = ", ".join(classifier.rule_.models) or "no model"
+    return "\n".join([f"{type(classifier).__name__} of {models}, {source}", *lines])

@@ -304,7 +304,7 @@ class SelectedModels(ReportedClassifier):
     def _set_rule(self, selection: Selection) -> None:
         """Set the selection of a new classifier, or of a copy, and drop the certificate of another rule."""
         self.selection_ = selection
-        vars(self).pop("certificate_", None)
+        self.__dict__.pop("certificate_", None)
 
     def _first_selection(
         self, engine: ProbabilityEngine, problem: Problem, records: Records

@@ -57,6 +57,12 @@ class RuleClassifier(ReportedClassifier):
         self.rule = rule
         self.scores = scores
         self.by_group = by_group
+        self.rule_ = rule
+        self.classes_ = np.asarray(rule.classes)
+        self._stated_limits = tuple(rule.limits)
+        self._can_defer = rule.defers
+        self._columns_of_scores = scores.column_list
+        self._rule_digest = digest_of_rule(rule, [columns_of(scores)])
 
     @classmethod
     def of(cls, file: RuleFile) -> RuleClassifier:
@@ -96,16 +102,6 @@ class RuleClassifier(ReportedClassifier):
             "accuracy_score(y, rule.predict(X)) estimates them"
         )
 
-    @property
-    def classes_(self) -> Labels:
-        """The labels."""
-        return np.asarray(self.rule.classes)
-
-    @property
-    def rule_(self) -> ThresholdRule | Rule:
-        """The rule, under the name that fitted classifiers have."""
-        return self.rule
-
     def _actions(self, X: Table, groups: Groups) -> Labels:
         """Return the label of each row, or "human review"; groups are by default a column of the table."""
         if not self.by_group:
@@ -137,28 +133,6 @@ class RuleClassifier(ReportedClassifier):
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred."""
         return self._actions(X, groups) == HUMAN_REVIEW
-
-    # -- what other parts of the library read ----------------------------------------------------------
-
-    @property
-    def _columns_of_scores(self) -> list[Any]:
-        """The columns of scores that the rule reads."""
-        return self.scores.column_list
-
-    @property
-    def _stated_limits(self) -> tuple[Any, ...]:
-        """The stated limits of the file."""
-        return tuple(self.rule.limits)
-
-    @property
-    def _can_defer(self) -> bool:
-        """Whether rows may be deferred."""
-        return self.rule.defers
-
-    @property
-    def _rule_digest(self) -> str:
-        """Digest of the rule and of the columns of scores."""
-        return digest_of_rule(self.rule, [columns_of(self.scores)])
 
     def _row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows by their scores."""
