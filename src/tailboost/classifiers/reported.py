@@ -19,7 +19,7 @@ from tailboost.rows.ledger import Ledger
 from tailboost.rows.seen import EqualRows, Seen
 from tailboost.rows.subgroups import by_column, plain_list
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.rule import answers_with_default, group_numbers
+from tailboost.selection.rule import group_numbers, with_default
 
 
 class ReportedClassifier(ClassifierMixin, JudgedModel, BaseEstimator):
@@ -97,14 +97,13 @@ class ReportedClassifier(ClassifierMixin, JudgedModel, BaseEstimator):
             has_answer &= (
                 group_numbers(groups, known, n_rows_of(table), column, unknown=True) >= 0
             )
-        return answers_with_default(
-            lambda rows: self.predict(
+        rows = np.flatnonzero(has_answer)
+        answers = rows
+        if rows.size:
+            answers = self.predict(
                 take(table, rows), groups=take(groups, rows), deferred=deferred
-            ),
-            has_answer,
-            self.classes_.tolist(),
-            default,
-        )
+            )
+        return with_default(answers, has_answer, self.classes_.tolist(), default)
 
     # -- the rows of the fit ---------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from keyword import iskeyword
 from typing import Any, Self
@@ -64,10 +64,15 @@ Band = list[tuple[float | None, Any]]
 
 
 class _Named:
-    """Fields of both forms of rules, in an order of their own."""
+    """What both forms of rules have, in an order of their own."""
 
     classes: list[Any]
     groups: list[Any] | None
+
+    @property
+    def defers(self) -> bool:
+        """Whether rows may be deferred."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,41 +146,15 @@ class StoredRule(_Named):
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
 
     def _answers(
-        self,
-        decide: Callable[[Any, Ints], Ints],
-        has_score: Mask,
-        groups: Groups,
-        actions: Labels,
-        default: Any,
-        column: Any = None,
+        self, numbers: Ints, has_answer: Mask, default: Any, deferred: Any = HUMAN_REVIEW
     ) -> Labels:
-        """Return the action of each row, the default to rows without a score or a known group.
-
-        Parameters
-        ----------
-        decide : callable
-            Returns the numbers of the actions of rows, from their numbers and those of their groups.
-        has_score : ndarray of bool, shape (n,)
-            Which rows have a score.
-        groups, default
-            As in `ThresholdRule.predict`.
-        actions : ndarray
-            The actions by their numbers.
-        column : str, int or None
-            The column of groups that the rule reads.
-        """
-        if not len(has_score):
-            return actions[:0]
-        may_lack = default is not ...
-        places = group_numbers(groups, self.groups, len(has_score), column, unknown=may_lack)
-        if not may_lack:
-            return actions[decide(slice(None), places)]
-        return answers_with_default(
-            lambda rows: actions[decide(rows, places[rows])],
-            has_score & (places >= 0),
-            self.classes,
-            default,
-        )
+        """Return the actions of rows by their numbers, the default where the rule has no answer."""
+        actions = np.asarray(self.classes)
+        if self.defers and deferred is not None:
+            actions = np.array([*self.classes, deferred], dtype=object)
+        if default is ...:
+            return actions[numbers]
+        return with_default(actions[numbers[has_answer]], has_answer, self.classes, default)
 
     def _conditions(self, group: Any, table: str | None) -> list[str]:
         """Return the condition of each group in SQL, by its column; NULL is the group 'missing' of a rule."""
@@ -324,22 +303,15 @@ class ThresholdRule(StoredRule):
         """
         table = as_pandas(score)
         score, groups = self._read(table, groups)
-        missing = self.missing
-        if missing is None and default is not ...:
-            missing = np.nan
+        may_lack = default is not ...
+        missing = np.nan if self.missing is None and may_lack else self.missing
         scores = self._kind.checked(score, str(self.column), missing)
         warn_of_other_groups(self.groups_named, table, groups)
-        actions = np.asarray(self.classes)
-        if self.defers:
-            actions = np.array([*self.classes, HUMAN_REVIEW], dtype=object)
-        return self._answers(
-            lambda rows, places: self.numbers(scores[rows], places),
-            ~np.isnan(scores),
-            groups,
-            actions,
-            default,
-            self.group_column,
+        places = group_numbers(
+            groups, self.groups, len(scores), self.group_column, unknown=may_lack
         )
+        has_answer = ~np.isnan(scores) & (places >= 0)
+        return self._answers(self.numbers(scores, places), has_answer, default)
 
     def _read(self, table: Any, groups: Groups) -> tuple[Any, Groups]:
         """Return the column of scores and the groups, from a table by the names of its columns."""
@@ -380,7 +352,7 @@ class ThresholdRule(StoredRule):
             Number of each row's group.
         """
         actions = [*self.classes, HUMAN_REVIEW]  # a class "human review" replaces deferral
-        numbers = np.empty(len(scores), dtype=np.intp)
+        numbers = np.zeros(len(scores), dtype=np.intp)
         for group_number, band in enumerate(self.bands):
             rows = np.flatnonzero(place == group_number)
             of_band = np.array([actions.index(action) for _, action in band])
@@ -646,18 +618,12 @@ class Rule(StoredRule):
             if model in self.weights:
                 z += self.weights[model] * logs_of(P[:, number], self.least_probability)
         warn_of_other_groups(self.groups_named, {}, groups)
+        places = group_numbers(groups, self.groups, len(P), unknown=default is not ...)
         costs = np.asarray(self.action_costs)
-        actions = np.asarray(self.classes)
         if deferred is None:
-            costs = costs[:, :, : len(actions)]
-        elif self.defers:
-            actions = np.array([*self.classes, deferred], dtype=object)
-
-        def decide(rows: Any, places: Ints) -> Ints:
-            expected = np.einsum("nk,nka->na", np.exp(z[rows]), costs[places])
-            return expected.argmin(axis=1)
-
-        return self._answers(decide, np.ones(len(P), dtype=bool), groups, actions, default)
+            costs = costs[:, :, : len(self.classes)]
+        expected = np.einsum("nk,nka->na", np.exp(z), costs[places])
+        return self._answers(expected.argmin(axis=1), places >= 0, default, deferred)
 
     def _check(self) -> None:
         K = len(self.classes)
@@ -886,7 +852,7 @@ def group_numbers(
         Whether rows of other groups, or without a group, get the number −1; they are an error otherwise.
     """
     check_groups_read(groups, reads=rule_groups is not None)
-    if rule_groups is None:
+    if rule_groups is None or not n:
         return np.zeros(n, dtype=np.intp)
     groups = with_missing_group(groups, rule_groups)
     if unknown:
@@ -907,17 +873,17 @@ def group_numbers(
     return positions(labels, np.asarray(rule_groups), "groups", "groups not seen in fit")
 
 
-def answers_with_default(
-    answer: Callable[[Ints], Labels], has_answer: Mask, classes: Sequence[Any], default: Any
+def with_default(
+    answers: Labels, has_answer: Mask, classes: Sequence[Any], default: Any
 ) -> Labels:
-    """Return the answers to rows, the default to those without an answer of the rule.
+    """Return the answers to the rows with an answer of the rule, and the default to all others.
 
     Parameters
     ----------
-    answer : callable
-        Returns the answers to rows from their numbers.
+    answers : ndarray of shape (m,)
+        The answers of the rule.
     has_answer : ndarray of bool, shape (n,)
-        Which rows have a score and a group that the rule knows.
+        The m rows with a score and a group that the rule knows.
     classes : sequence
         The labels.
     default : label, "human review" or None
@@ -929,14 +895,12 @@ def answers_with_default(
         raise ValueError(
             f"default={default!r} is no answer of this rule: give one of {listing}"
         )
-    rows = np.flatnonzero(has_answer)
-    answers = np.full(len(has_answer), default, dtype=object)
-    if rows.size:
-        answers[rows] = answer(rows)
+    filled = np.full(len(has_answer), default, dtype=object)
+    filled[has_answer] = answers
     # An array of objects only if an answer is of another type than the labels.
-    if {*map(type, answers.tolist())} <= {type(label) for label in classes}:
-        return np.array(answers.tolist())
-    return answers
+    if set(map(type, filled.tolist())) <= set(map(type, classes)):
+        return np.array(filled.tolist())
+    return filled
 
 
 def sql_column(name: Any, table: str | None) -> str:
