@@ -114,7 +114,7 @@ def test_costs_between_their_least_and_largest():
     assert by_row.bounds[0].upper == pytest.approx(cert.bounds[0].upper)
     wider = tb.certify(a, None, y, rates=[rates.cost() <= 3], costs=costs, cost_range=(-10, 50))
     assert wider.bounds[0].upper > by_row.bounds[0].upper
-    with pytest.raises(ValueError, match="show"):
+    with pytest.raises(ValueError, match="cost_range"):
         tb.certify(a, None, y, rates=[rates.cost()], costs=costs)
     with pytest.raises(ValueError, match="costs"):
         tb.certify(a, None, y, rates=[rates.cost()], costs=costs, cost_range=(0, 5))

@@ -12,7 +12,7 @@ import numpy as np
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tests import Tests, losses_of
-from tailboost.rates import Limit, Strata
+from tailboost.rates import Limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,107 +72,61 @@ class Cells:
         return np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
 class Case:
     """A selection within limits, the fresh rows, and the allowed probability of a broken limit.
 
     Which procedure applies depends on the selecting rows and on numbers of fresh rows alone. So the next one
     may have the whole level.
+
+    Attributes
+    ----------
+    limits : sequence of Limit
+        The limits of the selection's problem.
+    odds : Thresholds or None
+        The score of two labels on the selecting rows; None without one, or if rows do not count whole. The
+        attributes below exist only with a score, and of fresh rows only if they are given.
+    tests, fresh_tests : list of Tests
+        The tests of all limits on the selecting rows, and on the fresh rows.
+    losses, fresh_losses : ndarray of shape (S, 3)
+        The loss of each answer by stratum of the selecting rows, and of the fresh rows.
+    cells : Cells
+        The selecting rows by stratum and value of the score.
+    n_places : int
+        Number m of groups with thresholds of their own.
+    fresh_place : ndarray of shape (S,)
+        The place of each stratum of the fresh rows.
+    scores, cell : ndarray of shape (n,)
+        Score of each fresh row, and its cell, on the side of each cut on which rules answer it.
+    ratio : float
+        Fresh rows, or clusters with a vote each, by selecting rows.
     """
 
-    selection: Any
-    fresh: Any  # Fresh; None where only the selection is asked
-    level: float
-
-    @property
-    def limits(self) -> Sequence[Limit]:
-        """The limits of the selection's problem."""
-        return self.selection.problem.limits
-
-    # -- the selecting rows ----------------------------------------------------------------------------
-
-    @cached_property
-    def odds(self) -> Any:
-        """The score of two labels on the selecting rows; None without one, or if rows do not count whole."""
-        odds = self.selection.thresholds
-        if odds is None:
-            return None
-        strata = odds.data.strata
-        is_counted = None not in self._tests_on(strata)
-        return odds if is_counted and self._losses_on(strata) is not None else None
-
-    @cached_property
-    def cells(self) -> Cells:
-        """The selecting rows by stratum and value of the score."""
-        return Cells(self.odds.weights, self.odds.places)
-
-    @property
-    def n_places(self) -> int:
-        """Number m of groups with thresholds of their own."""
-        return int(self.cells.place.max()) + 1
-
-    @property
-    def defers(self) -> bool:
-        """Whether rows may be deferred."""
-        return bool(self.odds.data.strata.defers)
-
-    @cached_property
-    def tests(self) -> Any:
-        """The tests of all limits on the selecting rows."""
-        return self._tests_on(self.odds.data.strata)
-
-    @cached_property
-    def losses(self) -> Any:
-        """The loss of each answer by stratum of the selecting rows, shape (S, 3)."""
-        return self._losses_on(self.odds.data.strata)
-
-    def _tests_on(self, strata: Strata) -> list[Tests | None]:
-        return [Tests.of(limit, strata) for limit in self.limits]
-
-    def _losses_on(self, strata: Strata) -> Floats | None:
-        return losses_of(self.selection.problem.objective, strata)
-
-    # -- the fresh rows --------------------------------------------------------------------------------
-
-    @property
-    def ratio(self) -> float:
-        """Fresh rows, or clusters with a vote each, by selecting rows."""
-        return float((self.fresh.n_clusters or len(self.fresh)) / self.odds.n_rows)
-
-    @cached_property
-    def fresh_tests(self) -> Any:
-        """The tests of all limits on the fresh rows."""
-        return self._tests_on(self.fresh.answered.strata)
-
-    @cached_property
-    def fresh_losses(self) -> Any:
-        """The loss of each answer to each fresh row, shape (n, 3)."""
-        losses = self._losses_on(self.fresh.answered.strata)
-        assert losses is not None
-        return losses[self.fresh.answered.stratum]
-
-    @cached_property
-    def fresh_place(self) -> Ints:
-        """The place of each stratum of the fresh rows."""
-        places: Ints = self.odds.places_of(self.fresh.answered.strata)
-        return places
-
-    @cached_property
-    def scored(self) -> tuple[Floats, Ints]:
-        """The score of each fresh row, and the number of its place, shape (n,) each."""
-        scored: tuple[Floats, Ints] = self.selection.scored(self.fresh.table)
-        return scored
-
-    @property
-    def scores(self) -> Floats:
-        """The score of each fresh row, shape (n,)."""
-        return self.scored[0]
-
-    @cached_property
-    def cell(self) -> Ints:
-        """The cell of each fresh row, on the side of each cut on which rules answer it, shape (n,)."""
-        cells: Ints = self.odds.cells(*self.scored)
-        return cells
+    def __init__(self, selection: Any, fresh: Any, level: float) -> None:
+        self.selection = selection
+        self.fresh = fresh
+        self.level = level
+        self.limits: Sequence[Limit] = selection.problem.limits
+        self.odds: Any = selection.thresholds
+        if self.odds is None:
+            return
+        strata = self.odds.data.strata
+        self.tests: Any = [Tests.of(limit, strata) for limit in self.limits]
+        self.losses: Any = losses_of(selection.problem.objective, strata)
+        if None in self.tests or self.losses is None:
+            self.odds = None
+            return
+        self.defers: bool = strata.defers
+        self.cells = Cells(self.odds.weights, self.odds.places)
+        self.n_places = int(self.cells.place.max()) + 1
+        if fresh is None:
+            return
+        strata = fresh.answered.strata
+        self.fresh_tests: Any = [Tests.of(limit, strata) for limit in self.limits]
+        self.fresh_losses: Any = losses_of(selection.problem.objective, strata)
+        self.fresh_place: Ints = self.odds.places_of(strata)
+        self.scores, self._places = selection.scored(fresh.table)
+        self.cell: Ints = self.odds.cells(self.scores, self._places)
+        self.ratio = float((fresh.n_clusters or len(fresh)) / self.odds.n_rows)
 
     def voters_of(self, strata: Mask) -> Ints:
         """Return the fresh rows of some strata, shape (S,), of each cluster one."""
@@ -191,6 +145,15 @@ class Case:
         numbers = np.array(counts, dtype=np.float64).reshape(1, -1, 2)
         return numbers[..., 0], numbers[..., 1]
 
+    def passes(
+        self, answered: Fresh, tests: Sequence[Tests], possible: Floats, level: float
+    ) -> bool:
+        """Return whether answered fresh rows pass tests; ``possible`` are answers by stratum, (1, S, 3)."""
+        return all(
+            test.passes(*self.counted(answered, test), test.kept(possible), level).all()
+            for test in tests
+        )
+
     # -- rules -----------------------------------------------------------------------------------------
 
     def answered_by(self, cuts: Ints) -> Fresh:
@@ -204,9 +167,10 @@ class Case:
 
         They are written as decimals that part the selecting rows and ``known`` fresh rows alike.
         """
-        scores, place = self.scored
         ends = np.stack([low, high][: 1 + self.defers], axis=1)
-        return self.selection.at(self.odds.ends_beside(ends, scores[known], place[known]))
+        return self.selection.at(
+            self.odds.ends_beside(ends, self.scores[known], self._places[known])
+        )
 
     def rule(self, cuts: Ints) -> Any:
         """Return the selection with the rule of cuts, shape (m, 2)."""

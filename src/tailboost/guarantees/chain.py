@@ -35,7 +35,6 @@ rows count as deferred in the tests, so U does not grow in the mean when they ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -46,6 +45,7 @@ from tailboost.guarantees.tests import DEFERRED, FIRST, Tests
 
 # Part of the level for the tests beside ranks.
 PART = 0.2
+RULES = 1_001  # the most rules of a chain
 
 
 def applies(case: Case) -> list[bool] | None:
@@ -90,7 +90,7 @@ def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
     end = len(ends) - 1
     low, high = windows(case, ranked, cell, end, case.level * (1.0 - PART if joint else 1.0))
     if case.defers:
-        prices = np.unique(np.concatenate([*chances, *(1.0 - chances), [0.0, 1.0]]))
+        prices = _quantiles(np.concatenate([*chances, *(1.0 - chances), [0.0, 1.0]]))
         first = _at_prices(chances, prices).clip(max=high)
         last = _at_prices(chances, 1.0 - prices).clip(min=low)
         last = np.maximum(last, first)
@@ -103,7 +103,7 @@ def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
         level = PART * case.level / max(sum(len(test.names) for test in joint), 1)
     else:
         at_cut = np.concatenate([[0], np.searchsorted(ends, values[1:]) - 1, [end]])
-        prices = np.unique(np.append(chances, [0.0, 2.0]))
+        prices = _quantiles(np.append(chances, [0.0, 2.0]))
         first = last = at_cut[_at_prices(chances, prices)].clip(low, high)
         tested = np.stack([first, last], axis=2)
         level = PART * case.level
@@ -125,7 +125,7 @@ def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
         chosen = ends[rules[number]]
         rule = case.at(chosen[:, 0], chosen[:, 1], known)
         # A written threshold may part the rows of the other label in another way.
-        if case.defers or _passes(case, joint, rule, level):
+        if case.defers or case.passes(case.fresh.by(rule), joint, possible[[number]], level):
             return Certified(rule, "ranks and a test", made)
     chosen = ends[rules[0 if joint and joint[0].answers[0] == FIRST else -1]]
     likeliest = case.fresh.by(case.at(chosen[:, 0], chosen[:, 1], known))
@@ -134,16 +134,11 @@ def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
     )
 
 
+def _quantiles(prices: Floats) -> Floats:
+    """Return prices between the smallest and the largest, at most `RULES` of them."""
+    return np.unique(np.quantile(prices, np.linspace(0.0, 1.0, RULES), method="nearest"))
+
+
 def _at_prices(chances: Floats, prices: Floats) -> Ints:
     """Return the cut of each place above which the second label is as probable as a price, (K, m)."""
     return np.stack([np.searchsorted(each, prices) for each in chances], axis=1)
-
-
-def _passes(case: Case, tests: Sequence[Tests], rule: Any, level: float) -> bool:
-    """Return whether the answers of a rule pass tests."""
-    answered = case.fresh.by(rule)
-    counts = [case.counted(answered, test) for test in tests]
-    return all(
-        test.passes(*each, np.zeros(each[0].shape, dtype=bool), level).all()
-        for test, each in zip(tests, counts, strict=True)
-    )

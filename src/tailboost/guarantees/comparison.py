@@ -13,7 +13,6 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from scipy.special import ndtri
 
 from tailboost.core.array_types import Ints
 from tailboost.guarantees.case import Case, Certified, Refused
@@ -94,7 +93,6 @@ def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
         options.add((loss, tuple(ranks)))
     # One answer to all rows keeps a comparison by construction, so only better rules are tried.
     constant = min(sum(losses[end] for _, losses in curves) for end in (0, -1))
-    z = -ndtri(case.level / (len(sizes) * (len(sizes) - 1)))
     is_pair = ~np.eye(len(sizes), dtype=bool)
     for loss, tuple_of_ranks in sorted(options):
         if loss >= constant:
@@ -108,8 +106,6 @@ def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
             is_near = (rates[1:] >= shares[j] - near) & (rates[:-1] <= shares[j] + near)
             longest = run_lengths[is_near].max(initial=0)
             widths[j] = np.ceil(longest / n_selected * sizes[j] / 2.0) * (longest > 1)
-        if (widths > z * np.sqrt(sizes * shares * (1.0 - shares))).any():
-            continue  # a test needs less room
         least, most = (
             np.maximum(ranks_tried - widths, 0),
             np.minimum(ranks_tried + widths, sizes),

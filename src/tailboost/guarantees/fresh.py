@@ -308,10 +308,10 @@ class Fresh:
 
     def are_apart(self, samples: Sequence[Sample]) -> bool:
         """Whether no row, and no cluster, is in two samples: then the samples are independent."""
-        cases = [sample.rows for sample in samples]
+        cases = [np.zeros(0, dtype=np.intp), *(sample.rows for sample in samples)]
         if self.clusters is not None:
             cases = [np.unique(self.clusters[rows]) for rows in cases]
-        joined = np.concatenate(cases) if cases else np.zeros(0)
+        joined = np.concatenate(cases)
         return len(np.unique(joined)) == len(joined)
 
     # -- words -----------------------------------------------------------------------------------------

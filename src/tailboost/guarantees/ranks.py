@@ -82,8 +82,9 @@ def run(case: Case, plan: bool) -> Certified | Refused:
     low, high = windows(case, case.fresh_tests, cell, n_cells, case.level)
     if (low > high).any():
         return Refused(case.fresh, case.level, "no threshold keeps all limits on these rows")
-    places = case.fresh_place[case.fresh.answered.stratum]
-    beside = case.fresh_losses[:, 0] - case.fresh_losses[:, 1]
+    stratum = case.fresh.answered.stratum
+    places = case.fresh_place[stratum]
+    beside = (case.fresh_losses[:, 0] - case.fresh_losses[:, 1])[stratum]
     at_values = np.searchsorted(case.odds.values, ends)
     thresholds = np.empty(case.n_places)
     for place in range(case.n_places):

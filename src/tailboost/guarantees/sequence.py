@@ -242,15 +242,21 @@ def applies(case: Case) -> list[Path] | None:
 def run(case: Case, paths: list[Path]) -> Certified | Refused:
     """Return the last rule before the first failure, of each sequence."""
     level = case.level / len(paths)
+    fresh = Cells(case.cells.rows[:1], case.fresh_place)
     cuts = np.zeros((case.n_places, 2), dtype=np.intp)
     for places, rules in paths:
         cuts[places] = rules[0]
     first = cuts.copy()
     for places, rules in paths:
+        here = np.isin(case.fresh_place, places)
+        own = [test.taken((test.strata & here).any(axis=1)) for test in case.fresh_tests]
+        tests = [test for test in own if test.names]
         passed = None
         for rule in rules:
             cuts[places] = rule
-            if not _passes(case, cuts, places, level):
+            if not case.passes(
+                case.answered_by(cuts), tests, fresh.possible(cuts[None]), level
+            ):
                 break
             passed = rule
         if passed is None:
@@ -259,18 +265,3 @@ def run(case: Case, paths: list[Path]) -> Certified | Refused:
     made = "The rule is the last one before a failure in a sequence fixed before these rows were used"
     made += f", for each of {len(paths)} groups alone." if len(paths) > 1 else "."
     return Certified(case.rule(cuts), "fixed sequence", made)
-
-
-def _passes(case: Case, cuts: Ints, places: list[int], level: float) -> bool:
-    """Return whether all tests of rows in some places pass."""
-    answered = case.answered_by(cuts)
-    possible = Cells(case.cells.rows[:1], case.fresh_place).possible(cuts[None])
-    here = np.isin(case.fresh_place, places)
-    for test in case.fresh_tests:
-        own = test.taken((test.strata & here).any(axis=1))
-        if (
-            own.names
-            and not own.passes(*case.counted(answered, own), own.kept(possible), level).all()
-        ):
-            return False
-    return True

@@ -159,18 +159,13 @@ class Tests:
         )
         if len(self.names) > 1:
             shares = (wrong + PRIOR * shares) / (rows + PRIOR)
-        powers = self.powers(shares, rows, ratio, level)
-        return np.where(kept, ALWAYS, ndtri(powers).clip(NEVER, ALWAYS))
-
-    def powers(self, shares: Floats, rows: Floats, ratio: float, level: float) -> Floats:
-        """Return the predicted probability of passing by shares of wrong rows, shape (K, m) each."""
         expected = ratio * rows
         fresh = expected + QUANTILES * np.sqrt(expected * (1.0 + ratio))
         fresh = np.maximum(fresh, 0.0).astype(np.intp)
         most = self.most(fresh, level)
         spread = np.sqrt(np.maximum(fresh * shares * (1.0 - shares) * (1.0 + ratio), 1e-12))
-        passes = ndtr((most + 0.5 - fresh * shares) / spread)
-        return np.where(most < 0, 0.0, passes).mean(axis=0)
+        passes = np.where(most < 0, 0.0, ndtr((most + 0.5 - fresh * shares) / spread))
+        return np.where(kept, ALWAYS, ndtri(passes.mean(axis=0)).clip(NEVER, ALWAYS))
 
 
 def all_pairs_pass(
