@@ -394,14 +394,15 @@ def _answered(
         deferred=deferred,
         costs=given.costs if any(rate.needs_costs for rate in rates) else None,
         labels=classes,
-        known=known,
     )
     combinations: Any = ()
     if known and len(known) == len(columns):
         numbers = [list(of_fit).index(name) for name in columns]
         found = {tuple(each[j] for j in numbers) for each in reader.group_combinations_}
         combinations = tuple(sorted(found, key=repr)) if len(columns) > 1 else None
-    strata = replace(answered.strata, known=combinations)
+    own = zip(columns, answered.strata.values, strict=True)
+    values = [(*dict.fromkeys((*groups, *known.get(name, ()))),) for name, groups in own]
+    strata = replace(answered.strata, values=tuple(values), known=combinations)
     if answered.costs is not None:
         low, high = map(float, given.cost_range)
         if not low <= answered.costs.min() <= answered.costs.max() <= high:

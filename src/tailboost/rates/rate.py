@@ -750,15 +750,11 @@ class Limit(Expression):
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
         bounds = self.bound if isinstance(self.bound, tuple) else [(None, self.bound)]
         words = [
-            self.stated(value)
+            stated_words(value, in_percent=self.in_percent)
             + (f" for {name}" if name is not None else " for the others" * (len(bounds) > 1))
             for name, value in bounds
         ]
         return f"{self.rate}: {sense} {', '.join(words)}"
-
-    def stated(self, bound: float) -> str:
-        """Return a bound as stated, in percent or not."""
-        return stated_words(bound, in_percent=self.in_percent)
 
     @property
     def text(self) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Table
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Table
 from tailboost.core.checks import (
     check_costs,
     check_deferred,
@@ -260,19 +260,6 @@ class Strata:
             f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
         )
 
-    def number(self, y: Ints, combination: Ints) -> Ints:
-        """Return the stratum of each row from its class and its combination of groups, shape (n,)."""
-        return y * self.n_combinations + combination
-
-    def find(self, groups: Ints) -> Ints:
-        """Return the number of each row's combination of groups, shape (n,); −1 for unknown ones.
-
-        ``groups`` has the numbers of each row's values, shape (n, c).
-        """
-        number_of = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
-        distinct, index = _distinct(groups)
-        return np.array([number_of.get(tuple(row), -1) for row in distinct.tolist()])[index]
-
 
 def _sums_by_stratum(values: Floats, stratum: Ints, n_strata: int) -> Floats:
     """Return the sums of a table (n, A) over the rows of each stratum, shape (S, A)."""
@@ -379,7 +366,6 @@ class Answered:
         costs: Table = None,
         sample_weight: Column = None,
         labels: Any = None,
-        known: Mapping[Any, Sequence[Any]] | None = None,
     ) -> Answered:
         """Return rows, checked.
 
@@ -400,8 +386,6 @@ class Answered:
             Weights; a row of weight 0 counts nowhere.
         labels : array-like of shape (K,), optional
             All labels; by default those of the rows and answers.
-        known : dict, optional
-            Existing groups by column, also without rows.
         """
         check_indexes(
             y_true=y_true,
@@ -444,19 +428,15 @@ class Answered:
             actions = np.asarray(in_class_order(answers, "answers", classes))
         columns = coded_columns(groups, "groups", n, "y_true")
         names = (column_name(groups),) if list(columns) == [None] else tuple(columns)
-        values = []
-        numbers = np.zeros((n, len(columns)), dtype=np.intp)
-        for j, (name, (given, place)) in enumerate(columns.items()):
-            values.append(_groups_of(given, (known or {}).get(name)))
-            numbers[:, j] = positions(given, values[j], "groups")[place]
+        places = [place for _, place in columns.values()]
         weight = relative_weights(sample_weight, n)
         strata, stratum = Strata.of(
             positions(truth, classes, "y_true"),
-            numbers,
+            np.column_stack(places) if places else None,
             weight,
             classes,
             names,
-            values,
+            [given.tolist() for given, _ in columns.values()],
             defers=deferred is not None,
             costs=checked_costs,
         )
@@ -479,12 +459,3 @@ class Answered:
         return np.concatenate(
             [_sums_by_stratum(each, self.stratum, n_strata) for each in tables]
         )
-
-
-def _groups_of(values: Labels, known: Sequence[Any] | None) -> Any:
-    """Return the known groups of a column, then the others, in the order of its categories or sorted."""
-    if not known:
-        return values
-    listed = label_column(known, "groups of the fit")
-    check_same_kind(values, "groups", listed, "groups of the fit")
-    return np.concatenate([listed, values[~np.isin(values, listed)]])
