@@ -124,9 +124,9 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
     gives w of a round, and ``bounds_`` the theorems with their numbers.
 
     The defaults differ from the paper in two points; `tailboost.published.adalpboost` has neither. λ is
-    selected by games without each fold (``cv``), and the mean of the folds' models answers for the default
-    learner. The program has K more columns (``rank_labels``): with them the test CVaR at α = .1 is .68 on
-    letters (.84 without), and .50 on credit defaults (1.00).
+    selected by games without each fold (``cv``), and with the default learner the mean of all models of a
+    round answers. The program has K more columns (``rank_labels``): with them the test CVaR at α = .1 is .68
+    on letters (.84 without), and .50 on credit defaults (1.00).
 
     Parameters
     ----------
