@@ -8,7 +8,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
-from tailboost.core import checks, long_work
+from tailboost.core import long_work
 from tailboost.core.long_work import duration, steps, telling
 
 RNG = np.random.default_rng(0)
@@ -26,20 +26,15 @@ def test_a_line_has_what_is_done_of_how_much_and_the_time_left(monkeypatch):
         done(5, "nearly there")
     assert said == [
         "rounds: 2 of 10, about 24 s left",
-        "rounds: 4 of 10, about 12 s left",
         "rounds: 9 of 10, about 67 s left; nearly there",
     ]
 
 
-def test_verbose_tells_of_fits_and_rows(capsys, monkeypatch):
+def test_verbose_tells_of_fits(capsys, monkeypatch):
     models = [("first", GaussianNB()), ("second", GaussianNB(var_smoothing=0.1))]
-    monkeypatch.setattr(checks, "ROWS_OF_BATCH", 150)
-    monkeypatch.setattr(long_work, "PATIENCE", 0.0)
     monkeypatch.setattr(long_work, "PAUSE", 0.0)
     clf = tb.RobustMixtureClassifier(models, cv=3, verbose=1, random_state=0).fit(X, Y)
     assert capsys.readouterr().out.count("fits: ") == 8
-    clf.predict(X)
-    assert capsys.readouterr().out.count("rows: ") == 3
     quiet = tb.RobustMixtureClassifier(models, cv=3, random_state=0).fit(X, Y)
     quiet.predict(X)
     assert capsys.readouterr().out == ""
@@ -64,7 +59,6 @@ def test_durations(seconds, words):
 
 @pytest.mark.slow
 def test_calibrate_and_certify_tell(capsys, monkeypatch):
-    monkeypatch.setattr(long_work, "PATIENCE", 0.0)
     monkeypatch.setattr(long_work, "PAUSE", 0.0)
     p = RNG.random(2000)
     labels = (RNG.random(2000) < p).astype(int)

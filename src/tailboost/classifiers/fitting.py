@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from numbers import Real
@@ -25,7 +25,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
-from tailboost.core.long_work import Steps, noticing_interrupts, steps
+from tailboost.core.long_work import noticing_interrupts, steps
 from tailboost.core.spelling import a_type_of
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
@@ -423,7 +423,7 @@ def _fits_on_table(
     training: Rows,
     split: Split,
     seed: int,
-    report_fit: Steps,
+    report_fit: Callable[..., None],
     opened: OpenTable,
     name: str,
     learner: Model,

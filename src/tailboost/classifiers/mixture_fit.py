@@ -58,7 +58,7 @@ def learn(mix: Any, given: Given, validation: Given) -> None:
         estimators = estimators_of(training)
     models = [estimator for _, estimator in estimators]
     if given.clusters is None:
-        warn_of_persons(given.X, [*given.names_of_groups, *columns_of_scores(models)])
+        warn_of_persons(given.X, [*given.columns, *columns_of_scores(models)])
     frozen = all(isinstance(model, FrozenEstimator) for model in models)
 
     known = [] if frozen else [hash_rounded_rows(training.X)]

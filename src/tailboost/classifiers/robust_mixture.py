@@ -405,7 +405,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         validation = Given(*unpack(X_val, y_val), **further, suffix="_val")
         progress: Any = nullcontext()
         if self.verbose:
-            progress = telling(each=True)
+            progress = telling()
         with progress, fitting_apart(self) as fitted:
             learn(fitted, arguments, validation)
         # After the assignment: a filter may make a warning an error.

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing import parent_process
 from numbers import Integral
@@ -32,9 +31,8 @@ from threadpoolctl import ThreadpoolController
 
 from tailboost.core.array_types import Array, Table
 
-# Seconds of work without a line, and between two lines.
-PATIENCE = 5.0
-PAUSE = 2.0
+# Seconds of work without a line.
+PAUSE = 5.0
 # Begins of attributes of scikit-learn about an estimator and not about a fit.
 OF_SKLEARN = (
     "_metadata_request",
@@ -59,59 +57,28 @@ E = TypeVar("E")
 
 # -- progress ------------------------------------------------------------------------------------------------
 
-# The receiver of lines, and whether it wants a line for each step.
-_teller: ContextVar[tuple[Callable[[str], None] | None, bool]] = ContextVar(
-    "teller", default=(None, False)
-)
+# The receiver of lines.
+_teller: ContextVar[Callable[[str], None] | None] = ContextVar("teller", default=None)
 
 
 @contextmanager
 def telling(
-    tell: Callable[[str], None] = lambda line: print(line, flush=True), *, each: bool = False
+    tell: Callable[[str], None] = lambda line: print(line, flush=True),
 ) -> Iterator[None]:
-    """Send lines about the progress of `steps` in the block to a function; by default they are printed.
-
-    With ``each``, every step has a line; otherwise after `PATIENCE`, with a `PAUSE` between two lines.
-    """
-    token = _teller.set((tell, each))
+    """Send lines about the progress of `steps` in the block to a function; by default they are printed."""
+    token = _teller.set(tell)
     try:
         yield
     finally:
         _teller.reset(token)
 
 
-@dataclass
-class Steps:
-    """Counts finished steps. Call after each, from any thread."""
-
-    what: str
-    total: int
-    tell: Callable[[str], None] | None  # None: nothing is told
-    each: bool
-    done: int = 0
-    started: float = field(default_factory=lambda: time.monotonic())
-    last_line: float = -float("inf")  # its time
-    lock: Any = field(default_factory=Lock)
-
-    def __call__(self, n: int = 1, detail: str = "") -> None:
-        """Count ``n`` further finished steps; ``detail`` describes the last one."""
-        with self.lock:
-            self.done += n
-            now = time.monotonic()
-            is_soon = now - self.started < PATIENCE or now - self.last_line < PAUSE
-            if self.tell is None or (is_soon and not self.each):
-                return
-            self.last_line = now
-            seconds_left = (now - self.started) / self.done * (self.total - self.done)
-            line = f"{self.what}: {self.done:,} of {self.total:,}, about {duration(seconds_left)} left"
-            self.tell("; ".join(filter(None, [line, detail])))
-
-
 @contextmanager
-def steps(what: str, total: int) -> Iterator[Steps]:
-    """Yield a function that counts finished steps; within `telling`, lines report the progress.
+def steps(what: str, total: int) -> Iterator[Callable[..., None]]:
+    """Yield a function that counts finished steps, from any thread.
 
-    ``what`` is the name of the steps, in the plural.
+    Within `telling`, a line reports the progress after a `PAUSE`. ``what`` is the name of the steps, in the
+    plural. The function takes the number of further finished steps, and a detail of the last one.
 
     Examples
     --------
@@ -119,7 +86,24 @@ def steps(what: str, total: int) -> Iterator[Steps]:
     >>> with steps("rounds", 2) as done:
     ...     done()
     """
-    yield Steps(what, total, *_teller.get())
+    tell = _teller.get()
+    started = last_line = time.monotonic()
+    n_done = 0
+    lock = Lock()
+
+    def done(n: int = 1, detail: str = "") -> None:
+        nonlocal n_done, last_line
+        with lock:
+            n_done += n
+            now = time.monotonic()
+            if tell is None or now - last_line < PAUSE:
+                return
+            last_line = now
+            left = duration((now - started) / n_done * (total - n_done))
+            line = f"{what}: {n_done:,} of {total:,}, about {left} left"
+            tell("; ".join(filter(None, [line, detail])))
+
+    yield done
 
 
 def duration(seconds: float) -> str:

@@ -29,7 +29,6 @@ from tailboost.rates import Answered, Rate, Sample, Strata
 from tailboost.rows.fingerprints import (
     hash_rows,
     hashes_of_pairs,
-    numbered_by_rows,
     random_numbers,
 )
 from tailboost.rows.given import Given
@@ -172,7 +171,7 @@ class Fresh:
                     "cost_range=(smallest, largest) possible cost of any answer to any row"
                 )
         if given.clusters is None:
-            refuse_persons(given.X, [*given.names_of_groups, *reader._columns_of_scores])
+            refuse_persons(given.X, [*given.columns, *reader._columns_of_scores])
         equal_rows = checked_equal_rows(given.equal_rows or reader._equal_rows)
         if not is_model:
             answered = _given_answers(model, given, rates)
@@ -253,7 +252,7 @@ class Fresh:
         content = self.read
         if content is None:
             content = hash_rows(self.answered.actions[:, None])
-        stratum = numbered_by_rows(self.answered.stratum, content)
+        stratum = self.answered.stratum
         return random_numbers(
             hashes_of_pairs(content, stratum.astype(np.uint64)), self.clusters
         )

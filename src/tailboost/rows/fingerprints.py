@@ -213,19 +213,6 @@ def _numbers(hashes: Hashes, ties: Hashes, seed: np.uint64) -> Floats:
     return (words >> np.uint64(11)).astype(np.float64) / 2.0**53
 
 
-def numbered_by_rows(kind: Ints, contents: Hashes) -> Ints:
-    """Return the number of each row's kind, the most frequent kind first, shape (n,).
-
-    Kinds, such as classes, are known by their rows, so their names and old numbers have no effect. The sum of
-    the rows' ``contents`` orders kinds with equally many rows; if it is equal too, they keep their order.
-    """
-    n_rows = np.bincount(kind)
-    sums = _sums(contents, kind)
-    number = np.empty(len(n_rows), dtype=np.intp)
-    number[np.lexsort((sums, -n_rows))] = np.arange(len(n_rows))
-    return number[kind]
-
-
 def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     """Order the distinct rows by stratum, and at random within a stratum, by their values alone.
 

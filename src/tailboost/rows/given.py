@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tailboost.core.array_types import Column, Groups, Labels, Table
 from tailboost.core.checks import (
     check_indexes,
-    columns_by_name,
     groups_in,
     label_column,
     n_rows_of,
@@ -66,10 +65,3 @@ class Given:
     def columns(self) -> dict[Any, Labels]:
         """The columns of groups, checked."""
         return checked_columns(self.groups, "groups", self.n_rows)
-
-    @property
-    def names_of_groups(self) -> list[Any]:
-        """The names of the columns of groups; [] without groups."""
-        if self.groups is None:
-            return []
-        return list(columns_by_name(self.groups, "groups"))
