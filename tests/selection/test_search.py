@@ -218,4 +218,4 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
         if kept.any():
             _, alone = one_rule(table, rates.error(), [limit])
             assert alone.keeps
-            assert alone.value <= program.charged(tallies[kept], 0.0).min() + 1e-9
+            assert alone.value <= program.charged(tallies[kept]).min() + 1e-9

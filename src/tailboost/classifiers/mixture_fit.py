@@ -138,7 +138,7 @@ def _check_strata(mix: Any, problem: Problem, training: Rows, selecting: Rows) -
         rule_column = mix._column_read()
         for j in problem.columns(names.titles):
             refuse_many_numbers(names.titles[j], names.values[j], len(training.y))
-    strata, _, _ = strata_of(
+    strata, _ = strata_of(
         problem, selecting, mix.classes_, names, selecting.costs, rule_column=rule_column
     )
     Program.of_rates(strata, problem.objective, problem.limits)  # raises

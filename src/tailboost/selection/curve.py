@@ -24,7 +24,7 @@ from tailboost.rates import (
 )
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import Best, Program
-from tailboost.selection.search import within_budget, within_limits
+from tailboost.selection.search import within_budget
 from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
@@ -300,7 +300,7 @@ def points_along(
     rules = [
         engine.rule(problem, program, pool, Best.alone(program, rule, counts))
         for rule, counts in zip(pool.rules, pool.counts, strict=True)
-        if within_limits(program, counts)
+        if program.keeps(counts)
     ]
     reached = np.array([(rule.value(limited), rule.value(objective)) for rule in rules])
     reached = reached.reshape(-1, 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -58,29 +58,13 @@ class SelectionData(Uncached):
         return self.sums(actions, self.strata.n_actions, actions).T
 
 
-class Family(Protocol):
-    """Rules on the selection data; a rule is an array."""
-
-    data: SelectionData
-
-    def best(self, costs: Floats) -> Any:
-        """Return the rule of least expected cost, for the costs of actions by stratum, shape (S, A)."""
-
-    def counts(self, rule: Any) -> Floats:
-        """Return the confusion counts of a rule, shape (W, A)."""
-
-    def lines(self, *, compares: bool) -> list[Any]:
-        """Return the lines of a descent, for `line`; with ``compares`` a limit compares groups."""
-
-    def line(self, rule: Any, line: Any) -> tuple[Any, Floats]:
-        """Return rules along a line through a rule, and their confusion counts, shape (T, W, A)."""
-
-
 @dataclass
 class Pool(Uncached):
     """Rules of a family with their confusion counts on the selection data; no two have equal counts."""
 
-    family: Family
+    # Has `data`, the rule of least expected cost, ``best(costs)``, the ``counts(rule)``, and the ``lines`` of a
+    # descent, with the rules and counts on each, ``line(rule, line)``.
+    family: Any
     rules: list[Any] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each rule, shape (W, A)
 

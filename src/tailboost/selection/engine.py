@@ -17,21 +17,21 @@ from tailboost.rates import (
 )
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.contradiction import contradiction
-from tailboost.selection.data import Family, Pool, SelectionData, Uncached
+from tailboost.selection.data import Pool, SelectionData, Uncached
 from tailboost.selection.intervals import probability_kept, tightened
 from tailboost.selection.outputs import ModelOutputs
 from tailboost.selection.probabilities import StratumProbabilities
 from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.program import Best, Program
 from tailboost.selection.search import first_rules, select, within_budget
-from tailboost.selection.selection import MOST_ERRORS, Selection
+from tailboost.selection.selection import Selection
 from tailboost.selection.thresholds import ScoreRule, Thresholds, scores_in, sign_of
 from tailboost.selection.weights import ClassWeights, ProbabilityRule
 
-# Selections within tightened limits. A rule with one action for a larger fraction of the rows is not selected
-# to reach a confidence. Without this bound 11 of 50 rules changed, each to more error plus excess on fresh
-# rows, by .009 ± .014 on average (7 tables).
-SELECTIONS = 5
+# Standard errors by which limits are tightened to reach a confidence. A rule with one action for a larger
+# fraction of the rows is not selected for it: 11 of 50 rules would change, each to more error plus excess on
+# fresh rows, by .009 ± .014 on average (7 tables).
+TIGHTENED = np.arange(0.25, 3.1, 0.25)
 MOST_ALIKE = 0.95
 
 
@@ -41,7 +41,7 @@ class ProbabilityEngine(Uncached):
 
     outputs: ModelOutputs  # the models with their log-probabilities
     probabilities: StratumProbabilities
-    family: Family
+    family: Thresholds | ClassWeights
     words: str
     names: GroupNames | None  # of all columns of groups; None without groups
     # Number of the group column of group-aware rules; None for group-blind rules.
@@ -97,7 +97,7 @@ class ProbabilityEngine(Uncached):
         rows, models = outputs.rows, outputs.models
         if costs is not None and problem.defers:  # a deferral costs nothing
             costs = np.column_stack([costs, np.zeros(len(costs))])
-        strata, stratum, codes = strata_of(
+        strata, stratum = strata_of(
             problem, rows, classes, names, costs, rule_column=rule_column
         )
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
@@ -106,9 +106,9 @@ class ProbabilityEngine(Uncached):
         table = replace(outputs.table, X=X, groups=p.places[strata.combination[stratum]])
         infers = infers_groups(problem, outputs, rule_column, stated=infer_groups)
         inferred = None
-        if infers and codes is not None:
-            inferred = p.fit_groups(table, stratum, codes, rows.weight)
-        family: Family
+        if infers and strata.n_combinations > 1:
+            inferred = p.fit_groups(table, stratum, rows.weight)
+        family: Thresholds | ClassWeights
         if strata.n_classes == 2 and not p.estimates_groups:
             scores = sign_of(models) * scores_in(table, models)
             family = Thresholds(
@@ -194,10 +194,10 @@ class ProbabilityEngine(Uncached):
         return self._surer(rule, problem.confidence)
 
     def _surer(self, rule: Selection, confidence: float) -> Selection:
-        """Return the rule of least objective with limits kept on new rows with a stated probability.
+        """Return the first rule within tighter limits that keeps the stated ones with a probability.
 
-        The number of standard errors is found by bisection. If no selection reaches the probability, the most
-        probable one is returned.
+        If no rule reaches the probability on new rows, the most probable one is returned. A rule with one
+        action for nearly all rows is none of them, unless the stated limits lead to such a rule.
         """
         program, stated = rule.program, rule.problem.limits
         strata = self.data.strata
@@ -206,32 +206,22 @@ class ProbabilityEngine(Uncached):
             likely = probability_kept(stated, strata, tried.counts, tried.refit_spread)
             return 1.0 if likely is None else likely
 
-        def alike(counts: Floats) -> float:
-            return float(counts[: len(strata.mass)].sum(axis=0).max())
-
-        most_alike = max(MOST_ALIKE, alike(rule.counts) + ROUNDING)
+        most_alike = max(MOST_ALIKE, _largest_share(rule))
         tried = [rule]
-        lower, upper = 0.0, MOST_ERRORS
-        for _ in range(SELECTIONS if kept(rule) < confidence else 0):
-            n_errors = (lower + upper) / 2
+        for n_errors in TIGHTENED:
             last = tried[-1]
-            tighter = [
+            if kept(last) >= confidence:
+                return last
+            tighter = (
                 tightened(limit, strata, last.counts, last.refit_spread, n_errors)
                 for limit in stated
-            ]
+            )
             best = select(rule.pool, program.within((*tighter, *program.limits[len(stated) :])))
-            is_sure = True  # after a rule with one action for nearly all rows, looser limits are tried
-            if alike(best.counts) <= most_alike:
-                alone = Best.alone(program, best.rule, best.counts)
-                tried.append(self.rule(rule.problem, program, rule.pool, alone))
-                is_sure = kept(tried[-1]) >= confidence
-            if is_sure:
-                upper = n_errors
-            else:
-                lower = n_errors
-        reached = [surer for surer in tried if kept(surer) >= confidence]
-        if reached:
-            return min(reached, key=lambda surer: surer.best.value)
+            alone = Best.alone(program, best.rule, best.counts)
+            surer = self.rule(rule.problem, program, rule.pool, alone)
+            if _largest_share(surer) > most_alike + ROUNDING:
+                break
+            tried.append(surer)
         return max(tried, key=kept)
 
     def first_rules(self, program: Program) -> Pool:
@@ -259,6 +249,11 @@ class ProbabilityEngine(Uncached):
             assert self.names is not None
             groups = self.names.values[self.told].tolist()
         return list(self.data.strata.classes), groups
+
+
+def _largest_share(rule: Selection) -> float:
+    """Return the largest fraction of the rows with the same action."""
+    return float(rule.counts[: len(rule.program.strata.mass)].sum(axis=0).max())
 
 
 def infers_groups(

@@ -258,11 +258,10 @@ def strata_of(
     costs: Floats | None = None,
     *,
     rule_column: int | None = None,
-) -> tuple[Strata, Ints, Ints | None]:
-    """Return the strata of rows for a problem, the stratum of each row, and the groups by column.
+) -> tuple[Strata, Ints]:
+    """Return the strata of rows for a problem, and the stratum of each row.
 
-    Groups make strata if a rate is about them, or if rules read their column, number ``rule_column``. The
-    groups by column are numbers of values of the columns in use, shape (n, c); None without a need of groups.
+    Groups make strata if a rate is about them, or if rules read their column, number ``rule_column``.
 
     Raises
     ------
@@ -302,4 +301,4 @@ def strata_of(
     if strata.mean_costs is not None:
         answers = [*map(repr, strata.classes), HUMAN_REVIEW]
         refuse_paid_errors(strata.mean_costs_by_class, answers, "costs")
-    return strata, stratum, codes
+    return strata, stratum

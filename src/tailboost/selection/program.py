@@ -34,11 +34,8 @@ COLUMN_GAP = 1e-4
 # The most tried levels of a ratio, and the least difference of two levels for another trial.
 LEVELS_TRIED = 8
 SAME_LEVEL = 1e-5
-# The cost of a violation of 1 is CHARGE + CHARGE_PER_PRICE · (sum of the shadow prices), at most MOST_CHARGE.
-CHARGE = 2.0
-CHARGE_PER_PRICE = 2.0
-MOST_CHARGE = 1e4
-# Added to the objective of rules that break limits: any rule within the limits is better.
+# Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
+# is better.
 BROKEN = 10.0
 
 
@@ -142,12 +139,12 @@ class Program(Uncached):
         """Return the objective of confusion counts (W, A), in units of its rate."""
         return self.objective.value(self._minimised.values(counts))
 
-    def charged(self, counts: Floats, charge: float) -> Floats:
+    def charged(self, counts: Floats) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
         values = self._minimised.values(counts) / self.scale
         worst = np.nan_to_num(values, nan=-1.0).max(axis=-1)  # without rows none is above
         violation = self.violations(counts).max(axis=-1, initial=0.0)
-        return np.where(violation <= SLIGHT, worst, BROKEN + worst + charge * violation)
+        return worst + np.where(violation <= SLIGHT, 0.0, BROKEN * (1.0 + violation))
 
     def violations(self, counts: Floats) -> Floats:
         """Return by how much confusion counts violate each limit, in units of its rate's scale.
@@ -163,8 +160,8 @@ class Program(Uncached):
         return by_limit
 
     def keeps(self, counts: Floats) -> bool:
-        """Whether confusion counts of a mixture keep the limits, up to the precision of the solver."""
-        return bool((self.violations(counts) <= SOLVED).all())
+        """Whether confusion counts keep all limits."""
+        return bool((self.violations(counts) <= SLIGHT).all())
 
     @cached_property
     def _minimised(self) -> Terms:
@@ -209,11 +206,6 @@ class Solution:
         expensive = self.program.limit_of_row[self.duals >= DEAR * SLACK_PRICE]
         numbers = np.arange(len(self.program.limits))
         return np.isin(numbers, expensive) & (not self.feasible)
-
-    @property
-    def charge(self) -> float:
-        """The cost of violating a limit by 1, which is above its shadow price."""
-        return min(CHARGE + CHARGE_PER_PRICE * float(self.duals.sum()), MOST_CHARGE)
 
     def is_improved_by(self, counts: Floats) -> bool:
         """Whether a further candidate with these confusion counts costs less, at the shadow prices."""

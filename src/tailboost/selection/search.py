@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from tailboost.core.array_types import Floats
 from tailboost.core.long_work import one_blas_thread
 from tailboost.rates import as_objective, error
-from tailboost.selection.data import Family, Pool, plain_costs
+from tailboost.selection.data import Pool, plain_costs
 from tailboost.selection.program import (
     SLIGHT,
     Best,
@@ -51,7 +50,7 @@ DECIMALS = 12
 
 
 @one_blas_thread()
-def first_rules(family: Family, program: Program) -> Pool:
+def first_rules(family: Any, program: Program) -> Pool:
     """Return the first rules for an objective, for any limits.
 
     These are rules of least expected cost and constants. For a largest rate there are also the best rules for
@@ -109,21 +108,21 @@ def select(pool: Pool, program: Program) -> Best:
     objective = program.objective
     if objective.worst:
         first = best_number(pool, program.within(()))
-        if within_limits(program, pool.counts[first]):
+        if program.keeps(pool.counts[first]):
             return _best(pool, program, first)
     # The best rule for a ratio depends on the reached level, and the stratum does not tell the cost of a row.
     elif not (objective.rate.is_ratio or objective.rate.needs_costs):
         cheapest = pool.add(pool.family.best(program.plain))
-        if within_limits(program, pool.counts[cheapest]):
+        if program.keeps(pool.counts[cheapest]):
             return _best(pool, program, cheapest)
     solution = grow(pool, program)
-    charged = program.charged(pool.all_counts, solution.charge)
+    charged = program.charged(pool.all_counts)
     heaviest = np.argsort(-solution.weights, kind="stable")[:MIXED_STARTS]
     rules = np.array(pool.rules)
     average = pool.add(np.tensordot(solution.weights, rules, axes=1).astype(rules.dtype))
     starts = [average, *np.argsort(charged, kind="stable")[:BEST_STARTS], *heaviest]
     for start in dict.fromkeys(map(int, starts)):
-        pool.add(_descended(pool.family, program, pool.rules[start], solution.charge))
+        pool.add(_descended(pool.family, program, pool.rules[start]))
     return _best(pool, program)
 
 
@@ -139,7 +138,7 @@ def grow(pool: Pool, program: Program) -> Solution:
     return solve(pool.counts, program)
 
 
-def _descended(family: Family, program: Program, rule: Any, charge: float) -> Any:
+def _descended(family: Any, program: Program, rule: Any) -> Any:
     """Return the rule after moves to the best rule on each line in turn."""
     lines = family.lines(compares=any(limit.compares for limit in program.limits))
     least = np.inf
@@ -147,7 +146,7 @@ def _descended(family: Family, program: Program, rule: Any, charge: float) -> An
         before = least
         for line in lines:
             rules, counts = family.line(rule, line)
-            values = program.charged(counts, charge).round(DECIMALS)
+            values = program.charged(counts).round(DECIMALS)
             best = values.argmin()
             if values[best] < least - BETTER:
                 least = values[best]
@@ -157,14 +156,9 @@ def _descended(family: Family, program: Program, rule: Any, charge: float) -> An
     return rule
 
 
-def within_limits(program: Program, counts: Floats) -> bool:
-    """Whether confusion counts keep all limits."""
-    return bool((program.violations(counts) <= SLIGHT).all())
-
-
-def best_number(pool: Pool, program: Program, charge: float = 0.0) -> int:
+def best_number(pool: Pool, program: Program) -> int:
     """Return the number of the rule of least charged objective, of equal ones with the least error."""
-    values = program.charged(pool.all_counts, charge).round(DECIMALS)
+    values = program.charged(pool.all_counts).round(DECIMALS)
     errors = overall_errors(program, pool.all_counts).round(DECIMALS)
     return int(np.lexsort((errors, values))[0])
 
@@ -173,7 +167,7 @@ def _best(pool: Pool, program: Program, number: int | None = None) -> Best:
     """Return the best rule of a pool, or a stated one, beside the best mixture of the pool."""
     solution = solve(pool.counts, program)
     if number is None:
-        number = best_number(pool, program, solution.charge)
+        number = best_number(pool, program)
     best = Best.alone(program, pool.rules[number], pool.counts[number])
     bound = program.value(mixed(solution.weights, pool.counts))
     if best.keeps:
