@@ -62,7 +62,7 @@ class SelectionData(Uncached):
 class Pool(Uncached):
     """Rules of a family with their confusion counts on the selection data; no two have equal counts."""
 
-    # Has `data`, the rule of least expected cost, ``best(costs)``, the ``counts(rule)``, and the ``lines`` of a
+    # Has `data`, the rule of least expected cost, ``best(costs)``, the ``counts(rule)``, and ``lines`` of a
     # descent, with the rules and counts on each, ``line(rule, line)``.
     family: Any
     rules: list[Any] = field(default_factory=list)
