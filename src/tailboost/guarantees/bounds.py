@@ -103,9 +103,17 @@ class CertifiedBound:
         """Whether the target is certified; None without a target."""
         if self.target is None:
             return None
-        if self.sense == "≥":
-            return bool(self.lower >= self.target)
-        return bool(self.upper <= self.target)
+        return self._sign * (self._end - self.target) <= 0.0
+
+    @property
+    def _sign(self) -> float:
+        """−1 for a bound from below."""
+        return -1.0 if self.sense == "≥" else 1.0
+
+    @property
+    def _end(self) -> float:
+        """The bounded side, of both the upper one."""
+        return self.lower if self.sense == "≥" else self.upper
 
     @property
     def compares(self) -> bool:
@@ -142,7 +150,7 @@ class CertifiedBound:
         """The distance of the estimate from the limit, negative beyond it; None if one is not there."""
         if self.estimate is None or self.target is None:
             return None
-        return self.estimate - self.target if self.sense == "≥" else self.target - self.estimate
+        return self._sign * (self.target - self.estimate)
 
     @property
     def rows_needed(self) -> int | None:
@@ -154,7 +162,7 @@ class CertifiedBound:
         if self.certified is not False or not self.room or self.room < 0 or not self.n:
             return None
         assert self.estimate is not None
-        margin = self.estimate - self.lower if self.sense == "≥" else self.upper - self.estimate
+        margin = self._sign * (self._end - self.estimate)
         return math.ceil(self.n * (OF_POWER * margin / self.room) ** 2)
 
     @property
@@ -168,12 +176,8 @@ class CertifiedBound:
             return "no rows"
         needed = self.rows_needed
         if needed is None:
-            side = "below" if self.sense == "≥" else "above"
-            return (
-                "the estimate is at the limit"
-                if self.room == 0
-                else f"the estimate is {side} it"
-            )
+            beyond = "below it" if self.sense == "≥" else "above it"
+            return f"the estimate is {beyond if self.room else 'at the limit'}"
         if needed > MOST_TIMES * self.n:
             return f"more than {MOST_TIMES} times as many rows needed"
         return f"about {needed:,} rows needed"
@@ -453,8 +457,7 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     answers = [*strata.classes, HUMAN_REVIEW][: counted.shape[1]]
     counts = (among > 0) & np.array([answer in given for answer in answers])
     parts = counted[counts] / among[counts]
-    is_within = parts >= bound.target if bound.sense == "≥" else parts <= bound.target
-    return bool(is_within.all())
+    return bool((bound._sign * (parts - bound.target) <= 0.0).all())
 
 
 def with_deferral(bounds: Sequence[CertifiedBound], fresh: Fresh) -> list[CertifiedBound]:

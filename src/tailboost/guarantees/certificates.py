@@ -20,7 +20,6 @@ from tailboost.guarantees.bounds import (
     with_deferral,
 )
 from tailboost.guarantees.fresh import Fresh
-from tailboost.guarantees.stated import as_model
 from tailboost.rates import Largest, checked_limits, checked_rates, error
 from tailboost.rates.strata import groups_in
 from tailboost.rates.words import points_words, rate_words
@@ -29,6 +28,7 @@ from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt
 from tailboost.rows.seen import EqualRows, Seen, checked_equal_rows
 from tailboost.rows.subgroups import whole_percents
+from tailboost.selection.rule import Rule, ThresholdRule
 
 Cells = tuple[list[str], list[list[str]]]
 """The headings and the rows of a table."""
@@ -276,6 +276,24 @@ class Certificate:
                 price=tuple(Price(**entry) for entry in document["price"]),
                 **{name: document[name] for name in STORED},
             )
+
+
+def as_model(model: Model) -> Any:
+    """Return the classifier of a rule that `tailboost.load_rule` has read; other models as they are.
+
+    Raises
+    ------
+    ValueError
+        If the rule was not read: it does not know its columns.
+    """
+    if not isinstance(model, (Rule, ThresholdRule)):
+        return model
+    if model.classifier is None:
+        raise ValueError(
+            "model is a rule without its models or columns, as to_json writes it: give the classifier whose "
+            "rule_ it is, or load_rule of a file of tailboost.save_rule"
+        )
+    return model.classifier
 
 
 def certify(

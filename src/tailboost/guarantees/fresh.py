@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Floats, Groups, Hashes, Ints, Labels, Model, Table
 from tailboost.core.checks import (
@@ -17,7 +16,6 @@ from tailboost.core.checks import (
     check_length,
     check_probabilities,
     check_same_kind,
-    distinct_and_places,
     in_class_order,
     label_column,
     n_rows_of,
@@ -28,6 +26,7 @@ from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Rate, Sample, Strata
 from tailboost.rows.fingerprints import (
     hash_rows,
+    hashes_of_names,
     hashes_of_pairs,
     random_numbers,
 )
@@ -133,7 +132,6 @@ class Fresh:
         rates: Sequence[Rate] = (),
         *,
         opens: bool = False,
-        in_use: bool = False,
     ) -> Fresh:
         """Return given rows with the answers of a model, compared with the rows of its fit, or of an array.
 
@@ -145,8 +143,6 @@ class Fresh:
             The rates to count.
         opens : bool, default=False
             Whether the model opens the rows: its models then answer once for all rules.
-        in_use : bool, default=False
-            Whether these are later rows of a rule in use, which repeat earlier ones by nature.
 
         Raises
         ------
@@ -194,7 +190,7 @@ class Fresh:
                     f"{rate!r}: this {type(last_step(model)).__name__} defers no row; tailboost.tune with "
                     "this limit gives a rule that may"
                 )
-        read, compared = _compared(model, given, hashes, classes, equal_rows, in_use=in_use)
+        read, compared = _compared(model, given, hashes, equal_rows)
         return cls(
             answered,
             table=reader._opened(given.X, given.groups) if opens else given.X,
@@ -496,37 +492,24 @@ def _classes_of(model: Model, given: Given) -> Labels:
 
 
 def _compared(
-    model: Model,
-    given: Given,
-    hashes: Hashes,
-    classes: Labels,
-    equal_rows: EqualRows,
-    *,
-    in_use: bool,
+    model: Model, given: Given, hashes: Hashes, equal_rows: EqualRows
 ) -> tuple[Hashes, bool]:
     """Return `Fresh.read` and `Fresh.compared`; raise LeakageError for rows that were used before."""
     final, table = final_step(model, given.X)
     read = hashes if final is model else row_hashes(final, table)
     labels = given.labels
-    columns = [*given.columns.values()]
-    if labels is not None:
-        columns.append(labels)
-        check_same_kind(labels, "y", classes, "classes_ of the model")
-        if not np.isin(labels, classes).any():
-            check_classification_targets(labels)
     compared = given.training_rows is not None
     if compared:
         trained = row_hashes(model, _in_form_of(given.X, given.training_rows))
         refuse_repeated(Seen.of(hashes), [Seen.of(trained, TRAINED_ON)], equal_rows)
     if judged(final).records_ is not None:
         records = judged(final).records_
-        records.refuse(read, labels, "natural" if in_use else equal_rows)
+        records.refuse(read, labels, equal_rows)
         compared = compared or records.complete
     # Equal scores are different rows also without a statement, but not if all rows are copied.
     if equal_rows != "natural" and given.clusters is None:
-        for column in columns:
-            _, place = distinct_and_places(column)
-            hashes = hashes_of_pairs(hashes, place.astype(np.uint64))
+        for column in (*given.columns.values(), *([] if labels is None else [labels])):
+            hashes = hashes_of_pairs(hashes, hashes_of_names(column))
         refuse_copied("X", hashes)
     return read, compared
 

@@ -40,9 +40,8 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.core.html import text_table
 from tailboost.core.spelling import how_many, joined
 from tailboost.guarantees.bounds import CertifiedBound, percent
-from tailboost.guarantees.certificates import Certificate
+from tailboost.guarantees.certificates import Certificate, as_model
 from tailboost.guarantees.fresh import Fresh
-from tailboost.guarantees.stated import as_model
 from tailboost.rates import GAP, Limit, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
 from tailboost.rates.words import rate_words
@@ -291,8 +290,8 @@ class Monitor:
             If an argument is not as described.
         """
         reader = judged(self.rule)
-        equal_rows = self.certificate.equal_rows
-        given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows)
+        # Later rows may equal earlier ones.
+        given = Given(X, y, groups, clusters=clusters, equal_rows="natural")
         check_indexes(X=X, id=id)
         given = replace(given, groups=reader._groups_of(X, given.groups))
         n = n_rows_of(X)
@@ -351,7 +350,7 @@ class Monitor:
             rows = Seen.of(row_hashes(self.rule, given.X), name)
             by_chance = judged(self.rule)._reads_scores
             known = first_repeated(rows, self.seen, "natural" if by_chance else "copies")
-            if known is not None and given.equal_rows != "natural":
+            if known is not None and self.certificate.equal_rows != "natural":
                 raise LeakageError(
                     f"X: rows of this batch equal rows of batch {known.use!r}. If they are other rows, give "
                     "id= with each batch"
@@ -385,9 +384,9 @@ class Monitor:
 
     def _bets_after(self, given: Given) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""
-        fresh = Fresh.of(self.rule, given, [bound.rate for bound in self.tested], in_use=True)
+        fresh = Fresh.of(self.rule, given, [bound.rate for bound in self.tested])
         used = self.certificate.used
-        if used is not None and fresh.used.repeats(used, fresh.equal_rows):
+        if used is not None and fresh.used.repeats(used, self.certificate.equal_rows):
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
         bets = []
         for bound, before in zip(self.tested, self.bets, strict=True):
