@@ -113,19 +113,36 @@ def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
     np.add.at(rows, (case.fresh.answered.stratum[votes], cell[votes]), 1.0)
     fresh = Cells(rows, case.fresh_place)
     answered, possible = fresh.answered(tested), fresh.possible(tested)
-    passes = np.full(len(rules), bool(case.defers or (low <= high).all()))
-    for test in joint:
-        passes &= test.passes(*test.counts(answered), test.kept(possible), level)
     selected = case.cells.answered(np.searchsorted(values, ends)[rules])
-    losses = np.tensordot(selected, case.losses, ((1, 2), (0, 1)))
+    losses = (selected * case.losses).sum(axis=2)
+    places = [test.places(case.fresh_place) for test in joint]
+    blocks = [np.full(case.n_places, True)]
+    if case.defers and all((each.sum(axis=1) == 1).all() for each in places):
+        blocks = list(np.eye(case.n_places, dtype=bool))  # each place has a chain of its own
     made = AT_RANKS
     if joint:
         made += " The other limits were tested along a chain of rules fixed before these rows were used."
-    for number in np.argsort(np.where(passes, losses, np.inf), kind="stable")[: passes.sum()]:
+    best = rules[0].copy()
+    orders = []
+    for block in blocks:
+        passes = np.full(len(rules), bool(case.defers or (low <= high).all()))
+        for test, of in zip(joint, places, strict=True):
+            part = test.taken((of & block).any(axis=1))
+            if part.names:
+                passes &= part.passes(*part.counts(answered), part.kept(possible), level)
+        loss = losses[:, block[case.cells.place]].sum(axis=1)
+        order = np.argsort(np.where(passes, loss, np.inf), kind="stable")[: passes.sum()]
+        orders.append(order)
+        if len(order):
+            best[block] = rules[order[0]][block]
+    if case.defers and all(map(len, orders)):
+        rule = case.at(ends[best[:, 0]], ends[best[:, 1]], known)
+        return Certified(rule, "ranks and a test", made)
+    for number in () if case.defers else orders[0]:
         chosen = ends[rules[number]]
         rule = case.at(chosen[:, 0], chosen[:, 1], known)
         # A written threshold may part the rows of the other label in another way.
-        if case.defers or case.passes(case.fresh.by(rule), joint, possible[[number]], level):
+        if case.passes(case.fresh.by(rule), joint, possible[[number]], level):
             return Certified(rule, "ranks and a test", made)
     chosen = ends[rules[0 if joint and joint[0].answers[0] == FIRST else -1]]
     likeliest = case.fresh.by(case.at(chosen[:, 0], chosen[:, 1], known))
