@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,7 @@ from scipy.optimize import linprog
 from tailboost.core.array_types import Array, Floats, Ints, Mask
 from tailboost.core.checks import check_alpha
 from tailboost.core.long_work import one_blas_thread
-from tailboost.solvers.newton import Quadratic, newton
+from tailboost.solvers.newton import NewtonResult, Quadratic, newton
 from tailboost.solvers.tail import (
     SolverError,
     as_losses,
@@ -316,24 +316,17 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
     Below some ε the regularised weights are optimal, and of all the closest ones (Mangasarian and Meyer
     1979). Only the weights of tied units change.
     """
-    w = optimum.w
-    tied = np.flatnonzero(np.abs(optimum.combined - optimum.threshold) <= 1e-6)
-    others = np.where(optimum.combined > optimum.threshold, game.cap, 0.0)
-    others[tied] = 0.0
-    mass = 1.0 - float(others.sum())
-    unique = tied.size <= np.count_nonzero(optimum.lam)  # as at a vertex of no further ties
-    if unique or not 0.0 < mass < game.cap[tied].sum():
-        return w
-    losses = game.losses[:, tied]
-    fixed = expectations(game.losses, others)
-    least = expectations(game.losses, w).min() - 0.1 * DUALITY_GAP
+    tied = np.abs(optimum.combined - optimum.threshold) <= 1e-6
+    if tied.sum() <= np.count_nonzero(optimum.lam):  # as at a vertex of no further ties
+        return optimum.w
+    zero = np.zeros(len(game.losses))
+    free = _free_units(game, tied, optimum.combined > optimum.threshold, zero)
+    least = expectations(game.losses, optimum.w).min() - 0.1 * DUALITY_GAP
     for epsilon in 10.0 ** -np.arange(1, 8):
-        respond = Quadratic(game.p[tied], game.alpha, epsilon, mass)
-        closest = newton(losses, respond, optimum.lam, 1e-13, fixed=fixed)
-        if (fixed + expectations(losses, closest.w)).min() >= least:
-            others[tied] = closest.w
-            return game.optimum(optimum.lam, others, 0 * fixed).w
-    return w
+        _, w = _regularised(game, free, epsilon, optimum.lam)
+        if expectations(game.losses, w).min() >= least:
+            return game.optimum(optimum.lam, w, zero).w
+    return optimum.w
 
 
 def solve(game: TailGame, shift: Floats, start: Floats | None = None) -> Optimum:
@@ -383,6 +376,17 @@ def _free_units(game: TailGame, free: Mask, above: Mask, shift: Floats) -> _Free
     return _FreeUnits(units, weights, game.losses[:, units], mass, fixed)
 
 
+def _regularised(
+    game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats, **options: Any
+) -> tuple[NewtonResult, Floats]:
+    """Return the solution for the free units at ε, from λ on, and the weights of all units."""
+    respond = Quadratic(game.p[free.units], game.alpha, epsilon, free.mass)
+    solution = newton(free.losses, respond, lam, 1e-14, fixed=free.fixed, **options)
+    weights = free.weights.copy()
+    weights[free.units] = solution.w
+    return solution, weights
+
+
 def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum | None:
     """Return the optimum by Newton's method for a falling ε, until few units are free.
 
@@ -406,14 +410,8 @@ def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum |
     n_free = n_units
     while True:
         free = _free_units(game, near, combined >= high, shift)
-        solution = newton(
-            free.losses,
-            Quadratic(game.p[free.units], game.alpha, epsilon, free.mass),
-            lam,
-            1e-14,
-            fixed=free.fixed,
-            relative_gap=RELATIVE_GAP,
-            max_iter=15,
+        solution, _ = _regularised(
+            game, free, epsilon, lam, relative_gap=RELATIVE_GAP, max_iter=15
         )
         lam = solution.lam
         low, high = solution.free
@@ -439,16 +437,10 @@ def _all_tied(
     game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats, shift: Floats
 ) -> Optimum:
     """Return the optimum if the free units tie: weights are optimal below some ε, where λ is linear in ε."""
-    p = game.p[free.units]
-    mixtures = []
-    for size in (epsilon, epsilon / 2):
-        respond = Quadratic(p, game.alpha, size, free.mass)
-        lam, w, _, _ = newton(free.losses, respond, lam, 1e-14, fixed=free.fixed)
-        mixtures.append(lam)
-    weights = free.weights.copy()
-    weights[free.units] = w
-    at_zero = np.maximum(2 * mixtures[1] - mixtures[0], 0.0)
-    return game.optimum(at_zero / at_zero.sum(), weights, shift)
+    first, _ = _regularised(game, free, epsilon, lam)
+    second, w = _regularised(game, free, epsilon / 2, first.lam)
+    at_zero = np.maximum(2 * second.lam - first.lam, 0.0)
+    return game.optimum(at_zero / at_zero.sum(), w, shift)
 
 
 def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Optimum | None:
