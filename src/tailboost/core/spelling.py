@@ -22,12 +22,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {' or '.join(quoted)}? "
 
 
-def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
-    """Return the error for an unknown name in a module, with close names of the ``known`` ones."""
-    message = f"module {module!r} has no attribute {name!r}; {did_you_mean(name, known)}"
-    return AttributeError(message.rstrip("; "))
-
-
 def a_type_of(thing: object) -> str:
     """Return the name of a type with its article: "a Pipeline", "an AdaBoostClassifier"."""
     name = type(thing).__name__

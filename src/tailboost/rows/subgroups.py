@@ -36,8 +36,8 @@ HUMAN_REVIEW = "human review"
 # Printed name of a group or class with an empty text as its name.
 EMPTY_NAME = "(empty)"
 
-# Ends the remark that the rule estimates groups.
-FROM_FEATURES = "from the features"
+#: The end of remarks on a rule that estimates groups.
+ESTIMATES = "from the features, so it has no SQL; infer_groups=False forbids the estimate"
 
 
 def unit_name(unit: Any) -> str:
@@ -74,30 +74,8 @@ class GroupUse:
         if self.by_group:
             words = "the rule reads it (by_group)"
         elif self.inferred:
-            words = f"the rule uses an estimate p(group | x, y) {FROM_FEATURES}{_cure()}"
-        return f"{self.named}: {words}"
-
-    @property
-    def named(self) -> str:
-        """The column in a sentence."""
-        return "group" if self.column is None else f"group {self.column}"
-
-
-def estimates_words(groups: str) -> str:
-    """Return a clause: the rule estimates the groups of a column."""
-    return f"The rule estimates {groups} {FROM_FEATURES}."
-
-
-def with_cure(remark: str) -> str:
-    """Return a remark; a remark of `estimates_words` gets the argument against the estimate."""
-    if not remark.endswith(f"{FROM_FEATURES}."):
-        return remark
-    return f"{remark[:-1]}{_cure()}."
-
-
-def _cure() -> str:
-    """Return the end of a sentence on an estimate of groups: what it prevents, the argument against it."""
-    return ", so it has no SQL; infer_groups=False forbids the estimate"
+            words = f"the rule uses an estimate p(group | x, y) {ESTIMATES}"
+        return f"group: {words}" if self.column is None else f"group {self.column}: {words}"
 
 
 # -- names and numbers of the groups of a fit -----------------------------------------------------------
