@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zipfile
 from collections.abc import Collection, Mapping
 from importlib import import_module
@@ -19,6 +20,7 @@ from tailboost.core.files import write_output
 from tailboost.core.versions import versions
 
 NOTES = "tailboost.json"
+SCHEMA = "schema.json"
 # Classes of other libraries that hold plain numbers.
 TRUSTED = frozenset({
     "xgboost.core.Booster",
@@ -78,12 +80,30 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
         raise TypeError(f"notes must be JSON values: {error}") from None
     content = BytesIO()
     try:
-        skops.io.dump(model, content, compression=zipfile.ZIP_DEFLATED)
+        skops.io.dump(model, content)
     except (skops.io.exceptions.UnsupportedTypeException, TypeError) as error:
         raise TypeError(f"a part of this model has no form without code: {error}") from error
-    with zipfile.ZipFile(content, "a", zipfile.ZIP_DEFLATED) as archive:
+    known: set[int] = set()
+
+    def once(node: dict[str, Any]) -> dict[str, Any]:
+        """Leave the content of an object that comes again: a reader of skops finds it by its number."""
+        if node.get("__loader__") == "ObjectNode":
+            if node["__id__"] in known:
+                del node["content"]
+            known.add(node["__id__"])
+        return node
+
+    packed = BytesIO()
+    with (
+        zipfile.ZipFile(content) as dumped,
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        schema = json.dumps(json.loads(dumped.read(SCHEMA), object_hook=once))
+        archive.writestr(SCHEMA, schema)
+        for file in set(re.findall(r'"file": "([^"]*)"', schema)):
+            archive.writestr(file, dumped.read(file))
         archive.writestr(NOTES, record)
-    write_output(path, content.getvalue())
+    write_output(path, packed.getvalue())
 
 
 def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
