@@ -11,7 +11,7 @@ from typing import Any
 from tailboost.core.array_types import Stated
 from tailboost.core.spelling import cut_to
 from tailboost.rates import make
-from tailboost.rates.make import Largest, Spread
+from tailboost.rates.make import ALIASES, Largest, Spread
 from tailboost.rates.rate import COMPARISONS, KINDS, Expression, Limit, Rate
 
 # Maximum number of characters of a text, and of the text in an error message.
@@ -34,7 +34,10 @@ _EXAMPLE = (
 
 def functions() -> dict[str, Callable[..., Any]]:
     """Return the functions for rates, limits and objectives in texts, by name."""
-    return {name: getattr(make, name) for name in (*KINDS, "custom", "largest", *COMPARISONS)}
+    return {
+        name: getattr(make, name)
+        for name in (*KINDS, *ALIASES, "custom", "largest", *COMPARISONS)
+    }
 
 
 def parse(text: str) -> Rate | Largest | Spread | Limit:

@@ -217,57 +217,6 @@ def recall(label: Label, by: By = None) -> Rate:
     return Rate("recall", label, by)
 
 
-def sensitivity(label: Label, by: By = None) -> Rate:
-    """Return `recall` under its name in medicine.
-
-    Parameters
-    ----------
-    label : str, int, float or bool
-        The class.
-    by : optional
-        As in `error`.
-
-    Returns
-    -------
-    Rate
-    """
-    return Rate("sensitivity", label, by)
-
-
-def tpr(label: Label, by: By = None) -> Rate:
-    """Return `recall` under the name true positive rate.
-
-    Parameters
-    ----------
-    label : str, int, float or bool
-        The class.
-    by : optional
-        As in `error`.
-
-    Returns
-    -------
-    Rate
-    """
-    return Rate("tpr", label, by)
-
-
-def fnr(label: Label, by: By = None) -> Rate:
-    """Return `miss` under the name false negative rate.
-
-    Parameters
-    ----------
-    label : str, int, float or bool
-        The class.
-    by : optional
-        As in `error`.
-
-    Returns
-    -------
-    Rate
-    """
-    return Rate("fnr", label, by)
-
-
 def specificity(label: Label, by: By = None) -> Rate:
     """Return the fraction of the rows of other classes without the answer ``label``: 1 − `false_alarm`.
 
@@ -286,38 +235,12 @@ def specificity(label: Label, by: By = None) -> Rate:
     return Rate("specificity", label, by)
 
 
-def tnr(label: Label, by: By = None) -> Rate:
-    """Return `specificity` under the name true negative rate.
-
-    Parameters
-    ----------
-    label : str, int, float or bool
-        The answer.
-    by : optional
-        As in `error`.
-
-    Returns
-    -------
-    Rate
-    """
-    return Rate("tnr", label, by)
-
-
-def fpr(label: Label, by: By = None) -> Rate:
-    """Return `false_alarm` under the name false positive rate.
-
-    Parameters
-    ----------
-    label : str, int, float or bool
-        The answer.
-    by : optional
-        As in `error`.
-
-    Returns
-    -------
-    Rate
-    """
-    return Rate("fpr", label, by)
+# Other names of these rates.
+sensitivity = tpr = recall
+tnr = specificity
+fnr = miss
+fpr = false_alarm
+ALIASES = ("sensitivity", "tpr", "tnr", "fnr", "fpr")
 
 
 def selected(label: Label, by: By = None) -> Rate:

@@ -163,8 +163,10 @@ def cvar_curve(
     tail_masses = [check_alpha(alpha) for alpha in alphas]
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
     weight = relative_weights(sample_weight, len(losses))
-    cvars = [solvers.cvar(losses, alpha, weight) for alpha in tail_masses]
-    return np.minimum(cvars, 1.0)  # rounding may exceed 1
+    # CVaR depends only on the distribution of the losses, so their distinct values serve all alphas.
+    values, number = np.unique(losses, return_inverse=True)
+    mass = np.bincount(number, weight)
+    return np.array([solvers.cvar(values, alpha, mass) for alpha in tail_masses])
 
 
 def expected_zero_one_losses(

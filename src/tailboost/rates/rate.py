@@ -73,12 +73,7 @@ error           LO     **     error
 miss            LO     L*     miss rate of {label}
 false_alarm     OL     O*     false alarm rate of {label}
 recall          LL,LR  L*     recall of {label}
-sensitivity     LL,LR  L*     sensitivity for {label}
 specificity     OO,OR  O*     specificity for {label}
-tpr             LL,LR  L*     true positive rate of {label}
-tnr             OO,OR  O*     true negative rate of {label}
-fnr             LO     L*     false negative rate of {label}
-fpr             OL     O*     false positive rate of {label}
 selected        *L     **     selection rate of {label}
 cost            **     **     mean cost
 deferred        *R     **     share deferred
@@ -543,13 +538,10 @@ class Limit(Expression):
         if isinstance(bound, Mapping) and bound and form not in COMPARISONS:
             limits = {plain(name): cls.of(form, rate, value) for name, value in bound.items()}
             bounds = tuple((name, limit.bound) for name, limit in limits.items())
-            return cls(
-                form, rate, bounds, in_percent=any(each.in_percent for each in limits.values())
-            )
-        number = bound
-        in_percent = isinstance(bound, str) and bound.rstrip().endswith("%")
-        if in_percent:
-            number = float(bound.replace("%", "")) / 100
+            in_percent = any(limit.in_percent for limit in limits.values())
+            return cls(form, rate, bounds, in_percent=in_percent)
+        in_percent = str(bound).endswith("%")
+        number = float(bound[:-1]) / 100 if in_percent else bound
         if isinstance(number, bool) or not isinstance(number, Real):
             raise TypeError(
                 f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of them by subgroup, "
@@ -576,19 +568,17 @@ class Limit(Expression):
 
         Raise ValueError with all named subgroups with a bound that do not exist.
         """
-        if not isinstance(self.bound, tuple):
-            return np.full(len(names), float(self.bound))
-        bound_of = dict(self.bound)
-        rest = np.nan if names == [None] else bound_of.pop(None, np.nan)
+        bound_of = dict(self.bound) if isinstance(self.bound, tuple) else {None: self.bound}
         units = list(map(plain, names))
-        unknown = [name for name in bound_of if name not in units]
+        unknown = list(bound_of.keys() - {None, *units})
         if unknown:
             near = did_you_mean(str(unknown[0]), map(str, units))
             raise ValueError(
                 f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: {near}"
                 f"there are {units[:NAMES_SHOWN]}"
             )
-        return np.array([bound_of.get(name, rest) for name in units], dtype=np.float64)
+        rest = bound_of.get(None, np.nan)
+        return np.array([bound_of.get(unit, rest) for unit in units], dtype=np.float64)
 
     def rows(self, strata: Strata) -> list[Inequality]:
         """Return the inequalities of the limit over confusion counts, scaled to rates of about 1.
@@ -602,12 +592,8 @@ class Limit(Expression):
             self.refuse_negative(min(self.rate.range(strata)))
             matrices = terms.linear[terms.defined] / scale
             a, c = self.pair
-            above = [Inequality(-matrix, a, c / scale) for matrix in matrices]
-            return (
-                [*above, *(Inequality(matrix, -1.0, 0.0) for matrix in matrices)]
-                if len(above) > 1
-                else []
-            )
+            below = [Inequality(matrix, -1.0, 0.0) for matrix in matrices]
+            return below + [Inequality(-matrix, a, c / scale) for matrix in matrices]
         bounds = self.bounds(terms.names)
         limited = terms.defined & ~np.isnan(bounds)
         matrices = terms.linear
