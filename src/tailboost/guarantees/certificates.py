@@ -336,9 +336,9 @@ def certify(
         Group of each row, or several columns of groups.
     clusters : array-like of shape (n,), optional
         Cluster of each row: person, household or place. A cluster has one vote in a class or group, or in the
-        denominator of a rate: one of its rows there counts, drawn at random from a generator with a fixed
-        seed. If the model may defer, it is the same row everywhere. Clusters are independent draws; rows of a
-        cluster may depend on each other in any way.
+        denominator of a rate: one of its rows there counts, drawn at random by the hash of its
+        content. If the model may defer, it is the same row everywhere. Clusters are independent draws; rows
+        of a cluster may depend on each other in any way.
     confidence : float in (0, 1), default=0.95
         Joint probability of all bounds.
     costs : array-like of shape (n, K), optional

@@ -72,7 +72,7 @@ UNKNOWN_TRAINING_ROWS = (
     "the training rows, and compares these rows with them."
 )
 BY_CLUSTERS = (
-    "Each of the {:,} clusters has one vote: {}, drawn at random from a generator with a fixed seed. The "
+    "Each of the {:,} clusters has one vote: {}, drawn at random by the hash of its content. The "
     "bounds are about a random row of a random cluster; those of a class or group are about {}. Assumption: "
     "the clusters are independent draws from the population of the bounds (no later shift), and none of "
     "their rows was used to train or select the model."
