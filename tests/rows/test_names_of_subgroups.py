@@ -160,3 +160,14 @@ def test_a_series_by_the_name_of_another_column_is_refused():
             rule.predict(TABLE, groups=other)
         with pytest.raises(ValueError, match="columns"):
             tb.certify(rule, pd.DataFrame({"s": RNG.random(N)}), Y, groups=other, limits=LIMIT)
+
+
+@pytest.mark.parametrize("as_table", [True, False])
+def test_ordered_categories_keep_their_order(as_table):
+    bands = pd.Series(
+        pd.Categorical(["old", "mid", "new"] * 40, ["new", "mid", "old"], ordered=True), name="age"
+    )
+    groups = bands.to_frame() if as_table else bands
+    answers = np.resize(["a", "b"], 120)
+    certificate = tb.certify(answers, None, answers, groups=groups, rates=["error(by=age)"])
+    assert [bound.subgroup for bound in certificate.bounds] == ["new", "mid", "old"]

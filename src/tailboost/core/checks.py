@@ -685,7 +685,8 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
         raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
     if array.ndim == 2 and array.shape[1] > 1:
         return dict(enumerate(array.T))
-    return {None: array.ravel()}
+    is_ordered = getattr(getattr(groups, "dtype", None), "ordered", False)
+    return {None: groups if is_ordered else array.ravel()}
 
 
 def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
