@@ -277,10 +277,10 @@ def strata_of(
                 "limits on groups need them in the rows that select, and these have none: fit or tune "
                 "again with groups="
             )
-        used = sorted({*problem.columns(names.titles), rule_column} - {None})
-        used = used or [
-            *range(len(names.titles))
-        ]  # of an unknown column the terms raise the error
+        read = [] if rule_column is None else [rule_column]
+        used = sorted({*problem.columns(names.titles), *read})
+        # Of an unknown column the terms raise the error.
+        used = used or [*range(len(names.titles))]
         codes = rows.groups.reshape(len(rows), -1)[:, used]
     if problem.needs_costs and costs is None:
         raise ValueError(

@@ -22,9 +22,8 @@ SELECTED = (
     "The rule was selected on these rows: each estimate is its rate there, each interval is for "
     "its rate on new rows of the same distribution; tailboost.certify gives a guarantee."
 )
-SELECTED_ALONE = (
-    "These rows select and certify nothing: print(rule.certificate_) shows the limits on the "
-    "fresh rows."
+CERTIFIED = (
+    "These estimates are no guarantee: print(rule.certificate_) has the certified bounds."
 )
 
 
@@ -237,7 +236,7 @@ class RateTable:
 
     def __str__(self) -> str:
         if self.certificate:
-            return f"{self.certificate}\n\n{self.text}\n{SELECTED_ALONE}"
+            return f"{self.certificate}\n\n{self.text}\n{CERTIFIED}"
         return f"{self.text}\n{SELECTED}"
 
     def _repr_html_(self) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from tailboost.core.array_types import Column, Floats, Ints
+from tailboost.core.array_types import Floats, Ints
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
@@ -31,6 +31,9 @@ from tailboost.selection.program import SOLVED, Best, Program, best_guess, overa
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import Summary
 from tailboost.selection.thresholds import ScoreRule, Thresholds, scores_in, sign_of
+
+if TYPE_CHECKING:
+    from tailboost.selection.engine import ProbabilityEngine
 
 # Maximum number of subgroups in a warning.
 SUBGROUPS_SHOWN = 4
@@ -75,7 +78,7 @@ class Selection(Uncached):
         The counts of the selected candidate, and the possible decrease of the objective.
     """
 
-    engine: Any
+    engine: ProbabilityEngine
     problem: Problem
     program: Program
     member: Any
@@ -84,8 +87,7 @@ class Selection(Uncached):
 
     def select(self, problem: Problem) -> Selection:
         """Return the selection for another problem; raises as `ProbabilityEngine.select`."""
-        selected: Selection = self.engine.select(problem)
-        return selected
+        return self.engine.select(problem)
 
     def within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection within other limits, without a confidence; raises as `select`."""
@@ -113,8 +115,7 @@ class Selection(Uncached):
     @property
     def words(self) -> str:
         """The selection data, for people."""
-        words: str = self.engine.words
-        return words
+        return self.engine.words
 
     @property
     def refit_spread(self) -> float:
@@ -257,8 +258,12 @@ class Selection(Uncached):
                 ConfidenceNotReachedWarning,
             )
         shares = self.counts[: len(strata.mass)].sum(axis=0)
-        answer = mostly_one_action(shares, np.bincount(strata.y, strata.mass))
-        if answer is not None and self.best.keeps:
+        frequency = np.append(np.bincount(strata.y, strata.mass), 0.0)  # deferral is no label
+        answer = int(shares.argmax())
+        most = max(
+            MOST_EQUAL, (1.0 + frequency[answer]) / 2.0
+        )  # a frequent label may be a frequent answer
+        if shares[answer] > most and self.best.keeps:
             name = unit_name([*strata.classes, HUMAN_REVIEW][answer])
             warn_user(
                 f"the rule answers {name} in {shares[answer]:.1%} of {self.words}",
@@ -300,7 +305,7 @@ class Selection(Uncached):
 
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
-        family: Thresholds = self.engine.family
+        family: Any = self.engine.family
         return replace(
             self,
             problem=replace(self.problem, confidence=None),
@@ -309,30 +314,16 @@ class Selection(Uncached):
         )
 
 
-def mostly_one_action(shares: Floats, class_mass: Column) -> int | None:
-    """Return the number of the action that a rule gives to nearly all rows; None if there is none.
-
-    ``shares`` has the share of the rows with each action, shape (A,), and ``class_mass`` the mass of the rows
-    of each label: a frequent label may be a frequent answer.
-    """
-    frequency = np.append(class_mass / class_mass.sum(), 0.0)  # 0: deferral is no label
-    commonest = int(shares.argmax())
-    if shares[commonest] > max(MOST_EQUAL, (1.0 + frequency[commonest]) / 2.0):
-        return commonest
-    return None
-
-
 @dataclass(frozen=True, eq=False)
 class Unselected:
     """Candidates on selection data for an infeasible problem; `select` with another problem may succeed."""
 
-    engine: Any
+    engine: ProbabilityEngine
     problem: Problem
 
     def select(self, problem: Problem) -> Selection:
         """Return the selection for another problem; raises as `ProbabilityEngine.select`."""
-        selected: Selection = self.engine.select(problem)
-        return selected
+        return self.engine.select(problem)
 
     def __getattr__(self, name: str) -> Any:
         raise NotFittedError("no rule was selected, because the limits contradict each other")
