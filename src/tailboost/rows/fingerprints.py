@@ -126,10 +126,7 @@ def hashes_of_names(column: Array) -> Hashes:
 
 def digest(*contents: bytes) -> str:
     """Return the digest of contents one after the other, 32 hexadecimal digits."""
-    hashed = hashlib.blake2b(digest_size=16)
-    for content in contents:
-        hashed.update(content)
-    return hashed.hexdigest()
+    return hashlib.blake2b(b"".join(contents), digest_size=16).hexdigest()
 
 
 def digest_of_rule(rule: Any, columns: Sequence[Any] = ()) -> str:

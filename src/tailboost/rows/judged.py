@@ -154,10 +154,8 @@ def final_step(model: Model, X: Table) -> tuple[Any, Any]:
     ``X`` may be None, without rows.
     """
     while isinstance(model, FrozenEstimator) or hasattr(model, "best_estimator_"):
-        if isinstance(model, FrozenEstimator):
-            model = model.estimator
-        else:
-            model = model.best_estimator_
+        is_frozen = isinstance(model, FrozenEstimator)
+        model = model.estimator if is_frozen else model.best_estimator_
     if not isinstance(model, Pipeline):
         return model, X
     if X is not None and len(model) > 1:

@@ -14,10 +14,10 @@ from tailboost.core.exceptions import DependentRowsWarning, warn_user
 _PERSONS = re.compile(
     r"(patient|person|customer|user)s?([\W_]?(id|nr|no|nbr|num|number|key|code))?", re.I
 )
-# Other names of cases: pid, id, account_number; amounts and codes may have such names too.
+# Names of persons and of other cases: pid, id, account_number; amounts and codes may have such names too.
 _CASES = re.compile(
-    r"(.*[\W_])?(u?u|p|s|c)?ids?|(subject|client|member|account|application|case|claim|contract|loan|policy)"
-    r"[\W_]?(id|n[or]|nbr|num|number|key)",
+    rf"{_PERSONS.pattern}|(.*[\W_])?(u?u|p|s|c)?ids?"
+    r"|(subject|client|member|account|application|case|claim|contract|loan|policy)[\W_]?(id|n[or]|nbr|num|number|key)",
     re.I,
 )
 # A column with fewer different values may have categories, such as kinds of visits.
@@ -39,8 +39,8 @@ def column_of_persons(
     >>> column_of_persons(pd.DataFrame({"patient_id": [k % 150 for k in range(200)]}), [])
     'patient_id'
     """
-    for name in set(getattr(table, "columns", ())).difference(other_roles):
-        if names.fullmatch(str(name).strip()):
+    for name in getattr(table, "columns", ()):
+        if name not in other_roles and names.fullmatch(str(name).strip()):
             column = as_pandas(table)[name].dropna()
             if MANY_PERSONS < column.nunique() < len(column):
                 return str(name)
@@ -64,12 +64,10 @@ def refuse_persons(table: Table, other_roles: Collection[Any] = ()) -> None:
 
 def warn_of_persons(table: Table, other_roles: Collection[Any] = ()) -> None:
     """Warn of a column of persons or cases: without clusters their rows count as independent."""
-    for names in (_PERSONS, _CASES):
-        name = column_of_persons(table, other_roles, names)
-        if name is not None:
-            warn_user(
-                f"column {name!r} has values with several rows. If these depend on each other, as those "
-                f"of one person do, state clusters=X[{name!r}]",
-                DependentRowsWarning,
-            )
-            return
+    name = column_of_persons(table, other_roles, _CASES)
+    if name is not None:
+        warn_user(
+            f"column {name!r} has values with several rows. If these depend on each other, as those of one "
+            f"person do, state clusters=X[{name!r}]",
+            DependentRowsWarning,
+        )

@@ -222,11 +222,20 @@ class Split:
         for j, (train, test) in enumerate(splits):
             is_held_out = _row_mask(test, n_given, j)[places]
             is_fitted = _row_mask(train, n_given, j)[places]
-            fault = _fault(is_held_out, is_fitted, rows.clusters)
-            if (fold[is_held_out] >= 0).any():
-                fault = "holds out rows that an earlier one held out; hold out each row once"
-            if fault:
-                raise ValueError(f"cv: split {j} {fault}")
+            again = (fold[is_held_out] >= 0).any()
+            separated: Any = False
+            if rows.clusters is not None:
+                separated = np.isin(rows.clusters[is_held_out], rows.clusters[is_fitted]).any()
+            faults = {
+                "fits rows that it also holds out": (is_held_out & is_fitted).any(),
+                "leaves no rows to judge on": not is_held_out.any(),
+                "leaves no rows to fit on": not is_fitted.any(),
+                "holds out rows that an earlier one held out; hold out each row once": again,
+                "separates rows of a cluster; GroupKFold keeps them together": separated,
+            }
+            for fault, is_so in faults.items():
+                if is_so:
+                    raise ValueError(f"cv: split {j} {fault}")
             fold[is_held_out] = j
             fitted_parts.append(is_fitted)
         split = cls(fold, "splits")
@@ -264,19 +273,6 @@ class Split:
             splits = how_many(len(self.parts), "split")
             words = f"out-of-fold probabilities of {len(held_out):,} of {rows.words} ({splits})"
         return replace(held_out, words=words, refit=True)
-
-
-def _fault(held_out: Mask, fitted: Mask, clusters: Ints | None) -> str:
-    """Return the fault of a split: its sides share rows or clusters, or one is empty; "" without a fault."""
-    if (held_out & fitted).any():
-        return "fits rows that it also holds out"
-    if not held_out.any():
-        return "leaves no rows to judge on"
-    if not fitted.any():
-        return "leaves no rows to fit on"
-    if clusters is not None and np.isin(clusters[held_out], clusters[fitted]).any():
-        return "separates rows with the same value of clusters; GroupKFold keeps them together"
-    return ""
 
 
 def _row_mask(rows: Any, n: int, split: int) -> Mask:
