@@ -11,11 +11,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Groups, Labels, Table
+from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels, Mask, Table
 from tailboost.core.checks import as_pandas, groups_in, n_rows_of, take
 from tailboost.guarantees.certificates import Certificate
-from tailboost.rows.judged import JudgedModel, is_about
+from tailboost.rows.judged import JudgedModel, is_about, labels_or_mark
 from tailboost.rows.ledger import Ledger
+from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.seen import EqualRows, Seen
 from tailboost.rows.subgroups import by_column, plain_list
 from tailboost.selection.rate_table import RateTable
@@ -64,6 +65,72 @@ class ReportedClassifier(ClassifierMixin, JudgedModel, BaseEstimator):
         text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
         return text + estimator_html_repr(self)
 
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def predict(
+        self: Any, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
+    ) -> Array:
+        """Return the label of each row.
+
+        The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
+        rows, `defers` tells which. `predict` gives them ``deferred`` or, with a warning, the label that would
+        be answered. Limits and certificates count these rows as deferred, not with this label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`, or a dict of the models' probabilities of the rows; models without weight (see
+            ``used_models_``) may be left out.
+        groups : array-like of shape (n,), optional
+            Group of each row, one of the groups in `fit`; needed with ``by_group=True`` alone.
+        deferred : str or number, optional
+            Value for deferred rows, as "human review"; none of the labels.
+        default : label, "human review" or None, optional
+            Answer to rows without a score (`Scores`), and to rows of an unknown group or none, as in the
+            `predict` of a rule. Without it they are an error.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in ``classes_``; of dtype object if ``deferred`` is of another kind.
+
+        Raises
+        ------
+        ValueError
+            If groups are missing, not used, or not among the groups of `fit`; if ``deferred`` is a label, or
+            ``default`` is no answer.
+
+        Warns
+        -----
+        DeferredRowsWarning
+            Counts the deferred rows, if ``deferred`` is not given.
+        UncertifiedGroupsWarning
+            Counts the rows of a table in groups that the certificate does not name.
+        """
+        check_is_fitted(self)
+        if default is not ...:
+            return self._with_default(X, groups, deferred, default)
+        labels, is_deferred = self._answers(X, groups)
+        if self.certificate_ is not None:
+            warn_of_other_groups(self.certificate_.groups_named, X, groups)
+        return labels_or_mark(self, self.classes_[labels], is_deferred, deferred)
+
+    def defers(self: Any, X: Table, *, groups: Groups = None) -> Mask:
+        """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            All False if the rule never defers.
+        """
+        _, is_deferred = self._answers(X, groups)
+        return is_deferred
+
     # -- what other parts of the library read -------------------------------------------------
 
     @property
@@ -83,6 +150,18 @@ class ReportedClassifier(ClassifierMixin, JudgedModel, BaseEstimator):
     def _reads(self, column: Any) -> bool:
         """Return whether answers need the groups of a column."""
         return self.by_group is True or (bool(self.by_group) and self.by_group == column)
+
+    def _numbered_answers(
+        self: Any, X: Table, groups: Groups, classes: Labels, *, defers: bool
+    ) -> Ints | None:
+        """Return the answers of `predict` as numbers of labels; None if the classifier has other labels.
+
+        With ``defers``, deferred rows have the number of labels.
+        """
+        if not np.array_equal(self.classes_, classes):
+            return None
+        labels, deferred = self._answers(X, groups if self.by_group else None)
+        return np.where(deferred, len(classes), labels) if defers else labels
 
     def _with_default(
         self: Any, X: Table, groups: Groups, deferred: Any, default: Any

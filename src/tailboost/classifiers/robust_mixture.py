@@ -22,11 +22,9 @@ from tailboost.classifiers.mixture_fit import learn
 from tailboost.classifiers.reported import rule_screen
 from tailboost.classifiers.selected_models import SelectedModels
 from tailboost.core.array_types import (
-    Array,
     Column,
     Floats,
     Groups,
-    Mask,
     Seed,
     Stated,
     Table,
@@ -43,9 +41,8 @@ from tailboost.core.spelling import did_you_mean
 from tailboost.learners.scores import as_fitted
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.given import Given
-from tailboost.rows.judged import group_uses, labels_or_mark
+from tailboost.rows.judged import group_uses
 from tailboost.rows.ledger import Records
-from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.rows import MOST_FOLDS
 from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.rows.subgroups import GroupNames
@@ -479,54 +476,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
 
     # -- answers ---------------------------------------------------------------------------------------
 
-    def predict(
-        self, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
-    ) -> Array:
-        """Return the label of each row.
-
-        The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
-        rows, `defers` tells which. `predict` gives them ``deferred`` or, with a warning, the label that would
-        be answered. Limits and certificates count these rows as deferred, not with this label.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows, as in `fit`, or a dict of the models' probabilities of the rows; models without weight (see
-            ``used_models_``) may be left out.
-        groups : array-like of shape (n,), optional
-            Group of each row, one of the groups in `fit`; needed with ``by_group=True`` alone.
-        deferred : str or number, optional
-            Value for deferred rows, as "human review"; none of the labels.
-        default : label, "human review" or None, optional
-            Answer to rows without a score (`Scores`), and to rows of an unknown group or none, as in the
-            `predict` of a rule. Without it they are an error.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in ``classes_``; of dtype object if ``deferred`` is of another kind.
-
-        Raises
-        ------
-        ValueError
-            If groups are missing, not used, or not among the groups of `fit`; if ``deferred`` is a label, or
-            ``default`` is no answer.
-
-        Warns
-        -----
-        DeferredRowsWarning
-            Counts the deferred rows, if ``deferred`` is not given.
-        UncertifiedGroupsWarning
-            Counts the rows of a table in groups that the certificate does not name.
-        """
-        check_is_fitted(self)
-        if default is not ...:
-            return self._with_default(X, groups, deferred, default)
-        labels, is_deferred = self._answers(X, groups)
-        if self.certificate_ is not None:
-            warn_of_other_groups(self.certificate_.groups_named, X, groups)
-        return labels_or_mark(self, self.classes_[labels], is_deferred, deferred)
-
     def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the average of the models' probabilities on the log scale.
 
@@ -549,22 +498,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         return np.concatenate(
             [softmax(models.transform(rows).pooled, axis=1) for _, rows in batches]
         )
-
-    def defers(self, X: Table, *, groups: Groups = None) -> Mask:
-        """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
-
-        Parameters
-        ----------
-        X, groups : array-like of shape (n, d), (n,)
-            As in `predict`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            All False if the rule never defers.
-        """
-        _, is_deferred = self._answers(X, groups)
-        return is_deferred
 
     def score(
         self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None

@@ -23,7 +23,6 @@ from tailboost.core.array_types import (
     Groups,
     Hashes,
     Ints,
-    Labels,
     Mask,
     Stated,
     Table,
@@ -553,18 +552,6 @@ class SelectedModels(ReportedClassifier):
         ]
         labels, deferred = zip(*answers, strict=True)
         return np.concatenate(labels), np.concatenate(deferred)
-
-    def _numbered_answers(
-        self, X: Table, groups: Groups, classes: Labels, *, defers: bool
-    ) -> Ints | None:
-        """Return the answers of `predict` as numbers of labels; None if the classifier has other labels.
-
-        With ``defers``, deferred rows have the number of labels.
-        """
-        if not np.array_equal(self.classes_, classes):
-            return None
-        labels, deferred = self._answers(X, groups if self.by_group else None)
-        return np.where(deferred, len(classes), labels) if defers else labels
 
     # -- what other parts of the library read ----------------------------------------------------------
 

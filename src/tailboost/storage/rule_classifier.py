@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Never
+from typing import Never
 
 import numpy as np
 
@@ -16,18 +16,18 @@ from tailboost.core.array_types import (
     FilePath,
     Groups,
     Hashes,
-    Labels,
+    Ints,
     Mask,
     Model,
     Table,
 )
-from tailboost.core.checks import as_pandas, with_missing_group
+from tailboost.core.checks import as_pandas, positions, with_missing_group
 from tailboost.core.files import write_output
 from tailboost.guarantees.certificates import Certificate
 from tailboost.learners.scores import Scores, score_columns, scores_among
 from tailboost.rates import Expression
 from tailboost.rows.fingerprints import digest_of_rule, hash_rounded_rows
-from tailboost.rows.judged import columns_of, labels_or_mark
+from tailboost.rows.judged import columns_of
 from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
@@ -102,37 +102,26 @@ class RuleClassifier(ReportedClassifier):
             "accuracy_score(y, rule.predict(X)) estimates them"
         )
 
-    def _actions(self, X: Table, groups: Groups) -> Labels:
-        """Return the label of each row, or "human review"; groups are by default a column of the table."""
+    def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
+        """Return the number of each row's label, the first of deferred rows, and which rows are deferred.
+
+        Groups are by default a column of the table.
+        """
+        rule = self.rule
         if not self.by_group:
             groups = None
-        if isinstance(self.rule, ThresholdRule):
-            return self.rule.predict(as_pandas(X), groups)
-        if self.by_group and groups is None:
-            groups = X[[self.by_group]]
-        # The scores have the order of their columns, and a rule the order of its labels.
-        order = [self.scores.label.index(label) for label in self.rule.classes]
-        P = self.scores.probabilities_of(self.scores.values(X))[:, order]
-        return self.rule.predict(dict.fromkeys(self.rule.models or ["Scores"], P), groups)
-
-    def predict(
-        self, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
-    ) -> Labels:
-        """Return the label of each row; of deferred rows ``deferred`` or, with a warning, the first label.
-
-        Rows without a score and rows of unknown groups are an error, or get the answer ``default``, as in the
-        `predict` of the rule.
-        """
-        if default is not ...:
-            return self._with_default(X, groups, deferred, default)
-        actions = self._actions(X, groups)
+        if isinstance(rule, ThresholdRule):
+            actions = rule.predict(as_pandas(X), groups)
+        else:
+            if self.by_group and groups is None:
+                groups = X[[self.by_group]]
+            # The scores have the order of their columns, and a rule the order of its labels.
+            order = [self.scores.label.index(label) for label in rule.classes]
+            P = self.scores.probabilities_of(self.scores.values(X))[:, order]
+            actions = rule.predict(dict.fromkeys(rule.models or ["Scores"], P), groups)
         is_deferred = actions == HUMAN_REVIEW
-        answers = np.where(is_deferred, self.rule.classes[0], actions)
-        return labels_or_mark(self, answers.astype(self.classes_.dtype), is_deferred, deferred)
-
-    def defers(self, X: Table, *, groups: Groups = None) -> Mask:
-        """Return which rows are deferred."""
-        return self._actions(X, groups) == HUMAN_REVIEW
+        actions[is_deferred] = rule.classes[0]
+        return positions(actions.astype(self.classes_.dtype), self.classes_, "X"), is_deferred
 
     def _row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows by their scores."""
