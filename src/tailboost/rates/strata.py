@@ -220,6 +220,7 @@ class Strata:
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
         values = [self.classes, *self.values]
+        strata = self.names
         crosses = isinstance(by, tuple)
         # Families of subgroups, each of some places in the names of strata.
         if by in (GROUP, CELL):
@@ -228,25 +229,26 @@ class Strata:
             families = [tuple(map(self._place, by if crosses else () if by is None else (by,)))]
         if not families:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
-        existing = [s for s, mass in zip(self.names, self.mass, strict=True) if mass > 0]
-        existing += [
-            (label, *groups) for label, groups in product(self.classes, self.known or ())
-        ]
-        names = []
+        names: list[Any] = []
         masks = []
         for family in families:
-            column = None if family in ((), (0,)) else self.columns[family[0] - 1]
-            of_strata = [tuple(stratum[j] for j in family) for stratum in self.names]
-            with_rows = {tuple(stratum[j] for j in family) for stratum in existing}
-            for key in product(*(values[j] for j in family)):
-                if crosses and self.known is not None and key not in with_rows:
-                    continue
+            keys = list(product(*(values[j] for j in family)))
+            if crosses and self.known is not None:
+                existing = [s for s, mass in zip(strata, self.mass, strict=True) if mass > 0]
+                existing += [(y, *groups) for y, groups in product(self.classes, self.known)]
+                with_rows = {tuple(stratum[j] for j in family) for stratum in existing}
+                keys = [key for key in keys if key in with_rows]
+            number = {key: i for i, key in enumerate(keys)}
+            of_strata = [
+                number.get(tuple(stratum[j] for j in family), -1) for stratum in strata
+            ]
+            masks.append(np.equal.outer(range(len(keys)), of_strata))
+            for key in keys:
                 name = key if crosses else next(iter(key), None)
                 if by in (GROUP, CELL) and len(families) > 1:
-                    name = (column, name)
+                    name = (self.columns[family[0] - 1], name)
                 names.append((key[1], name) if by == CELL else name)
-                masks.append([each == key for each in of_strata])
-        return names, np.array(masks)
+        return names, np.concatenate(masks)
 
     def _place(self, name: Any) -> int:
         """Return the place of a column in the names of strata; raise ValueError if there is none."""
