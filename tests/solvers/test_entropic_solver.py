@@ -135,6 +135,18 @@ def test_warm_start_from_round_to_round():
         start = warm.mixture
 
 
+@pytest.mark.parametrize("beta", [10.0, 100.0, 1000.0])
+def test_start_far_from_the_optimum(beta):
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        losses = rng.random((int(rng.integers(3, 9)), 30)) < rng.uniform(0.05, 0.9)
+        start = np.append(rng.dirichlet(np.full(len(losses) - 1, 0.3)), 0.0)
+        weights = [
+            entropic_weights(losses, 0.1, beta, start=mixture).unit_weights for mixture in (start, None)
+        ]
+        np.testing.assert_allclose(*weights, atol=1e-5)
+
+
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=40)
 def test_weight_is_repetition(seed):

@@ -36,6 +36,10 @@ class BestWeights(NamedTuple):
     d: Floats  # shape (n,): derivative of w_i in its loss; 0 for weights at a bound
     free: tuple[float, float]  # units with a loss outside this interval have weights at a bound
 
+    def value(self, combined: Floats) -> float:
+        """Return ⟨w, combined⟩ − R(w)."""
+        return float(self.w @ combined) - self.penalty
+
 
 class NewtonResult(NamedTuple):
     """A mixture with its weights and duality gap."""
@@ -226,14 +230,21 @@ def _line_search(
         return 1.0, respond(toward)
     if not first_slope < 0:  # no descent
         return 0.0, response
+    first_value = response.value(combined)
     low = 0.0
     high = 1.0
     step = 1.0
     slope_at_low = first_slope
-    for trial in range(40):
-        trial_response = respond(combined + step * change if step < 1.0 else toward)
+    for n_trials in range(40):
+        trial = combined + step * change if step < 1.0 else toward
+        trial_response = respond(trial)
         slope = float(trial_response.w @ change) + fixed_slope
-        if abs(slope) <= 0.5 * abs(first_slope) or (step == 1.0 and slope < 0):
+        is_flat = abs(slope) <= 0.5 * abs(first_slope)
+        if slope > 0:  # beyond a kink F may have risen
+            is_flat &= (
+                trial_response.value(trial) + step * fixed_slope <= first_value + ROUNDING
+            )
+        if is_flat or (step == 1.0 and slope < 0):
             return step, trial_response
         if slope > 0:
             high = step
@@ -246,7 +257,7 @@ def _line_search(
         if low > 0 and high - low <= KINK * high:
             break
         fraction = 0.5  # bisection, after two steps of regula falsi
-        if trial < 2:
+        if n_trials < 2:
             fraction = slope_at_low / (slope_at_low - slope_at_high)
         step = low + (high - low) * float(np.clip(fraction, 0.1, 0.9))  # away from the ends
     return low, response
