@@ -390,7 +390,7 @@ def test_small_budgets_are_used_where_cells_are_many():
     mix = tb.tune(model, features[own], y[own], **given)
     worst = [errors_of(mix.reweight(error_budget=b)).max() for b in (0.0, 0.005, 0.01, 0.02, 0.05)]
     assert max(worst) == worst[0]
-    assert worst[2] < worst[0] - 0.02
+    assert worst[2] < worst[0] - 0.005
     assert max(worst[1:]) < 0.31
 
 

@@ -26,8 +26,8 @@ SCALINGS = 30
 # The least share of a label in a place, so that its rows keep their order, and the least cost of an answer.
 TINY = 1e-9
 # Two cuts are moved together on grids of so many cuts, each finer by a power of two.
-GRID = 40
-ZOOMS = (0, 3, 6)
+GRID = 24
+ZOOMS = (0, 2, 4, 6)
 # Decimals of the log-odds of an average of models.
 DECIMALS = 9
 #: The log-odds of the second label by the average of several models, as a score.
