@@ -126,7 +126,7 @@ class Case:
         self.fresh_place: Ints = self.odds.places_of(strata)
         self.scores, self._places = selection.scored(fresh.table)
         self.cell: Ints = self.odds.cells(self.scores, self._places)
-        self.ratio = float((fresh.n_clusters or len(fresh)) / self.odds.n_rows)
+        self.ratio = float((fresh.n_clusters or len(fresh)) / self.selection.n_rows)
 
     def voters_of(self, strata: Mask) -> Ints:
         """Return the fresh rows of some strata, shape (S,), of each cluster one."""

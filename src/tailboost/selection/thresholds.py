@@ -179,7 +179,7 @@ class Thresholds(Uncached):
         values = [np.quantile(part, ranks, method="nearest") for part in parts]
         return np.unique(np.concatenate([self.scores.min(keepdims=True), *values]))
 
-    @property
+    @cached_property
     def places(self) -> Ints:
         """Number of each stratum's thresholds, shape (S,)."""
         return self.data.strata.place(self.group_column)
@@ -189,10 +189,10 @@ class Thresholds(Uncached):
         """The number of places, m."""
         return int(self.places.max()) + 1
 
-    @property
-    def n_rows(self) -> float:
-        """Number of rows; of weighted rows the effective number."""
-        return float(self.data.strata.size.sum())
+    @cached_property
+    def _of_place(self) -> Floats:
+        """1 for the strata of each place, shape (S, m)."""
+        return np.eye(self.n_places)[self.places]
 
     @cached_property
     def _cells(self) -> Ints:
@@ -208,39 +208,34 @@ class Thresholds(Uncached):
         return np.concatenate([np.zeros((1, *sums.shape[1:])), sums.cumsum(axis=0)])
 
     @cached_property
+    def _rows(self) -> Floats:
+        """Weight of the rows by stratum and value, shape (S, V)."""
+        return np.diff(self._below[:, : len(self.places), 0], axis=0).T
+
+    @cached_property
     def chances(self) -> Floats:
         """Probability of the second label at each value in each place, shape (m, V).
 
-        Factors of both labels in each place give them their mass there.
+        Factors of the odds in each place give both labels their mass there.
         """
-        data, n_cells = self.data, len(self.values)
-        of_place = np.eye(self.n_places)[self.places]
-        mass = np.diff(self._below[:, : len(self.places), 0], axis=0) @ of_place  # (V, m)
-        of_cell = np.bincount(self._cells, data.weights, n_cells)
-        chance = quotient(
-            np.bincount(self._cells, data.weights * self.chance, n_cells), of_cell
-        )
-        chance = chance[:, None] + np.zeros(self.n_places)
-        if self.n_places > 1:
-            is_second = data.strata.y == 1
-            second = (data.strata.mass * is_second) @ of_place + TINY
-            first = (data.strata.mass * ~is_second) @ of_place + TINY
-            factor = np.ones(self.n_places)
-            for _ in range(SCALINGS):
-                scaled = factor * chance / (1.0 - chance + factor * chance)
-                expected = (mass * scaled).sum(axis=0) + TINY
-                factor *= second * (first + second - expected) / (first * expected)
-            chance = factor * chance / (1.0 - chance + factor * chance)
-        return chance.T
+        weights, strata = self.data.weights, self.data.strata
+        sums = np.bincount(self._cells, weights * self.chance, len(self.values))
+        chance = quotient(sums, self._rows.sum(axis=0))
+        rows = self._of_place.T @ self._rows
+        n = rows.sum(axis=1, keepdims=True) + TINY
+        second = (self._of_place.T @ (strata.mass * strata.y))[:, None] + TINY
+        factor = np.ones_like(n)
+        for _ in range(SCALINGS):
+            scaled = factor * chance / (1.0 - chance + factor * chance)
+            expected = (rows * scaled).sum(axis=1, keepdims=True) + TINY
+            factor *= second * (n - expected + TINY) / ((n - second + TINY) * expected)
+        return factor * chance / (1.0 - chance + factor * chance)
 
     @cached_property
     def expected(self) -> Floats:
         """Rows by stratum and value with expected labels, shape (S, V): each stratum has its mass."""
         strata = self.data.strata
-        rows = np.diff(self._below[:, : len(self.places), 0], axis=0).T
-        rows = rows.reshape(2, -1, len(self.values)).sum(
-            axis=0
-        )  # of each combination of groups
+        rows = self._rows.reshape(2, strata.n_combinations, -1).sum(axis=0)
         chance = self.chances[self.places[: strata.n_combinations]]
         expected = np.concatenate([rows * (1.0 - chance), rows * chance])
         return expected * quotient(strata.mass, expected.sum(axis=1))[:, None]
@@ -248,8 +243,7 @@ class Thresholds(Uncached):
     @property
     def weights(self) -> Floats:
         """Numbers of rows by stratum and value, half by their labels, half by expected ones, (S, V)."""
-        counted = np.diff(self._below[:, : len(self.places), 0], axis=0).T
-        return (counted + self.expected) / 2.0 * self.n_rows
+        return (self._rows + self.expected) / 2.0 * self.data.strata.size.sum()
 
     def places_of(self, strata: Strata) -> Ints:
         """Return the number of the thresholds of other strata, shape (S,); −1 for an unknown group."""
@@ -266,7 +260,7 @@ class Thresholds(Uncached):
 
     def best(self, costs: Floats) -> Ints:
         """Return the cuts of least expected cost, shape (m, A − 1), for the costs of actions (S, A)."""
-        of_place = np.eye(self.n_places)[self.places]
+        of_place = self._of_place
         below = np.pad(self.expected.cumsum(axis=1), ((0, 0), (1, 0))).T  # (V + 1, S)
         if costs.shape[1] == 2:
             beside = (below * (costs[:, 0] - costs[:, 1])) @ of_place
@@ -330,10 +324,9 @@ class Thresholds(Uncached):
     @cached_property
     def _steps(self) -> list[Ints]:
         """The different cuts of each place: 0, and those above a value of one of its rows."""
-        occupied = np.diff(self._below[:, : len(self.places), 0], axis=0) > 0
         return [
-            np.append(0, 1 + np.flatnonzero(occupied[:, self.places == place].any(axis=1)))
-            for place in range(self.n_places)
+            np.append(0, 1 + np.flatnonzero(of_place @ self._rows > 0))
+            for of_place in self._of_place.T
         ]
 
     # -- written thresholds ------------------------------------------------------------------------------
@@ -355,16 +348,18 @@ class Thresholds(Uncached):
 
     def ends_beside(self, values: Floats, scores: Floats, place: Ints) -> Floats:
         """Return the shortest decimals that part these rows and further ones as values do, (m, A − 1)."""
-        rows = [np.append(own, scores[place == g]) for g, own in enumerate(self._ascending)]
         sign = sign_of(self.models)
-        return np.stack([between(np.sort(own), values[g], sign) for g, own in enumerate(rows)])
+        ends = []
+        for number, ascending in enumerate(self._ascending):
+            if len(scores):
+                ascending = np.sort(np.append(ascending, scores[place == number]))
+            ends.append(between(ascending, values[number], sign))
+        return np.stack(ends)
 
     def ends(self, cuts: Ints) -> Floats:
         """Return the thresholds of a rule, shape (m, A − 1): shortest decimals between rows of each place."""
-        values = np.append(self.values, np.inf)[cuts]
-        sign = sign_of(self.models)
-        pairs = zip(self._ascending, values, strict=True)
-        return np.stack([between(ascending, of_place, sign) for ascending, of_place in pairs])
+        none = np.arange(0)
+        return self.ends_beside(np.append(self.values, np.inf)[cuts], none, none)
 
 
 def _near(steps: Ints, cut: int, zoom: int) -> Ints:
