@@ -30,7 +30,7 @@ NO_VIOLATION = 1e-6
 SLIGHT = 1e-9
 SOLVED = 1e-6
 # Relative gap at which column generation ends.
-COLUMN_GAP = 5e-4
+COLUMN_GAP = 1e-4
 # The most tried levels of a ratio, and the least difference of two levels for another trial.
 LEVELS_TRIED = 8
 SAME_LEVEL = 1e-5
