@@ -84,6 +84,9 @@ class Summary:
         best = f"the best answers that ignore the features ({self.constants_value:.3f})"
         if self.beats_constants:
             return f"{on_rows} better than {best}, by a 95 % interval for new rows (no certificate)."
+        if self.upper is None:
+            side = "below" if self.achieved < self.constants_value else "not below"
+            return f"{on_rows} {side} {best}."
         return f"{on_rows} not shown to be better than {best} on new rows."
 
     @property
