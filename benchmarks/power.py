@@ -26,7 +26,6 @@ import warnings
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates.bounds import most_reached
-from tailboost.rates.pair_test import pair_passes
+from tailboost.rates.pair_test import pair_p_value
 
 RECORD = Path(__file__).with_suffix(".json")
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "power.png"
@@ -282,14 +281,17 @@ class World:
 def pair_power(
     rates: tuple[float, float], rows: tuple[int, int], level: float, *, factor: float, gap: float
 ) -> float:
-    """Return the probability that `pair_passes` for both orders of two groups with these true rates.
+    """Return the probability that the exact test passes for both orders of two groups with these true rates.
 
     The passing first counts are exact for some second counts and interpolated between them.
     """
     if min(rows) < 1:
         return 0.0
     (r1, r2), (n1, n2) = rates, rows
-    passes = partial(pair_passes, level=level, factor=factor, gap=gap)
+
+    def passes(errors: tuple[int, int], rows: tuple[int, int]) -> bool:
+        return pair_p_value(errors, rows, factor=factor, gap=gap, level=level) <= level
+
     smallest, largest = map(int, binom.ppf([5e-7, 1 - 5e-7], n2, r2))
     nodes = np.unique(np.linspace(smallest, largest, 7).round().astype(int)).tolist()
     counts = range(n1 + 1)

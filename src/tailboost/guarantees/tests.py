@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Limit, Objective, Strata
 from tailboost.rates.bounds import each_most_reached
-from tailboost.rates.pair_test import pair_passes
+from tailboost.rates.pair_test import pair_p_value
 
 #: Numbers of the answers of two labels.
 FIRST, SECOND, DEFERRED = range(3)
@@ -178,7 +178,7 @@ def all_pairs_pass(
     """
     factor, gap = pair
     return all(
-        pair_passes((x1, x2), (n1, n2), level, factor=factor, gap=gap)
+        pair_p_value((x1, x2), (n1, n2), factor=factor, gap=gap, level=level) <= level
         for (x1, n1), (x2, n2) in permutations(counts, 2)
     )
 

@@ -118,17 +118,13 @@ def as_objective(objective: Any) -> Objective:
             f"objective={objective!r} must be a rate or the largest of a family; limit a gap or ratio"
         )
     rate = objective.rate
-    fault = ""
-    if not rate.can_be_lowered:
-        fault = (
-            "is best for very few answers of one kind; minimise another rate and limit this one"
+    is_best_if_large = objective.worst and rate.is_gain
+    is_family = not objective.worst and rate.by is not None
+    if is_best_if_large or is_family or not rate.can_be_lowered:
+        raise ValueError(
+            f"objective={objective!r} must be a rate of all rows, or the largest(...) of a family, whose "
+            "small values are better also where few rows have an answer; limit this rate instead"
         )
-    elif not objective.worst and rate.by is not None:
-        fault = f"is a family: write largest({rate!r})"
-    elif objective.worst and rate.is_gain:
-        fault = "has large values that are better, so the largest is no objective"
-    if fault:
-        raise ValueError(f"objective={objective!r} {fault}")
     return replace(rate, complement=True) if rate.is_gain else objective
 
 

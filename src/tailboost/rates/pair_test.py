@@ -138,15 +138,3 @@ def _likely_counts(n: int, p: Floats) -> tuple[Floats, Floats]:
     logs = gammaln(n + 1.0) - gammaln(counts + 1.0) - gammaln(n - counts + 1.0)
     logs = logs + xlogy(counts, p[:, None]) + xlog1py(n - counts, -p[:, None])
     return counts, np.exp(logs)
-
-
-def pair_passes(
-    errors: tuple[int, int],
-    rows: tuple[int, int],
-    level: float,
-    *,
-    factor: float = 1.0,
-    gap: float = 0.0,
-) -> bool:
-    """Return whether the `pair_p_value` is at most a level."""
-    return pair_p_value(errors, rows, factor=factor, gap=gap, level=level) <= level
