@@ -136,8 +136,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     random_state : int, RandomState or None
         Seeds the folds, and the estimators without a seed.
     verbose : int, default=0
-        Above 0 each fit is printed, with the number of fits and about the time left; so is a prediction of
-        more than five seconds.
+        Above 0 each fit is printed, with the number of fits and about the time left.
 
     Attributes
     ----------

@@ -55,7 +55,7 @@ class Price:
     Attributes
     ----------
     limit : str
-        The limit that is left out; empty if all are, for the model's own answers.
+        The limit that is left out; empty if all are, for the most probable labels.
     error, without : float
         The error of the certified rule, and that of the rule without the limit.
     noise : float
