@@ -51,9 +51,6 @@ from tailboost.selection.rule import Rule, ThresholdRule, check_named
 from tailboost.selection.selection import Selection
 from tailboost.selection.summary import Summary
 
-# Advice of functions that take models.
-MODELS_FIRST = "models and scores are its first argument; "
-
 
 class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseComposition):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
