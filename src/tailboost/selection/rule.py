@@ -631,16 +631,18 @@ class Rule(StoredRule):
         costs = np.ravel(self.action_costs).tolist()
         least = self.least_probability
         numbers = [*self.offsets, *self.weights.values(), *costs, least]
-        if not all(type(number) in (int, float) and np.isfinite(number) for number in numbers):
-            raise ValueError("a number of it is none")
         # Inferred groups are not among the groups of the rule.
         n_groups = shape[:1] if self.inferred is True else (len(self.groups or [None]),)
-        if shape not in [(*n_groups, K, K), (*n_groups, K, K + 1)] or len(self.offsets) != K:
-            raise ValueError(
-                f"costs and offsets must be given for each of {K} classes and group"
-            )
-        if K < 2 or self.groups == [] or type(self.inferred) is not bool or not 0 < least < 1:
-            raise ValueError("classes, groups, inferred or least_probability are none")
+        is_valid = [
+            all(type(number) in (int, float) and np.isfinite(number) for number in numbers),
+            shape in [(*n_groups, K, K), (*n_groups, K, K + 1)],
+            len(self.offsets) == K >= 2,
+            type(self.inferred) is bool,
+            self.groups != [],
+            0 < least < 1,
+        ]
+        if not all(is_valid):
+            raise ValueError("a part has another type, shape or range")
         if self.defers and HUMAN_REVIEW in self.classes:
             raise ValueError(f"it defers rows, and a class is called {HUMAN_REVIEW!r}")
 
@@ -858,10 +860,8 @@ def group_numbers(
         return np.zeros(n, dtype=np.intp)
     groups = with_missing_group(groups, rule_groups)
     if unknown:
-        last_group = max(rule_groups)
-        no_group = last_group + type(last_group)(
-            1
-        )  # "m1" is behind the last group "m", and 4 behind 3
+        # "m1" is behind the last group "m", and 4 behind 3.
+        no_group = max(rule_groups) + type(rule_groups[0])(1)
         groups = with_missing_group(groups, [no_group], no_group)
     columns = columns_by_name(groups, "groups")
     if len(columns) > 1 and column not in columns:
