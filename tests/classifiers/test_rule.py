@@ -109,11 +109,11 @@ HALF = {"forest": [[0.5, 0.5]]}
 @pytest.mark.parametrize(
     ("given", "groups", "says"),
     [
-        ({"forest": [[np.nan, np.nan]]}, ["x"], "sum"),
+        ({"forest": [[np.nan, np.nan]]}, ["x"], "NaN"),
         ({"forest": [[-5, 105]]}, ["x"], "sum"),
         ({"forest": [[-0.2, 1.2]]}, ["x"], "sum"),
         ({"forest": [[0.5]]}, ["x"], "column"),
-        ({"forest": [["0.5", "0.5"]]}, ["x"], "numbers"),
+        ({"forest": [["0.5", "0.5"]]}, ["x"], "numeric"),
         ({"bayes": [[0.5, 0.5]]}, ["x"], "missing"),
         ({}, ["x"], "least"),
         (HALF, None, "groups"),

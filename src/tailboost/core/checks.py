@@ -258,16 +258,15 @@ def finite(values: ArrayLike, name: str) -> Floats:
     from sklearn.utils import check_array
 
     try:
-        return check_array(
+        checked = check_array(
             values,
-            dtype=np.float64,
-            order="C",
             ensure_2d=False,
             allow_nd=True,
             ensure_min_samples=0,
             ensure_min_features=0,
             input_name=name,
         )
+        return checked.astype(np.float64, order="C", copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from error
 

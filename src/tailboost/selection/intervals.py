@@ -284,7 +284,8 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     if limit.rate.is_ratio or not limit.rate.is_fraction:
         return None  # their rows or their range depend on the predictions
     terms = limit.rate.terms(strata)
-    sizes = effective_rows(terms, strata, strata.constants()[0])
+    of_first_action = strata.mass[:, None] * (np.arange(strata.n_actions) == 0)
+    sizes = effective_rows(terms, strata, of_first_action)
     subgroups = ["the whole" if name is None else unit_name(name) for name in terms.names]
     bounds = np.zeros(len(sizes)) if limit.compares else limit.bounds(terms.names)
     empty = [subgroups[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
