@@ -111,18 +111,17 @@ def test_of_told_groups_the_shares_are_those_of_the_exact_program(name, G):
     tallies = [np.concatenate([t, t[:, :, ::-1]]) for t in thresholds_of(table, p, y, g)]
     sizes, program = [len(t) for t in tallies], growth.program
     flat = np.concatenate(tallies).reshape(sum(sizes), -1)
-    free = np.zeros((len(program.bound), program.n_free))
-    free[np.arange(len(free)), program.variable] = program.free
-    one_each = np.zeros((G, len(flat) + program.n_free))
+    free = program.free
+    one_each = np.zeros((G, len(flat) + free.shape[1]))
     for group, end in enumerate(np.cumsum(sizes)):
         one_each[group, end - sizes[group] : end] = 1.0
     found = linprog(
-        np.r_[flat @ program.cost, np.zeros(program.n_free)],
+        np.r_[flat @ program.cost, np.zeros(free.shape[1])],
         np.c_[program.matrix @ flat.T, free],
         program.bound,
         one_each,
         np.ones(G),
-        [(0, None)] * len(flat) + [(None, None)] * program.n_free,
+        [(0, None)] * len(flat) + [(None, None)] * free.shape[1],
     )
     assert growth.value == pytest.approx(found.fun, abs=0.015)  # of right probabilities, up to chance
     assert growth.value >= found.fun - 1e-8

@@ -191,7 +191,7 @@ def test_the_master_is_the_linear_program_of_its_columns():
     again = solve(pool.counts, program)
     T = len(pool.all_counts)
     v = np.array([counts.ravel() for counts in pool.counts])
-    rows = np.column_stack([program.matrix @ v.T, program.free[:, None]])
+    rows = np.column_stack([program.matrix @ v.T, program.free])
     found = linprog(
         np.r_[v @ program.cost, 0.0],
         A_ub=rows,

@@ -42,7 +42,6 @@ class ProbabilityEngine(Uncached):
     outputs: ModelOutputs  # the models with their log-probabilities
     probabilities: StratumProbabilities
     family: Thresholds | ClassWeights
-    words: str
     names: GroupNames | None  # of all columns of groups; None without groups
     # Number of the group column of group-aware rules; None for group-blind rules.
     told: int | None
@@ -58,6 +57,13 @@ class ProbabilityEngine(Uncached):
     def data(self) -> SelectionData:
         """The selection data."""
         return self.family.data
+
+    @property
+    def words(self) -> str:
+        """The selection data, for people."""
+        if self.probabilities.estimates_groups:
+            return f"{self.outputs.rows.words}, with groups estimated by models of other rows"
+        return self.outputs.rows.words
 
     @classmethod
     def from_outputs(
@@ -116,10 +122,7 @@ class ProbabilityEngine(Uncached):
             )
         else:
             family = ClassWeights(data, p.predict(table) if inferred is None else inferred)
-        words = rows.words
-        if p.estimates_groups:
-            words += ", with groups estimated by models of other rows"
-        return cls(outputs, p, family, words, names, rule_column, infer_groups, infers)
+        return cls(outputs, p, family, names, rule_column, infer_groups, infers)
 
     def on(self, problem: Problem) -> ProbabilityEngine:
         """Return the engine with the strata of another problem, on the same selection data.

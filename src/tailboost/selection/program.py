@@ -49,8 +49,7 @@ class Program(Uncached):
     cost: Floats  # shape (W × A,): the linear part of the objective
     matrix: Floats  # shape (J, W × A): M
     bound: Floats  # shape (J,): b
-    free: Floats  # shape (J,): f, coefficient of the row's free variable
-    variable: Ints  # shape (J,): number of the row's free variable, −1 for none
+    free: Floats  # shape (J, F): f, coefficients of the free variables, one for each limit that has any
     limit_of_row: Ints  # shape (J,): number of the limit behind each row, −1 for the objective
     scale: float  # divisor of the objective
     # Level t of an objective that is a ratio; 0 for other objectives. The program minimises the numerator
@@ -92,8 +91,7 @@ class Program(Uncached):
         limit_of_row = np.repeat(np.array(list(rows_of_limit), dtype=np.intp), n_rows)
         free = np.array([row.free for row in rows], dtype=np.float64)
         # One free variable serves all rows of a limit that have one.
-        variable = np.full(len(rows), -1, dtype=np.intp)
-        _, variable[free != 0.0] = np.unique(limit_of_row[free != 0.0], return_inverse=True)
+        with_free = np.unique(limit_of_row[free != 0.0])
         return cls(
             strata,
             objective,
@@ -101,17 +99,11 @@ class Program(Uncached):
             cost=cost.ravel(),
             matrix=np.array([row.matrix for row in rows]).reshape(len(rows), cost.size),
             bound=np.array([row.bound for row in rows], dtype=np.float64),
-            free=free,
-            variable=variable,
+            free=free[:, None] * (limit_of_row[:, None] == with_free),
             limit_of_row=limit_of_row,
             scale=scale,
             level=level,
         )
-
-    @property
-    def n_free(self) -> int:
-        """Number of free variables."""
-        return int(self.variable.max(initial=-1)) + 1
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
@@ -219,28 +211,28 @@ def _solved(program: Program, counts: Floats) -> Solution:
 
     Every row may be violated at a price, so a solution always exists. Raise RuntimeError if the solver fails.
     """
-    n_rows, n_candidates = len(program.bound), len(counts)
+    n_rows, n_free = program.free.shape
+    n_candidates = len(counts)
     flat = counts.reshape(n_candidates, -1)
-    free = program.free[:, None] * (program.variable[:, None] == np.arange(program.n_free))
-    first = np.zeros(program.n_free)
+    first = np.zeros(n_free)
     first[:1] = program.objective.worst  # z_0 is the largest rate
     result = linprog(
         np.concatenate([first, np.full(n_rows, SLACK_PRICE), flat @ program.cost]),
-        A_ub=np.hstack([free, -np.eye(n_rows), program.matrix @ flat.T]),
+        A_ub=np.hstack([program.free, -np.eye(n_rows), program.matrix @ flat.T]),
         b_ub=program.bound,
-        A_eq=np.repeat([[0.0, 1.0]], [program.n_free + n_rows, n_candidates], axis=1),
+        A_eq=np.repeat([[0.0, 1.0]], [n_free + n_rows, n_candidates], axis=1),
         b_eq=[1.0],
-        bounds=[(None, None)] * program.n_free + [(0.0, None)] * (n_rows + n_candidates),
+        bounds=[(None, None)] * n_free + [(0.0, None)] * (n_rows + n_candidates),
     )
     if result.x is None:
         raise RuntimeError(f"the program over the candidates was not solved: {result.message}")
-    weights = np.maximum(result.x[program.n_free + n_rows :], 0.0)
+    weights = np.maximum(result.x[n_free + n_rows :], 0.0)
     return Solution(
         program=program,
         value=float(result.fun),
         duals=np.maximum(-result.ineqlin.marginals, 0.0),
         weights=weights / weights.sum(),
-        slack=float(result.x[program.n_free : program.n_free + n_rows].sum()),
+        slack=float(result.x[n_free : n_free + n_rows].sum()),
     )
 
 

@@ -358,8 +358,8 @@ class Thresholds(Uncached):
 
     def ends(self, cuts: Ints) -> Floats:
         """Return the thresholds of a rule, shape (m, A − 1): shortest decimals between rows of each place."""
-        none = np.arange(0)
-        return self.ends_beside(np.append(self.values, np.inf)[cuts], none, none)
+        values = np.append(self.values, np.inf)[cuts]
+        return self.ends_beside(values, np.zeros(0), np.zeros(0, np.intp))
 
 
 def _near(steps: Ints, cut: int, zoom: int) -> Ints:
