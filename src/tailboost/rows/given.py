@@ -52,7 +52,7 @@ class Given:
         """The labels, checked; None without them."""
         if self.y is None:
             return None
-        return label_column(self.y, "y")
+        return label_column(self.y, "y", warn=True)
 
     @property
     def n_rows(self) -> int:
