@@ -281,16 +281,16 @@ class Evidence:
 
     def add(self, losses: ArrayLike) -> Self:
         """Return the evidence after a batch of further rows with losses in [0, 1]; unchanged without rows."""
-        if not np.size(losses):
+        values, counts = np.unique(losses, return_counts=True)
+        if not len(values):
             return self
         j = self.batches + 1
         # The batch brings a further part of the first wealth into play.
         logs = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
         if self.bound > 0.0:
             with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
-                factors = np.log1p(np.outer(STAKES, np.divide(losses, self.bound) - 1.0))
-            logs = logs + factors.sum(axis=1)
-        elif np.any(losses):  # impossible under a bound of 0
+                logs = logs + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
+        elif values[-1] > 0.0:  # impossible under a bound of 0
             logs = np.full(len(STAKES), np.inf)
         return replace(self, log_wealths=logs.clip(-LARGEST_WEALTH, LARGEST_WEALTH), batches=j)
 

@@ -376,14 +376,15 @@ class Rate(Expression):
         low, high = self.range(answered.strata)
         samples = []
         for name, top, bottom in zip(*self.by_subgroup(answered.strata), strict=True):
-            among = _at_actions(bottom[answered.stratum], answered.actions)
-            values = _at_actions(top[answered.stratum], answered.actions)
+            rows = np.flatnonzero(bottom.any(axis=1)[answered.stratum])
+            stratum, actions = answered.stratum[rows], answered.actions[rows]
+            among = _at_actions(bottom[stratum], actions)
+            values = _at_actions(top[stratum], actions)
             if self.needs_costs:
-                values = _at_actions(answered.costs, answered.actions)
-            rows = np.flatnonzero(among)  # the answer may decide whether a row counts
-            sample = Sample(name, rows, values[rows], low, high)
-            if self.is_weighted or (self.is_ratio and answered.draws):
-                sample = replace(sample, among=among[rows])
+                values = _at_actions(answered.costs[rows], actions)  # type: ignore[index]
+            sample = Sample(name, rows, values, low, high, among).taken(among > 0)
+            if not self.is_weighted and not (self.is_ratio and answered.draws):
+                sample = replace(sample, among=None)
             samples.append(sample)
         return samples
 

@@ -287,12 +287,9 @@ def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, 
     if by == CELL:
         return groups_in(subgroup[1], GROUP, titles)
     if by == GROUP:
-        if isinstance(subgroup, tuple):
-            return [subgroup]
-        return [(titles[0] if len(titles) == 1 else None, subgroup)]
-    if not isinstance(by, tuple):
-        return groups_in((subgroup,), (by,), titles)
-    pairs = zip(by, subgroup, strict=True)
+        title = titles[0] if len(titles) == 1 else None
+        return [subgroup if isinstance(subgroup, tuple) else (title, subgroup)]
+    pairs = zip(by, subgroup, strict=True) if isinstance(by, tuple) else [(by, subgroup)]
     return [(name, group) for name, group in pairs if name not in (CLASS, EVERYTHING)]
 
 
