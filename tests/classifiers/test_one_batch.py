@@ -307,7 +307,7 @@ def test_the_share_depends_on_what_the_rows_decide():
     precision, deferral = rates.precision(1) >= 0.8, rates.deferred() <= 0.1
     of_one = checked_limits(["miss(1, by=group) <= {a: .2}"])
     for limits in ([miss], [miss, deferral], [rates.miss(1) <= 0.2, deferral], of_one):
-        assert default_share(limits, strata) == 0.1
+        assert default_share(limits, strata) == 0.2
     for limits in ([gap], [miss, gap], [precision], [deferral], [precision, deferral]):
         assert default_share(limits, strata) == 0.3
 

@@ -71,7 +71,7 @@ from tailboost.selection.rule import Rule, ThresholdRule
 # Fractions of the selecting rows: where tests certify, and where ranks do. Beside ranks the selecting rows
 # serve only the objective and the balance of groups.
 FOR_TESTS = 0.3
-FOR_RANKS = 0.1
+FOR_RANKS = 0.2
 # The most rows that select where a smaller share lacks a label or group.
 LARGEST_SHARE = 0.5
 # Warnings about the selection data, their limits and clusters: the limits are tested on the other rows.
@@ -151,7 +151,7 @@ def calibrate(
         The result of an attempt that the model's ledger does not know. It counts, with all earlier ones.
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the least fraction of the rows, or of the clusters, on which
-        `tune` selects. By default .1 if ranks serve all limits, otherwise .3. Up to half of the rows select
+        `tune` selects. By default .2 if ranks serve all limits, otherwise .3. Up to half of the rows select
         if a label or a limited group would have none there.
     training_rows : array-like of shape (m, d), optional
         The rows on which a model of another library was trained, as in `tailboost.certify`.

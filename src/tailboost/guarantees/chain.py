@@ -38,14 +38,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.case import Case, Cells, Certified, Refused
-from tailboost.guarantees.ranks import AT_RANKS, ends_between, is_ranked, windows
+from tailboost.guarantees.ranks import AT_RANKS, is_ranked, windows
 from tailboost.guarantees.tests import DEFERRED, FIRST, Tests
 
 # Part of the level for the tests beside ranks.
 PART = 0.2
-RULES = 1_001  # the most rules of a chain
+RULES = 501  # the most rules of a chain
+ALONG = "The other limits were tested along a chain of rules fixed before these rows were used."
+NONE = "no thresholds within the ranks of some limits keep the others"
 
 
 def applies(case: Case) -> list[bool] | None:
@@ -80,82 +81,52 @@ def _divided(
 def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
     """Return the rule of least loss within the ranks among those that pass the tests of the other limits."""
     ranked, joint = _divided(case.fresh_tests, has_ranks)
-    values, chances = case.odds.values, case.odds.chances
-    ends, cell = np.concatenate([[-np.inf], values[1:], [np.inf]]), case.cell
-    known = np.arange(0)
-    if not case.defers:  # the rows at ranks part the cells of the other label more finely
-        known = np.unique(np.concatenate([case.voters_of(s) for t in ranked for s in t.strata]))
-        ends, _ = ends_between(np.concatenate([values, case.scores[known]]))
-        cell = np.searchsorted(ends[1:-1], case.scores, side="right")
-    end = len(ends) - 1
-    low, high = windows(case, ranked, cell, end, case.level * (1.0 - PART if joint else 1.0))
+    end = case.cells.end
+    low, high = windows(
+        case, ranked, case.cell, end, case.level * (1.0 - PART if joint else 1.0)
+    )
+    chances = case.odds.chances
+    every = np.concatenate([*chances, *(1.0 - chances), [0.0, 2.0]])
+    prices = np.unique(np.quantile(every, np.linspace(0.0, 1.0, RULES), method="nearest"))
+    first = np.stack([np.searchsorted(each, prices) for each in chances], axis=1)
+    level = PART * case.level
     if case.defers:
-        prices = _quantiles(np.concatenate([*chances, *(1.0 - chances), [0.0, 1.0]]))
-        first = _at_prices(chances, prices).clip(max=high)
-        last = _at_prices(chances, 1.0 - prices).clip(min=low)
-        last = np.maximum(last, first)
+        first = first.clip(max=high)
+        last = np.stack([np.searchsorted(each, 1.0 - prices) for each in chances], axis=1)
+        last = np.maximum(last.clip(min=low), first)
         # The cell at which a threshold stopped counts as deferred.
         met = first == last
         tested = np.stack(
             [first - (met & (last == low)), last + (met & (first == high))], axis=2
         )
-        tested = tested.clip(0, end)
-        level = PART * case.level / max(sum(len(test.names) for test in joint), 1)
+        level /= max(sum(len(test.names) for test in joint), 1)
     else:
-        at_cut = np.concatenate([[0], np.searchsorted(ends, values[1:]) - 1, [end]])
-        prices = _quantiles(np.append(chances, [0.0, 2.0]))
-        first = last = at_cut[_at_prices(chances, prices)].clip(low, high)
+        first = last = first.clip(low, high)
         tested = np.stack([first, last], axis=2)
-        level = PART * case.level
     rules = np.stack([first, last], axis=2)
     votes = case.fresh.voters(np.arange(len(case.fresh)))
     rows = np.zeros((len(case.fresh_place), end))
-    np.add.at(rows, (case.fresh.answered.stratum[votes], cell[votes]), 1.0)
-    fresh = Cells(rows, case.fresh_place)
+    np.add.at(rows, (case.fresh.answered.stratum[votes], case.cell[votes]), 1.0)
+    fresh, tested = Cells(rows, case.fresh_place), tested.clip(0, end)
     answered, possible = fresh.answered(tested), fresh.possible(tested)
-    selected = case.cells.answered(np.searchsorted(values, ends)[rules])
-    losses = (selected * case.losses).sum(axis=2)
+    losses = (case.cells.answered(rules) * case.losses).sum(axis=2)
     places = [test.places(case.fresh_place) for test in joint]
-    blocks = [np.full(case.n_places, True)]
-    if case.defers and all((each.sum(axis=1) == 1).all() for each in places):
-        blocks = list(np.eye(case.n_places, dtype=bool))  # each place has a chain of its own
-    made = AT_RANKS
-    if joint:
-        made += " The other limits were tested along a chain of rules fixed before these rows were used."
-    best = rules[0].copy()
-    orders = []
+    blocks = np.full((1, case.n_places), True)
+    if case.defers and all((of_test.sum(axis=1) == 1).all() for of_test in places):
+        blocks = np.eye(case.n_places, dtype=bool)  # each place has a chain of its own
+    best = rules[0 if joint and joint[0].answers[0] == FIRST else -1].copy()
+    likeliest = best.copy()
+    has_passed = case.defers or (low <= high).all()
     for block in blocks:
-        passes = np.full(len(rules), bool(case.defers or (low <= high).all()))
-        for test, of in zip(joint, places, strict=True):
-            part = test.taken((of & block).any(axis=1))
+        passes = np.ones(len(rules), dtype=bool)
+        for test, of_test in zip(joint, places, strict=True):
+            part = test.taken((of_test & block).any(axis=1))
             if part.names:
                 passes &= part.passes(*part.counts(answered), part.kept(possible), level)
-        loss = losses[:, block[case.cells.place]].sum(axis=1)
-        order = np.argsort(np.where(passes, loss, np.inf), kind="stable")[: passes.sum()]
-        orders.append(order)
-        if len(order):
-            best[block] = rules[order[0]][block]
-    if case.defers and all(map(len, orders)):
-        rule = case.at(ends[best[:, 0]], ends[best[:, 1]], known)
-        return Certified(rule, "ranks and a test", made)
-    for number in () if case.defers else orders[0]:
-        chosen = ends[rules[number]]
-        rule = case.at(chosen[:, 0], chosen[:, 1], known)
-        # A written threshold may part the rows of the other label in another way.
-        if case.passes(case.fresh.by(rule), joint, possible[[number]], level):
-            return Certified(rule, "ranks and a test", made)
-    chosen = ends[rules[0 if joint and joint[0].answers[0] == FIRST else -1]]
-    likeliest = case.fresh.by(case.at(chosen[:, 0], chosen[:, 1], known))
-    return Refused(
-        likeliest, level, "no thresholds within the ranks of some limits keep the others"
-    )
-
-
-def _quantiles(prices: Floats) -> Floats:
-    """Return prices between the smallest and the largest, at most `RULES` of them."""
-    return np.unique(np.quantile(prices, np.linspace(0.0, 1.0, RULES), method="nearest"))
-
-
-def _at_prices(chances: Floats, prices: Floats) -> Ints:
-    """Return the cut of each place above which the second label is as probable as a price, (K, m)."""
-    return np.stack([np.searchsorted(each, prices) for each in chances], axis=1)
+        loss = np.where(passes, losses[:, block[case.cells.place]].sum(axis=1), np.inf)
+        best[block] = rules[loss.argmin()][block]
+        has_passed = has_passed and passes.any()
+    if not has_passed:
+        return Refused(case.answered_by(likeliest), level, NONE)
+    made = f"{AT_RANKS} {ALONG}" if joint else AT_RANKS
+    return Certified(case.rule(best), "ranks and a test", made)

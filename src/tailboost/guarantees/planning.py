@@ -131,14 +131,10 @@ def rows_needed(
     totals = []
     for limit, rate, share in zip(stated, rates_by_limit, shares_by_limit, strict=True):
         names, expected, parts = _expected(limit, rate, share)
-        levels = level
-        if by_group and not (limit.compares or limit.rate.is_ratio):
-            levels = level / len(names)
-        alone = _rows(limit, names, expected, parts, power, levels)
-        totals.append(
-            _rows(limit, names, expected, parts, power ** (1.0 / len(stated)), levels)
-        )
-        sizes = np.floor(parts * alone + 1e-9).astype(int).tolist()
+        is_by_rank = by_group and not (limit.compares or limit.rate.is_ratio)
+        plan = (limit, names, expected, parts, level / len(names) if is_by_rank else level)
+        totals.append(_rows(*plan, power ** (1.0 / len(stated))))
+        sizes = np.floor(parts * _rows(*plan, power) + 1e-9).astype(int).tolist()
         rows_by_limit.append(dict(zip(names, sizes, strict=True)))
     total = None if shares is None else max(totals)
     return RowsNeeded(tuple(stated), rows_by_limit, total, power)
@@ -162,7 +158,7 @@ def _expected(limit: Limit, rate: Any, share: Any) -> tuple[list[Any], Floats, F
 
 
 def _rows(
-    limit: Limit, names: list[Any], rates: Floats, shares: Floats, power: float, level: float
+    limit: Limit, names: list[Any], rates: Floats, shares: Floats, level: float, power: float
 ) -> int:
     """Return the fewest rows of the table with which a limit is certified with a probability."""
     broken = ValueError(f"rates: they break {limit!r}, so no number of rows certifies it")

@@ -39,7 +39,6 @@ STEPS = np.r_[ALWAYS, np.arange(3.5, -1.31, -0.3)]
 WORTHWHILE = -2.0
 PRICES = np.linspace(0.0, 1.0, 101)
 PASSES = 3  # over all cuts, in the search for a better rule
-RULES_AT_ONCE = 4_096
 
 #: Places with a sequence of their own, and its rules, shape (K, m, 2).
 Path = tuple[list[int], Ints]
@@ -84,12 +83,9 @@ class Search:
 
     def log_power(self, cuts: Ints) -> Floats:
         """Return the logarithm of the predicted probability of passing all tests, shape (K,)."""
-        parts = []
-        for part in np.array_split(cuts, len(cuts) // RULES_AT_ONCE + 1):
-            z = np.hstack([self._probits(test, part) for test in self.tests])
-            powers = np.where(z >= ALWAYS, 0.0, log_ndtr(z)).sum(axis=1)
-            parts.append(np.where((z <= NEVER).any(axis=1), -np.inf, powers))
-        return np.concatenate(parts)
+        z = np.hstack([self._probits(test, cuts) for test in self.tests])
+        powers = np.where(z >= ALWAYS, 0.0, log_ndtr(z)).sum(axis=1)
+        return np.where((z <= NEVER).any(axis=1), -np.inf, powers)
 
     def _probits(self, test: Tests, cuts: Ints) -> Floats:
         answered = self.cells.answered(cuts)
@@ -122,15 +118,12 @@ class Search:
                     for side in sides:
                         line[:, place, side] = values
                     line = line[line[:, place, 0] <= line[:, place, 1]]
-                    losses = self.loss(line)
-                    better = losses < loss - 1e-12
-                    if not better.any():
-                        continue
-                    powers = np.full(len(line), -np.inf)
-                    powers[better] = self.log_power(line[better])
-                    best = np.where(powers >= step, losses, np.inf).argmin()
-                    if powers[best] >= step:
-                        loss, rule = float(losses[best]), line[best]
+                    line = line[self.loss(line) < loss - 1e-12]
+                    if len(line):
+                        powers = self.log_power(line)
+                        losses = np.where(powers >= step, self.loss(line), np.inf)
+                        if losses.min() < np.inf:
+                            loss, rule = float(losses.min()), line[losses.argmin()]
             if loss == before:
                 break
         return loss, rule
