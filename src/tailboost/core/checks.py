@@ -320,6 +320,8 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
     to mean 1: 1/n, 1e-300 and 1e300 for all rows mean 1. Weights have 32 significant bits, so the rounding
     errors of a common factor decide no ties between splits.
     """
+    if weights is None:
+        return np.ones(n)
     checked = _checked_weights(weights, n, name)
     largest = float(checked.max())
     relative = checked / largest  # no sum of these overflows
@@ -402,7 +404,7 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
     missing = np.zeros(column.shape, dtype=bool)
     if column.dtype.kind == "f":
         missing = ~np.isfinite(column)
-    elif column.dtype.kind == "O":
+    elif column.dtype.kind == "O" and set(map(type, column.ravel().tolist())) != {str}:
         missing = np.frompyfunc(is_missing, 1, 1)(column).astype(bool)
         entries = column[~missing].tolist()
         others = [entry for entry in entries if not isinstance(entry, str)]
