@@ -103,6 +103,7 @@ REVIEW = np.where(Y == 1, "human review", "ok")
 DEFERRAL = [rates.miss("human review") <= 0.3, rates.deferred() <= 0.3]
 
 
+@pytest.mark.filterwarnings("ignore:probabilities")
 def test_a_class_called_as_the_answer_to_deferred_rows_is_refused_where_rows_may_be_deferred():
     score = tb.Scores("s", "human review")
     answers = np.where(Y == 1, "ok", "human review")

@@ -400,7 +400,9 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
     if factorized(values) is not None:
         return
     # NumPy would turn 1 beside "a" into "1".
-    column = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    column = np.atleast_1d(
+        np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    )
     missing = np.zeros(column.shape, dtype=bool)
     if column.dtype.kind == "f":
         missing = ~np.isfinite(column)

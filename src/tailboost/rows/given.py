@@ -64,4 +64,6 @@ class Given:
     @cached_property
     def columns(self) -> dict[Any, Labels]:
         """The columns of groups, checked."""
+        if self.groups is None:
+            return {}
         return checked_columns(self.groups, "groups", self.n_rows)
