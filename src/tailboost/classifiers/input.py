@@ -163,7 +163,7 @@ def checked_table(classifier: Model, X: Table, argument: str = "X") -> Any:
     names = list(getattr(classifier, "feature_names_in_", ()))
     needed = f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit"
     if names and np.ndim(X) < 2:
-        raise ValueError(f"{needed}, got {X!r:.80}")
+        raise ValueError(f"{needed}, got {type(X).__name__}: {X!r:.80}")
     try:
         if not hasattr(X, "iloc"):
             return _validated_array(classifier, X, reset=False)

@@ -10,8 +10,6 @@ NOT_CERTIFIED = "not certified"
 KEPT = "kept on these rows"
 BROKEN = "broken on these rows"
 NO_ROWS = "no rows"
-# Head of a column with the share of deferred rows beside a rate, which may count other rows.
-DEFERRED_OF_ALL = "deferred, of all rows"
 
 
 @dataclass(frozen=True)
