@@ -13,7 +13,7 @@ import numpy as np
 from tailboost.core.array_types import Column, Floats, Groups, Mask, Stated, Table
 from tailboost.core.checks import plain
 from tailboost.core.spelling import did_you_mean
-from tailboost.rates.strata import CELL, CLASS, GROUP, NAMES_SHOWN, Answered, Sample, Strata
+from tailboost.rates.strata import CELL, CLASS, NAMES_SHOWN, Answered, Sample, Strata
 from tailboost.rates.words import stated_words
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
@@ -164,13 +164,10 @@ class Rate(Expression):
     def __post_init__(self) -> None:
         if self.pairs is None and self.kind not in KINDS:
             raise ValueError(f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}")
-        if isinstance(self.by, (tuple, list)):  # different columns
-            object.__setattr__(self, "by", tuple(self.by))  # the class is frozen
-            if len({None, GROUP, CELL, *self.by}) != len(self.by) + 3 or not self.by:
-                raise ValueError(
-                    f"by={self.by!r}: a tuple names different columns of groups, and 'class' for the label"
-                )
-        object.__setattr__(self, "by", plain(self.by))
+        by = tuple(self.by) if isinstance(self.by, list) else self.by
+        if by == ():
+            raise ValueError("by=() names no column of groups")
+        object.__setattr__(self, "by", plain(by))  # the class is frozen
         object.__setattr__(self, "label", checked_label(self.label))
 
     def __le__(self, bound: Stated) -> Limit:
@@ -331,6 +328,10 @@ class Rate(Expression):
 
     def by_subgroup(self, strata: Strata) -> tuple[list[Any], Floats, Floats]:
         """Return names of subgroups; their numerators and denominators by stratum and action, (m, S, A)."""
+        if self.needs_costs and strata.mean_costs is None:
+            raise ValueError(
+                f"{self!r} needs the costs of the rows: give costs=, one for each answer"
+            )
         names, is_in_subgroup = strata.subgroups(self.by)
         inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)
         top, bottom = self.tables(strata)  # by class
@@ -354,7 +355,6 @@ class Rate(Expression):
 
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
-        self._refuse_missing_costs(strata.mean_costs)
         names, top, bottom = self.by_subgroup(strata)
         weight_of_stratum = bottom.max(axis=2)  # shape (m, S)
         if self.is_ratio:  # all rows that some answer brings into the denominator
@@ -372,7 +372,6 @@ class Rate(Expression):
 
         A rate is the mean of values between ``low`` and ``high``, so certificates of a bounded mean apply.
         """
-        self._refuse_missing_costs(answered.costs)
         low, high = self.range(answered.strata)
         samples = []
         for name, top, bottom in zip(*self.by_subgroup(answered.strata), strict=True):
@@ -387,13 +386,6 @@ class Rate(Expression):
                 sample = replace(sample, among=None)
             samples.append(sample)
         return samples
-
-    def _refuse_missing_costs(self, costs: Floats | None) -> None:
-        """Raise ValueError if the rate is a mean of costs of the rows, and there are none."""
-        if self.needs_costs and costs is None:
-            raise ValueError(
-                f"{self!r} needs the costs of the rows: give costs=, one for each answer"
-            )
 
     # -- words ---------------------------------------------------------------------------------------
 
