@@ -25,7 +25,6 @@ SENTENCES = {
     "rates_: 95 % interval of a rate, gap or ratio": "test_intervals",
     "rates_: price": "test_a_price_is_what_the_objective_rises_by",
     "rates_: probability that limits hold": "test_limits_hold_with_the_confidence",
-    "summary_: 95 % interval of the worst class or group": "test_intervals",
     "summary_: upper end for the objective, CVaR": "test_intervals",
     "summary_: better by a 95 % interval": "test_useless_scores_are_not_shown_to_be_better",
     "LimitBelowNoiseWarning: the rows that a test needs": "test_the_noise_of_few_rows",
@@ -174,8 +173,7 @@ def test_intervals(name):
     for seed in range(DRAWS):
         if (clf := setting.select(seed)) is None:
             continue
-        answered, errors = setting.answered(clf, fresh), clf.summary_.errors
-        worst = None if errors is None else errors.worst
+        answered = setting.answered(clf, fresh)
         stated = [(clf.objective_.rate, None), *((limit.rate, limit) for limit in setting.limits)]
         for rate, limit in stated:
             truth = truths(rate, limit, answered)
@@ -183,10 +181,6 @@ def test_intervals(name):
                 if line.rate == str(rate) and bool(line.limit) == (limit is not None):
                     outside = not line.low <= truth[line.subgroup] <= line.high
                     missed[line.rate, line.subgroup] += outside and not np.isnan(line.low)
-        if worst is not None and worst[2] is not None:
-            by = clf.summary_.errors.kind
-            error = truths(rates.error(by=by), None, answered)[worst[0]]
-            missed["worst"] += not worst[2][0] <= error <= worst[2][1]
         if clf.summary_.upper is not None:
             missed["upper"] += value_of(setting, clf, fresh, answered) > clf.summary_.upper
     for what, many in missed.items():

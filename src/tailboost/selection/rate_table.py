@@ -122,15 +122,12 @@ class RateTable:
         One for each rate of each subgroup.
     words : str
         Description of the rows.
-    kind : object
-        The ``by`` of a table of errors; empty for other tables.
     certificate : str
         The verdict of the rule's certificate, from other rows; empty without a certificate.
     """
 
     lines: tuple[RateLine, ...]
     words: str
-    kind: Any = ""
     certificate: str = ""
 
     @classmethod
@@ -141,13 +138,12 @@ class RateTable:
         counts: Floats,
         words: str,
         *,
-        kind: Any = "",
         spread: float = 0.0,
         is_favoured: Callable[[Rate], bool] = lambda rate: False,
     ) -> RateTable:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
-        ``stated`` are rates without a limit, and limits. ``words`` and ``kind`` are as in the class,
+        ``stated`` are rates without a limit, and limits. ``words`` are as in the class,
         ``spread`` is the ``refit_share`` of `CountedRate.from_counts`. A rate has no interval if it
         ``is_favoured``: the selection sought rules favoured by these rows.
         """
@@ -179,7 +175,7 @@ class RateTable:
                 met = None if limit is None else limit.keeps(value, bound)
                 line = RateLine(str(rate), name, value, low, high, rows, bound, met, *said)
                 lines.append(line)
-        return cls(tuple(lines), words, kind)
+        return cls(tuple(lines), words)
 
     def __iter__(self) -> Iterator[RateLine]:
         return iter(self.lines)

@@ -126,14 +126,13 @@ class Selection(Uncached):
         """Return another objective, or the gap or ratio of a family."""
         return measured.value(measured.rate.terms(self.program.strata).values(self.counts))
 
-    def rates(self, stated: Iterable[Rate | Limit], kind: Any = "") -> RateTable:
-        """Return the table of rates and limits; ``kind`` as in `RateTable`."""
+    def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
+        """Return the table of rates and limits."""
         return RateTable.counted(
             stated,
             self.program.strata,
             self.counts,
             self.words,
-            kind=kind,
             spread=self.refit_spread,
             is_favoured=self._is_favoured,
         )
@@ -146,13 +145,12 @@ class Selection(Uncached):
     @cached_property
     def errors(self) -> RateTable:
         """The errors of the subgroups of the problem, with the first limit on each."""
-        kind = self.problem.subgroup_kind
-        rate = error(by=kind)
+        rate = error(by=self.problem.subgroup_kind)
         limits = [
             each for each in self.program.limits if each.rate == rate and not each.compares
         ]
         stated: list[Rate | Limit] = [*limits, rate]
-        return self.rates(stated[:1], kind)
+        return self.rates(stated[:1])
 
     @property
     def limits_met(self) -> bool | None:
