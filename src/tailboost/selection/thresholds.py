@@ -26,7 +26,7 @@ SCALINGS = 30
 # The least share of a label in a place, so that its rows keep their order, and the least cost of an answer.
 TINY = 1e-9
 # Two cuts are moved together on grids of so many cuts, each finer by a power of two.
-GRID = 24
+GRID = 16
 ZOOMS = (0, 2, 4, 6)
 # Decimals of the log-odds of an average of models.
 DECIMALS = 9
