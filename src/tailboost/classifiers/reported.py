@@ -213,10 +213,10 @@ class ReportedClassifier(ClassifierMixin, JudgedModel, BaseEstimator):
         Examples
         --------
         >>> from sklearn.datasets import load_iris
-        >>> from sklearn.linear_model import LogisticRegression
+        >>> from sklearn.naive_bayes import GaussianNB
         >>> from tailboost import RobustMixtureClassifier
         >>> X, y = load_iris(return_X_y=True)
-        >>> clf = RobustMixtureClassifier([("linear", LogisticRegression())]).fit(X[::2], y[::2])
+        >>> clf = RobustMixtureClassifier([("bayes", GaussianNB())]).fit(X[::2], y[::2])
         >>> clf.seen_share(X[::2])
         1.0
         """
