@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import By, Floats, Label, Stated
+from tailboost.core.array_types import By, Label, Stated
 from tailboost.core.checks import check_number, finite, in_class_order, refuse_paid_errors
 from tailboost.rates.rate import (
     ABOVE,
+    AT_MOST,
     GAP,
     KINDS,
     RATIO,
@@ -57,19 +58,6 @@ class Spread(Expression):
         """The tightest possible limit."""
         return 0.0 if self.form == GAP else 1.0
 
-    @property
-    def most(self) -> float:
-        """The loosest possible limit, which each rule satisfies."""
-        return self.rate.most if self.form == GAP else 0.0
-
-    def within(self, level: Stated) -> Limit:
-        """Return the limit at a level."""
-        return Limit.of(self.form, self.rate, level)
-
-    def value(self, values: Floats) -> float:
-        """Return the gap or ratio of the rates of all subgroups."""
-        return Limit(self.form, self.rate, 0.0).value(values)
-
     def __str__(self) -> str:
         return f"{self.rate}: {self.form}"
 
@@ -89,6 +77,7 @@ class Largest(Expression):
 
     rate: Rate
 
+    form = AT_MOST
     worst = True
     sides = (ABOVE,)
 

@@ -97,6 +97,7 @@ LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
 class Expression:
     """Common interface of rates, largest rates, gaps, ratios and limits."""
 
+    form: Any  # of a limit
     rate: Any  # family of rates
     limit: Any = None  # the expression itself if it is a limit
     worst: bool = False  # whether the largest rate of the family is meant
@@ -105,18 +106,18 @@ class Expression:
 
     @property
     def most(self) -> float:
-        """A bound that each rule satisfies: 1 for fractions, for costs the largest one."""
-        if self.rate.is_fraction:
-            return 1.0
+        """The loosest limit, which each rule satisfies: 1 for fractions and gaps, for costs the largest."""
+        if self.form == RATIO or self.rate.is_fraction:
+            return float(self.form != RATIO)
         return max(map(max, self.rate.matrix or [(ALL_COSTS,)]))
 
     def within(self, level: Stated) -> Limit:
-        """Return a limit on the rate at a level."""
-        return Limit.of(AT_MOST, self.rate, level)
+        """Return the limit at a level."""
+        return Limit.of(self.form, self.rate, level)
 
     def value(self, values: Floats) -> float:
-        """Return the largest of the rates of all subgroups; NaN if all are NaN."""
-        return float(np.fmax.reduce(values, initial=np.nan))
+        """Return the largest rate, the gap or the ratio of the rates of all subgroups; NaN if all are NaN."""
+        return Limit(self.form, self.rate, 0.0).value(values)
 
     def __lt__(self, bound: Stated) -> Any:
         raise TypeError(f"a limit of {self!r} includes its bound {bound!r}: write <= or >=")
@@ -160,6 +161,8 @@ class Rate(Expression):
     beta: float = 1.0
     complement: bool = False
     pairs: Pairs | None = None
+
+    form = AT_MOST
 
     def __post_init__(self) -> None:
         if self.pairs is None and self.kind not in KINDS:
