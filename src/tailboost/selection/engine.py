@@ -189,8 +189,9 @@ class ProbabilityEngine(Uncached):
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
         program = within_budget(pool, program, problem.error_budget)
         best = select(pool, program)
-        if best.solution is not None and not (best.feasible or problem.aims):
-            raise contradiction(pool, best.solution, self.words)
+        mixture = best.solution
+        if not (best.keeps or problem.aims or mixture is None or mixture.feasible):
+            raise contradiction(pool, mixture, self.words)
         rule = self.rule(problem, program, pool, best)
         if not problem.confidence or rule.likely is None:
             return rule

@@ -292,11 +292,6 @@ class Best:
         return cls(rule, counts, value, value, program.violations(counts))
 
     @property
-    def feasible(self) -> bool:
-        """Whether the rule, or a mixture of the pool, satisfies all limits."""
-        return self.keeps or (self.solution is not None and self.solution.feasible)
-
-    @property
     def gap(self) -> float:
         """Possible decrease of the objective by a mixture of the pool, on the selection data."""
         return max(0.0, self.value - self.bound)
