@@ -515,3 +515,16 @@ def a_table_for(fault, n_rows):
     if fault in ("no score", "no probability"):
         model, table = tb.Scores("score", 1), table[["score"]].copy()
     return *FAULTY_CELLS[fault], model, table, y
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t"])
+def test_blank_text_is_no_label(blank):
+    scores = np.linspace(0, 1, 60)[:, None]
+    labels = np.resize(["yes", "no", blank], 60)
+    for call in (
+        lambda: tb.tune(tb.Scores(0, "yes"), scores, labels, limits=["miss(yes) <= 40%"]),
+        lambda: tb.certify(np.resize(["yes", "no"], 60), None, labels, limits=["false_alarm(yes) <= 50%"]),
+        lambda: tb.AdaBoostClassifier().fit(scores, labels),
+    ):
+        with pytest.raises(ValueError, match="blank"):
+            call()

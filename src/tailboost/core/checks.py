@@ -446,18 +446,26 @@ def factorized(values: Any) -> tuple[Array, Ints] | None:
 
 
 def label_column(values: Any, name: str, *, warn: bool = False) -> Labels:
-    """Return labels or groups as an array of numbers or of text, shape (n,).
+    """Return labels as an array of numbers or of text, shape (n,).
 
-    Raise ValueError if the column is empty, has another shape than (n,), has missing entries, or mixes kinds.
-    With ``warn``, a column of shape (n, 1) gets scikit-learn's warning instead.
+    Raise ValueError if the column is empty, has another shape than (n,), has missing or blank entries, or
+    mixes kinds. With ``warn``, a column of shape (n, 1) gets scikit-learn's warning instead.
     """
+    array = _column(values, name, warn=warn)
+    if array.dtype.kind == "U" and not np.char.strip(array[array.astype("U1") <= " "]).all():
+        raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
+    return array
+
+
+def _column(values: Any, name: str, *, warn: bool = False) -> Labels:
+    """Return labels or groups as an array of numbers or of text, shape (n,)."""
     if isinstance(values, str):
         raise ValueError(f"{name} is the text {values!r}: give the column itself")
     values = with_interval_names(values)
     names_and_places = factorized(values)
     if names_and_places is not None:
         distinct_values, places = names_and_places
-        return label_column(distinct_values, name)[places]
+        return _column(distinct_values, name)[places]
     refuse_missing(values, name)
     array = np.asarray(values)
     if array.dtype.kind in "OT":  # nullable types, and text of variable width
@@ -490,7 +498,7 @@ def labels_and_places(values: Any, name: str) -> tuple[Labels, Ints]:
     """Return the distinct entries of a `label_column`, ascending, and the place of each row's, shape (n,)."""
     values = with_interval_names(values)
     entries, place = factorized(values) or (values, None)
-    labels, number = distinct_and_places(label_column(entries, name))
+    labels, number = distinct_and_places(_column(entries, name))
     if place is None:
         return labels, number
     return labels, number[place]
