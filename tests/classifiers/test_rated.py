@@ -128,7 +128,7 @@ def test_costs_by_row_and_by_matrix():
     assert found[1] <= each[np.arange(N), bayes].mean() + 0.01
     with pytest.raises(ValueError, match="costs"):
         RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost(), costs=each[:5])
-    with pytest.raises(ValueError, match="give costs="):
+    with pytest.raises(ValueError, match="costs="):
         RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost())
 
 
@@ -297,8 +297,8 @@ def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
         ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "subgroup"),
         ({"limits": [rates.miss("yes") <= {"f": 0.3}]}, "subgroup"),
         ({"objective": rates.gap(SELECTED)}, "must be"),
-        ({"objective": rates.error(by="sex")}, r"write largest\(error"),
-        ({"objective": rates.precision("yes")}, "answers"),
+        ({"objective": rates.error(by="sex")}, "largest"),
+        ({"objective": rates.precision("yes")}, "must be"),
         ({"objective": "error", "max_error": 0.3}, "largest"),
     ],
 )
