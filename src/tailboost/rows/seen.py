@@ -97,7 +97,9 @@ class Seen:
         """Return whether these rows repeat known rows beyond chance.
 
         Rows with features, or scores that hardly repeat, may have one row in twenty of the smaller table, and
-        three standard errors, in common. Equal rows that repeat by nature may not be the other table or,
+        three standard errors, in common. Fresh rows with features equal known rows about as often as rows
+        of either table equal one another, so this share is added for them; copies that somebody made of the
+        known rows add nothing, as the new rows do not repeat. Equal rows that repeat by nature may not be the other table or,
         unless chance makes so small a part, a part of it. Of 8,640 pairs of independent tables of scores
         with 2 to 7 decimals, in 216 settings with shifts of the population, 1 is taken for a reused one.
         """
@@ -111,9 +113,13 @@ class Seen:
         n_common = int(np.minimum(small.counts[of_small], large.counts[of_large]).sum())
         if equal_rows == "copies":
             hardly_repeat = max(new.repeated, used.repeated) <= BY_CHANCE
-            if hardly_repeat and n_common > _by_chance(len(small)):
+            if hardly_repeat and n_common > _by_chance(len(small), BY_CHANCE):
                 return True
-            if not self.of_scores and new.share_in(used) * len(new) > _by_chance(len(new)):
+            more = max(1.0, len(used) / len(new))
+            alike = min(1.0, BY_CHANCE + min(used.repeated, more * new.repeated))
+            if not self.of_scores and new.share_in(used) * len(new) > _by_chance(
+                len(new), alike
+            ):
                 return True
         if n_common < len(small):
             return False
@@ -152,9 +158,9 @@ def _unpacked(text: str) -> NDArray[np.uint32]:
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u4").astype(np.uint32)
 
 
-def _by_chance(n: int) -> float:
-    """Return how many of n rows may equal known rows: one in twenty and three standard errors."""
-    return BY_CHANCE * n + STANDARD_ERRORS * float(np.sqrt(BY_CHANCE * (1 - BY_CHANCE) * n))
+def _by_chance(n: int, share: float) -> float:
+    """Return how many of n rows may equal known rows: a share of them, and three standard errors."""
+    return share * n + STANDARD_ERRORS * float(np.sqrt(share * (1 - share) * n))
 
 
 def first_repeated(new: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -> Seen | None:
