@@ -99,9 +99,10 @@ class Seen:
         Rows with features, or scores that hardly repeat, may have one row in twenty of the smaller table, and
         three standard errors, in common. Fresh rows with features equal known rows about as often as rows
         of either table equal one another, so this share is added for them; copies that somebody made of the
-        known rows add nothing, as the new rows do not repeat. Equal rows that repeat by nature may not be the other table or,
-        unless chance makes so small a part, a part of it. Of 8,640 pairs of independent tables of scores
-        with 2 to 7 decimals, in 216 settings with shifts of the population, 1 is taken for a reused one.
+        known rows add nothing, as the new rows do not repeat. Equal rows that repeat by nature may not be the
+        other table or, unless chance makes so small a part, a part of it. Of 8,640 pairs of independent
+        tables of scores with 2 to 7 decimals, in 216 settings with shifts of the population, 1 is taken for a
+        reused one.
         """
         new, used = self.beside(known)
         if self.of_scores != known.of_scores or not len(new) or not len(used):
