@@ -133,7 +133,9 @@ def grow(pool: Pool, program: Program) -> Solution:
         n_before = len(pool.rules)
         costs = solution.program.action_costs(solution.duals)
         number = pool.add(pool.family.best(costs))
-        if number < n_before or not solution.is_improved_by(pool.counts[number]):
+        if number < n_before:
+            return solution
+        if not solution.is_improved_by(pool.counts[number]):
             break
     return solve(pool.counts, program)
 
@@ -142,16 +144,17 @@ def _descended(family: Any, program: Program, rule: Any) -> Any:
     """Return the rule after moves to the best rule on each line in turn."""
     lines = family.lines(compares=any(limit.compares for limit in program.limits))
     least = np.inf
-    for _ in range(PASSES):
-        before = least
-        for line in lines:
-            rules, counts = family.line(rule, line)
-            values = program.charged(counts).round(DECIMALS)
-            best = values.argmin()
-            if values[best] < least - BETTER:
-                least = values[best]
-                rule = rules[best]
-        if least >= before - BETTER:
+    n_kept = 0  # lines since the last move
+    for line in lines * PASSES:
+        rules, counts = family.line(rule, line)
+        values = program.charged(counts).round(DECIMALS)
+        best = values.argmin()
+        n_kept += 1
+        if values[best] < least - BETTER:
+            least = values[best]
+            rule = rules[best]
+            n_kept = 0
+        if n_kept == len(lines):
             break
     return rule
 

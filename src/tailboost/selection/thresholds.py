@@ -276,12 +276,12 @@ class Thresholds(Uncached):
         below, n_actions = self._below, self.data.strata.n_actions
         entries = np.arange(below.shape[1])
         places = np.resize(self.places, below.shape[1])
-        low, high = below[cuts[..., places, 0], entries], below[cuts[..., places, -1], entries]
-        counts = np.empty(low.shape)
-        counts[..., 0] = low[..., 0]
-        counts[..., 1] = below[-1, :, 1] - high[..., 1]
+        low, high = cuts[..., places, 0], cuts[..., places, -1]
+        counts = np.empty((*low.shape, n_actions))
+        counts[..., 0] = below[low, entries, 0]
+        counts[..., 1] = below[-1, :, 1] - below[high, entries, 1]
         if n_actions == 3:
-            counts[..., 2] = high[..., 2] - low[..., 2]
+            counts[..., 2] = below[high, entries, 2] - below[low, entries, 2]
         return counts
 
     def counts_at(self, ends: Floats) -> Floats:
