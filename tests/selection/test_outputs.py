@@ -37,14 +37,3 @@ def test_keys_alike_in_part_are_different():
         np.testing.assert_array_equal(order, np.argsort(LOGS[model][:, 1]))
         np.testing.assert_allclose(strata.sum(axis=1), 1)
         np.testing.assert_allclose(np.log(strata), LOGS[model])
-
-
-def test_parts_and_regrouped_rows_share_no_result():
-    table = LogProbabilities(20, LOGS.__getitem__, Average.equal(4, 3))
-    rows = np.array([7, 3, 3])
-    table.derived("sum", lambda: table[0].sum())
-    part, regrouped = table.part(rows), table.knowing(np.arange(20) % 2)
-    assert part.derived("sum", lambda: part[0].sum()) == pytest.approx(LOGS[0][rows].sum())
-    assert regrouped.derived("sum", lambda: "its own") == "its own"
-    for model in (1, 0):
-        np.testing.assert_array_equal(part[model], LOGS[model][rows])

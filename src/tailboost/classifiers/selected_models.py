@@ -59,7 +59,7 @@ from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of, points_along
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
-from tailboost.selection.problem import Problem, Trade, name_of, stated
+from tailboost.selection.problem import Problem, name_of, stated
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import stacked
 from tailboost.selection.selection import Selection, Unselected
@@ -206,15 +206,15 @@ class SelectedModels(ReportedClassifier):
         check_is_fitted(self)
         problem = self.selection_.problem
         if deferred is None:
-            return self._curve(problem.traded(a, b), n_points)
+            return self._curve(*problem.traded(a, b), n_points)
         kept = tuple(limit for limit in problem.limits if limit.rate != deferred_rate())
-        trade = problem.within(kept).traded(a, b)
+        limited, traded = problem.within(kept).traded(a, b)
         curves = {}
         together = list[Curve]()  # a point may be picked from any of the curves
         for fraction in fractions_of(deferred):
             limit = deferred_rate() <= fraction
-            deferring = self._within(trade.minimised, (*kept, limit))
-            curve = deferring._curve(trade.also_within(limit), n_points)
+            deferring = self._within(traded.objective, (*kept, limit))
+            curve = deferring._curve(limited, traded.also_within(limit), n_points)
             curves[fraction] = replace(curve, _curves=together)
         return curves
 
@@ -234,29 +234,30 @@ class SelectedModels(ReportedClassifier):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def _curve(self, trade: Trade, n_points: int) -> Curve:
+    def _curve(self, limited: Any, traded: Problem, n_points: int) -> Curve:
         """Return the trade-off of two rates from candidates for ``n_points`` limits."""
-        loosest = self._restated(trade.minimised, trade.loosest_limits)
-        problem = loosest._problem().within(trade.other_limits)
+        minimised, others = traded.objective, traded.limits
+        loosest = self._restated(minimised, (*others, limited.within(limited.most)))
+        problem = loosest._problem().within(others)
 
         def at(limit: Limit, point: Any) -> Any:
-            limits = (*trade.other_limits, limit)
+            limits = (*others, limit)
             if point is None:  # no point of the curve is within the limit
-                return self._within(trade.minimised, limits)
+                return self._within(minimised, limits)
             return loosest._answering(point.selection_.stated_within(limits), limits)
 
         engine = self.selection_.engine
         points = []
-        for rate, value, selection in points_along(engine, problem, trade.limited, n_points):
+        for rate, value, selection in points_along(engine, problem, limited, n_points):
             classifier = loosest._answering(selection, selection.problem.limits)
             points.append(CurvePoint(rate, value, classifier))
             engine = selection.engine
         return Curve(
             tuple(points),
-            limited=trade.limited,
-            objective=trade.minimised,
-            measured_on=", within ".join([engine.words, *map(str, trade.other_limits)]),
-            bound=bound_of(self.selection_.problem, trade.limited),
+            limited=limited,
+            objective=minimised,
+            measured_on=", within ".join([engine.words, *map(str, others)]),
+            bound=bound_of(self.selection_.problem, limited),
             _at=at,
             _source=self,
         )
@@ -546,11 +547,7 @@ class SelectedModels(ReportedClassifier):
         tables: Any = [X]
         if not isinstance(X, LogProbabilities):
             tables, _ = self._tables(X, groups)
-        member = self.selection_.member
-        answers = [
-            (member.predict_table(table), member.defers_table(table)) for table in tables
-        ]
-        labels, deferred = zip(*answers, strict=True)
+        labels, deferred = zip(*map(self.selection_.member.answers, tables), strict=True)
         return np.concatenate(labels), np.concatenate(deferred)
 
     # -- what other parts of the library read ----------------------------------------------------------

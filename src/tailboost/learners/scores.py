@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, logit, softmax
@@ -83,7 +83,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         self.missing = missing
 
     # Name of the model behind the score; None for columns of scores.
-    made_by: ClassVar[str | None] = None
+    made_by: str | None = None
 
     @property
     def column_list(self) -> list[Any]:

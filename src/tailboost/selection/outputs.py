@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, minimize
@@ -13,7 +13,7 @@ from scipy.special import gammaln, log_softmax
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
-from tailboost.core.checks import as_table, check_length, n_rows_of, take
+from tailboost.core.checks import as_table, check_length, n_rows_of
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import one_blas_thread
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
@@ -161,17 +161,6 @@ class LogProbabilities:
         """Return the table with the groups of the rows."""
         return replace(self, groups=groups)
 
-    def part(self, rows: Ints) -> LogProbabilities:
-        """Return the table of the rows with these numbers."""
-        return replace(
-            self,
-            n_rows=len(rows),
-            of_model=cache(lambda model: self[model][rows]),
-            groups=take(self.groups, rows),
-            X=take(self.X, rows),
-            scores=take(self.scores, rows),
-        )
-
     def __getitem__(self, model: int) -> Floats:
         return self.of_model(model)
 
@@ -185,26 +174,6 @@ class LogProbabilities:
         if key not in self._computed:
             self._computed[key] = make()
         return self._computed[key]
-
-
-@dataclass(frozen=True)
-class ModelScore:
-    """P(label | x) by the only model of two classes, as a score like those of `Scores`."""
-
-    made_by: str
-    label: Any  # the second label
-    kind: ClassVar[str] = "probability"
-    missing: ClassVar[float | None] = None
-    positive_: ClassVar[int] = 1
-
-    @property
-    def column_list(self) -> list[str]:
-        """The name of the score, like that of a column of probabilities in SQL."""
-        return [f"{self.made_by}_{self.label}"]
-
-    def scores_at(self, probabilities: Floats) -> Floats:
-        """Return the probabilities themselves."""
-        return probabilities
 
 
 @dataclass(eq=False)
@@ -247,20 +216,18 @@ class Models:
         return isinstance(getattr(self.fitted[0], "estimator", None), GivenProbabilities)
 
     @property
-    def pooled_models(self) -> list[int]:
-        """Numbers of the models in the average."""
-        return self.average.used_models.tolist()
-
-    @property
-    def score(self) -> Scores | ModelScore | None:
+    def score(self) -> Scores | None:
         """The single score of which rules are functions; None if there is none."""
         if len(self.fitted) > 1 or self.n_classes != 2 or self.are_given:
             return None
         if only_scores(self.fitted):
-            score: Scores = self.fitted[0].estimator
-            return score if len(score.column_list) == 1 else None
+            columns: Scores = self.fitted[0].estimator
+            return columns if len(columns.column_list) == 1 else None
         (label,) = self.fitted[0].classes_[self.columns[0] == 1].tolist()
-        return ModelScore(self.names[0], label)
+        name = self.names[0]
+        score = Scores(f"{name}_{label}")
+        score.made_by, score.positive_ = name, 1
+        return score
 
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
@@ -273,7 +240,7 @@ class Models:
 
         score = self.score
         scores = None
-        if isinstance(score, Scores):
+        if score is not None and score.made_by is None:
             scores = score.values(X)[:, 0]
         elif score is not None:  # not exp(log(p)), which a threshold may tell from p
             scores = probabilities(0)[:, score.positive_]

@@ -12,7 +12,6 @@ from tailboost.rates import (
     AT_MOST,
     Largest,
     Limit,
-    Objective,
     Rate,
     Spread,
     Strata,
@@ -61,24 +60,6 @@ def objective_named(name: Any) -> Any:
             f"objective={name!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
         )
     return as_objective(NAMED[name])
-
-
-@dataclass(frozen=True)
-class Trade:
-    """A trade-off: one rate is limited at several levels, another one minimised within each."""
-
-    limited: Any  # Objective, or a gap or ratio of a rate
-    minimised: Objective
-    other_limits: tuple[Limit, ...]
-
-    @property
-    def loosest_limits(self) -> tuple[Limit, ...]:
-        """The limits at the level that no rule exceeds."""
-        return (*self.other_limits, self.limited.within(self.limited.most))
-
-    def also_within(self, limit: Limit) -> Trade:
-        """Return the trade-off within a further limit."""
-        return replace(self, other_limits=(*self.other_limits, limit))
 
 
 @dataclass(frozen=True)
@@ -135,8 +116,8 @@ class Problem:
         every = bool(used & {"group", "cell"})
         return [j for j, name in enumerate(names) if every or name in used]
 
-    def traded(self, a: Stated = None, b: Stated = None) -> Trade:
-        """Return the trade-off of two rates, within the limits on other rates.
+    def traded(self, a: Stated = None, b: Stated = None) -> tuple[Any, Self]:
+        """Return a limited rate, and the problem of another one within the limits on further rates.
 
         Parameters
         ----------
@@ -163,8 +144,8 @@ class Problem:
             traded.add((AT_LEAST, replace(limited.rate, complement=False)))
         if objective.worst:
             traded.add((objective.within(objective.most).form, objective.rate))
-        others = (limit for limit in self.limits if (limit.form, limit.rate) not in traded)
-        return Trade(limited, objective, tuple(others))
+        others = [limit for limit in self.limits if (limit.form, limit.rate) not in traded]
+        return limited, replace(self, objective=objective, limits=tuple(others))
 
     @property
     def _minimised(self) -> Any:

@@ -63,20 +63,8 @@ Band = list[tuple[float | None, Any]]
 """The ranges of a group from the lowest: lower end, None for −∞, and action."""
 
 
-class _Named:
-    """What both forms of rules have, in an order of their own."""
-
-    classes: list[Any]
-    groups: list[Any] | None
-
-    @property
-    def defers(self) -> bool:
-        """Whether rows may be deferred."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, kw_only=True)
-class StoredRule(_Named):
+class StoredRule:
     """What both forms of rules share, and what a file knows of a rule beside its answers.
 
     Attributes
@@ -131,7 +119,7 @@ class StoredRule(_Named):
             parts = {each.name: document[each.name] for each in fields(cls) if not each.kw_only}
             if "bands" in parts:
                 parts["bands"] = [list(map(tuple, band)) for band in parts["bands"]]
-            rule = cls(**parts)
+            rule: Any = cls(**parts)
             for names in (rule.classes, rule.groups or [0]):
                 types = set(map(type, names))  # True and 1.0 are no 1
                 is_list = isinstance(names, list) and len(types) == 1
@@ -140,13 +128,11 @@ class StoredRule(_Named):
                         f"labels and groups must be texts or numbers, different and of one type, got {names}"
                     )
             rule._check()
-        return rule
-
-    def _check(self) -> None:
-        """Raise ValueError unless every field has its type and range, because documents can be forged."""
+        stored: Self = rule
+        return stored
 
     def _answers(
-        self, numbers: Ints, has_answer: Mask, default: Any, deferred: Any = HUMAN_REVIEW
+        self: Any, numbers: Ints, has_answer: Mask, default: Any, deferred: Any = HUMAN_REVIEW
     ) -> Labels:
         """Return the actions of rows by their numbers, the default where the rule has no answer."""
         actions = np.asarray(self.classes)
@@ -156,7 +142,7 @@ class StoredRule(_Named):
             return actions[numbers]
         return with_default(actions[numbers[has_answer]], has_answer, self.classes, default)
 
-    def _conditions(self, group: Any, table: str | None) -> list[str]:
+    def _conditions(self: Any, group: Any, table: str | None) -> list[str]:
         """Return the condition of each group in SQL, by its column; NULL is the group 'missing' of a rule."""
         if self.groups is None:
             return [""]
@@ -361,6 +347,7 @@ class ThresholdRule(StoredRule):
         return numbers
 
     def _check(self) -> None:
+        """Raise ValueError unless every field has its type and range, because documents can be forged."""
         kind = score_kind(self.kind)
         kind.check_missing(self.missing)
         # 1, 1.0 and True are equal, and different labels.
@@ -626,6 +613,7 @@ class Rule(StoredRule):
         return self._answers(expected.argmin(axis=1), places >= 0, default, deferred)
 
     def _check(self) -> None:
+        """Raise ValueError unless every field has its type and range, because documents can be forged."""
         K = len(self.classes)
         shape = np.shape(self.action_costs)
         costs = np.ravel(self.action_costs).tolist()

@@ -84,7 +84,7 @@ class ScoreRule:
     @property
     def source(self) -> tuple[int, ...]:
         """Numbers of the models behind the answers."""
-        return () if self.is_constant else tuple(self.models.pooled_models)
+        return () if self.is_constant else tuple(self.models.average.used_models.tolist())
 
     @property
     def defers(self) -> bool:
@@ -96,21 +96,14 @@ class ScoreRule:
         """Number of groups with thresholds of their own."""
         return len(self.ends)
 
-    def predict_table(self, table: LogProbabilities) -> Ints:
-        """Return class numbers, shape (n,); a deferred row gets the more probable label."""
-        actions = self._actions(table)
-        if not self.defers:
-            return actions
-        return np.where(actions == 2, table.pooled.argmax(axis=1), actions)
-
-    def defers_table(self, table: LogProbabilities) -> Mask:
-        """Return which rows are deferred, shape (n,)."""
-        return self._actions(table) == 2
-
-    def _actions(self, table: LogProbabilities) -> Ints:
-        """Return the number of the action of each row, shape (n,)."""
+    def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
+        """Return class numbers, and which rows are deferred; these get the more probable label."""
         places = table.places(by_group=self.thresholds.groups is not None)
-        return self.thresholds.numbers(scores_in(table, self.models), places)
+        labels = self.thresholds.numbers(scores_in(table, self.models), places)
+        deferred = labels == 2
+        if self.defers:
+            labels = np.where(deferred, table.pooled.argmax(axis=1), labels)
+        return labels, deferred
 
     def as_rule(self, classes: list[Any], groups: list[Any] | None) -> Rule:
         """Return the rule of log-odds as costs: 0 of deferral, and of an answer at its threshold."""

@@ -124,7 +124,7 @@ class ProbabilityRule:
             return ()
         if self.weighs_groups and not self.probabilities.by_features:
             return tuple(range(len(self.models.names)))  # groups are estimated from all models
-        return tuple(self.models.pooled_models)
+        return tuple(self.models.average.used_models.tolist())
 
     @property
     def n_places(self) -> int:
@@ -141,19 +141,14 @@ class ProbabilityRule:
         """Whether the rule may defer rows."""
         return self.costs.shape[1] > self.probabilities.strata.n_classes
 
-    def predict_table(self, table: LogProbabilities) -> Ints:
-        """Return class numbers, shape (n,); deferred rows get the label of least cost."""
-        return decide(self._costs(table)[: self.probabilities.strata.n_classes])
-
-    def defers_table(self, table: LogProbabilities) -> Mask:
-        """Return which rows are deferred, shape (n,)."""
-        return decide(self._costs(table)) == self.probabilities.strata.n_classes
-
-    def _costs(self, table: LogProbabilities) -> Floats:
-        """Return the expected costs of the actions, shape (A, n)."""
+    def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
+        """Return class numbers, and which rows are deferred; these get the label of least cost."""
         if self.is_constant:
-            return np.repeat(self.costs[0][:, None], table.n_rows, axis=1)
-        return expected_costs(self.probabilities.predict(table), self.costs)
+            costs = np.repeat(self.costs[0][:, None], table.n_rows, axis=1)
+        else:
+            costs = expected_costs(self.probabilities.predict(table), self.costs)
+        K = self.probabilities.strata.n_classes
+        return decide(costs[:K]), decide(costs) == K
 
     def as_rule(self, classes: list[Any], groups: list[Any] | None) -> Rule:
         """Return the rule as numbers and lists, with costs by group of the column that it reads."""
