@@ -91,22 +91,6 @@ def test_bounds_by_clusters_rarely_fail(clusters, rows, continuous):
     assert failed <= times * (0.05 + 2 * np.sqrt(0.05 * 0.95 / times))
 
 
-@pytest.mark.slow
-def test_calibrate_counts_persons():
-    many = np.vstack([X] * 5) + 0.01 * RNG.normal(size=(5 * PERSONS, 2))
-    y, person = np.tile(LABEL, 5), np.tile(np.arange(PERSONS), 5)
-    clf = tb.WorstClassBoostClassifier(n_estimators=3, random_state=0)
-    clf.fit(RNG.normal(size=(600, 2)) + np.repeat([[0, 0], [1, 0]], 300, axis=0), np.repeat([0, 1], 300))
-    point = tb.calibrate(clf, many, y, limits=[tb.rates.error(by="class") <= 0.45], clusters=person)
-    assert sorted(b.n for b in point.certificate_.bounds) == sorted(np.bincount(LABEL))
-    # The smallest target certified by rows is not certified by persons.
-    with pytest.raises(tb.NotCertifiedError) as missed:
-        tb.calibrate(
-            point, many + 1e-3, y, limits=[tb.rates.error(by="class") <= 0.3], clusters=person, previous=point
-        )
-    assert all(short.n <= PERSONS for short in missed.value.shortfalls)
-
-
 # -- rates -------------------------------------------------------------------------------------------------
 
 NAMES = np.array(["no", "yes"])
@@ -149,6 +133,7 @@ def test_false_limits_of_persons_are_rarely_certified(limit):
     assert found[False] / times > delta + 2 * np.sqrt(delta * (1 - delta) / times)
 
 
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.slow
 def test_calibrated_limits_count_persons():
     rng = np.random.default_rng(4)
@@ -165,7 +150,7 @@ def test_calibrated_limits_count_persons():
     assert [b.n for b in point.certificate_.bounds] == [int((y == k).sum()) for k in NAMES]
     few, y = rows(12)
     person = np.repeat(np.arange(12), 100)
-    with pytest.raises(tb.NotCertifiedError, match="clusters"):
+    with pytest.raises(tb.NotCertifiedError):
         tb.calibrate(mix.reweight(), few[person], y[person], clusters=person)
 
 

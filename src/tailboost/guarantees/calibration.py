@@ -36,6 +36,7 @@ ONE_ANSWER = (
     "the rule with the least loss within the limits gives every row the same answer; check that the scores "
     "belong to these rows and labels, or state a limit that this answer breaks"
 )
+MISSED = "the likeliest rule misses a limit"
 ONLY_COUNTED = "No label was read and no limit was tested, so no attempt is spent."
 MOST_PRICED = 4  # limits with a price of their own
 NEARLY_ALL = 0.99  # of the rows with one answer: then a rule is hardly useful
@@ -123,12 +124,14 @@ def calibrate_selected(
     if isinstance(outcome, Refused):
         certificate = certificate_of(answered, bounds, confidence)
         certificate = replace(certificate, attempts=attempts, notes=())
-        reason = outcome.why
-        if not reason or certificate.certified is False:
-            reason = "the likeliest rule misses a limit"
+        reason = outcome.why or MISSED
+        table = ""
+        if not certificate.certified:
+            reason = MISSED
+            table = f", or loosen a limit to its bound before new rows are seen\n{certificate}"
         raise NotCertifiedError(
             f"no rule is certified: {reason}. These rows are used up: bring new ones, with this error as "
-            f"previous=, or loosen a limit to its bound before new rows are seen\n{certificate}",
+            f"previous={table}",
             certificate,
             attempts,
         )

@@ -125,8 +125,12 @@ class Case:
         self.fresh_losses: Any = losses_of(selection.problem.objective, strata)
         self.fresh_place: Ints = self.odds.places_of(strata)
         self.scores, self._places = selection.scored(fresh.table)
-        self.cell: Ints = self.odds.cells(self.scores, self._places)
         self.ratio = float((fresh.n_clusters or len(fresh)) / self.selection.n_rows)
+
+    @cached_property
+    def cell(self) -> Ints:
+        """The cell of the score of each fresh row, shape (n,)."""
+        return np.asarray(self.odds.cells(self.scores, self._places))
 
     def voters_of(self, strata: Mask) -> Ints:
         """Return the fresh rows of some strata, shape (S,), of each cluster one."""

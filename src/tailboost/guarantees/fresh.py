@@ -277,10 +277,9 @@ class Fresh:
         """
         if rate not in self._samples:
             samples = rate.samples(self.answered)
-            self._samples[rate] = [
-                sample.taken(np.isin(sample.rows, self.voters(sample.rows)))
-                for sample in samples
-            ]
+            if self.clusters is not None:
+                samples = [s.taken(np.isin(s.rows, self.voters(s.rows))) for s in samples]
+            self._samples[rate] = samples
         return self._samples[rate]
 
     def voters(self, rows: Ints) -> Ints:
@@ -306,8 +305,7 @@ class Fresh:
         cases = [np.zeros(0, dtype=np.intp), *(sample.rows for sample in samples)]
         if self.clusters is not None:
             cases = [np.unique(self.clusters[rows]) for rows in cases]
-        joined = np.concatenate(cases)
-        return len(np.unique(joined)) == len(joined)
+        return bool((np.bincount(np.concatenate(cases)) < 2).all())
 
     # -- words -----------------------------------------------------------------------------------------
 

@@ -36,6 +36,9 @@ def ends_between(scores: Floats) -> tuple[Floats, Ints]:
     ascending = np.sort(scores)
     below = np.flatnonzero(np.diff(ascending)) + 1
     inner = ascending[below] / 2.0 + ascending[below - 1] / 2.0
+    inner = np.maximum(
+        inner, np.nextafter(ascending[below - 1], np.inf)
+    )  # rounding may reach it
     ends = np.concatenate([[-np.inf], inner, [np.inf]])
     return ends, np.concatenate([[0], below, [len(scores)]])
 
@@ -76,9 +79,10 @@ def applies(case: Case) -> bool | None:
 
 def run(case: Case, plan: bool) -> Certified | Refused:
     """Return the rule of least loss within all ranks."""
-    ends, _ = ends_between(case.scores)
-    cell = np.searchsorted(ends[1:-1], case.scores, side="right")
+    ends, below = ends_between(case.scores)
     n_cells = len(ends) - 1
+    cell = np.empty(len(case.scores), dtype=np.intp)
+    cell[np.argsort(case.scores)] = np.repeat(np.arange(n_cells), np.diff(below))
     low, high = windows(case, case.fresh_tests, cell, n_cells, case.level)
     if (low > high).any():
         return Refused(case.fresh, case.level, "no threshold keeps all limits on these rows")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Mask, Stated, Table
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Stated, Table
 from tailboost.core.checks import plain
 from tailboost.core.spelling import did_you_mean
 from tailboost.rates.strata import CELL, CLASS, NAMES_SHOWN, Answered, Sample, Strata
@@ -380,10 +380,10 @@ class Rate(Expression):
         for name, top, bottom in zip(*self.by_subgroup(answered.strata), strict=True):
             rows = np.flatnonzero(bottom.any(axis=1)[answered.stratum])
             stratum, actions = answered.stratum[rows], answered.actions[rows]
-            among = _at_actions(bottom[stratum], actions)
-            values = _at_actions(top[stratum], actions)
+            among = _at_actions(bottom, stratum, actions)
+            values = _at_actions(top, stratum, actions)
             if self.needs_costs:
-                values = _at_actions(answered.costs[rows], actions)  # type: ignore[index]
+                values = _at_actions(answered.costs, rows, actions)
             sample = Sample(name, rows, values, low, high, among).taken(among > 0)
             if not self.is_weighted and not (self.is_ratio and answered.draws):
                 sample = replace(sample, among=None)
@@ -425,14 +425,14 @@ class Rate(Expression):
         return f"1 - {call}" if self.complement else call
 
 
-def _at_actions(table: Any, actions: Any) -> Floats:
-    """Return the entry of each row's line of a table (n, A) at its action, shape (n,).
+def _at_actions(table: Any, lines: Ints, actions: Any) -> Floats:
+    """Return the entry of each row's line of a table (S, A) at its action, shape (n,).
 
     With probabilities of the actions, shape (n, A), the mean entry of the line is returned.
     """
     if actions.ndim == 2:
-        return np.asarray((table * actions).sum(axis=1))
-    return np.take_along_axis(table, actions[:, None], axis=1)[:, 0]
+        return np.asarray((table[lines] * actions).sum(axis=1))
+    return np.asarray(table[lines, actions])
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,8 +44,6 @@ MOST_EQUAL = 0.95
 MOST_ERRORS = 3.0
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
-# The most thresholds for each label of rules that are tested on fresh rows.
-FEW = 200
 
 
 def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
@@ -293,7 +291,7 @@ class Selection(Uncached):
             return None
         if self.problem.error_budget is not None:
             return None
-        return replace(family, most=FEW)
+        return family.few
 
     def scored(self, table: LogProbabilities) -> tuple[Floats, Ints]:
         """Return the score of each row of a table, and the number of its thresholds, shape (n,) each."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -21,6 +21,8 @@ from tailboost.selection.weights import rule_of
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
 MOST = 2_000
+# The same for rules that are tested on fresh rows.
+FEW = 200
 # Steps of iterative scaling for the probability of the second label within each group.
 SCALINGS = 30
 # The least share of a label in a place, so that its rows keep their order, and the least cost of an answer.
@@ -160,6 +162,11 @@ class Thresholds(Uncached):
     chance: Floats
     group_column: int | None
     most: int = MOST
+
+    @cached_property
+    def few(self) -> Thresholds:
+        """The rules by few thresholds."""
+        return replace(self, most=FEW)
 
     # -- rows by place and value -------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -174,7 +175,7 @@ class Rows:
             dict.fromkeys(features.columns.intersection(roles.text), "category")
         )
 
-    @property
+    @cached_property
     def labels(self) -> Any:
         """The labels."""
         if self.roles.target is None:
