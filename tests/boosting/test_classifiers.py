@@ -1,6 +1,7 @@
 """The classifiers of boosting: rows, rules, and other rules without training."""
 
 import copy
+import math
 import pickle
 import warnings
 
@@ -134,6 +135,12 @@ def test_a_regressor_is_for_dro_boosting_alone(name):
         few(name, LinearRegression()).fit(X, y)
 
 
+def test_an_edge_of_auto_is_for_worst_class_boosting_alone():
+    X, y = noisy(0)
+    with pytest.raises(ValueError, match="'gamma' parameter"):
+        tb.OCOBoostClassifier(TREE, gamma="auto").fit(X, y)
+
+
 def test_unknown_labels_of_validation_rows_are_named():
     X, y = noisy(0)
     with pytest.raises(ValueError, match=r"y_val has labels .*7"):
@@ -200,7 +207,7 @@ def test_ranked_labels_are_those_of_the_mean_probability():
     order = np.argsort(-P, axis=1, kind="stable")
     np.testing.assert_array_equal(clf.candidate_losses_[:3], y[:120] != order.T)
     for k in range(3):  # a rule of the k-th most probable label
-        alone = clf._with(np.eye(len(clf.candidate_losses_))[k])
+        alone = copy.copy(clf)._set_weights(np.eye(len(clf.candidate_losses_))[k])
         np.testing.assert_array_equal(alone.predict(X[:120]), order[:, k])
 
 
@@ -265,6 +272,35 @@ def test_the_tradeoff_goes_from_the_least_error_to_the_least_cvar():
     assert tails[-1] == pytest.approx(cvar(weights @ losses, 0.3), abs=1e-8)
     shares = points[0][2].predict_distribution(X[:120])
     assert 1 - shares[np.arange(120), y[:120]].mean() == pytest.approx(errors[0])
+
+
+@pytest.mark.parametrize("alpha", [None, 0.1])
+def test_the_theorems_are_true_of_the_classifiers_of_a_tradeoff(alpha):
+    clf, _, _ = fitted(cv="train")
+    for _, _, other in clf.tradeoff(alpha):
+        assert other.alpha == (alpha or 0.3)
+        for bound in other.bounds_:
+            assert math.isnan(bound.bound) or bound.achieved <= bound.bound + 1e-9
+    assert not any(math.isnan(bound.bound) for bound in other.bounds_)  # that of the least CVaR
+
+
+@pytest.mark.parametrize("name", sorted(set(MIXTURES) - {"adalpboost", "lpboost"}))
+def test_without_an_alpha_the_tradeoff_is_with_the_largest_loss(name):
+    X, y = data(name)
+    clf = few(name).fit(X, y)
+    assert not hasattr(clf.reweight(alpha=0.2), "alpha")
+    _, largest, other = clf.tradeoff()[-1]
+    assert not hasattr(other, "alpha")
+    losses = clf.candidate_losses_.astype(float)
+    T, n = losses.shape
+    least = linprog(
+        np.r_[np.zeros(T), 1.0],
+        A_ub=np.c_[losses.T, -np.ones(n)],
+        b_ub=np.zeros(n),
+        A_eq=[np.r_[np.ones(T), 0.0]],
+        b_eq=[1],
+    )
+    assert largest == pytest.approx(least.fun, abs=1e-4)
 
 
 def test_draws_follow_the_shares_and_ids_repeat_them():

@@ -98,6 +98,14 @@ def test_profile_likelihood_of_steps_that_no_rows_make_optimal_is_infinite():
     assert published.profile_likelihood(clf, X, y) == np.inf
 
 
+def test_unknown_labels_are_named():
+    X, y = noisy(0, n=60)
+    clf = tb.AdaBoostClassifier("stump", n_estimators=2).fit(X, y)
+    for measure in (lambda y: published.profile_likelihood(clf, X, y), lambda y: clf.margins(X, y)):
+        with pytest.raises(ValueError, match=r"y has labels .*\[7\]"):
+            measure(np.where(y == 1, 7, y))
+
+
 def test_radius_and_bernstein_bound_by_their_formulas():
     assert published.dro_radius(3000, 0.95, 30) == pytest.approx(chi2.ppf(0.95, 30) / 6000)
     losses = np.random.default_rng(0).random(200)

@@ -20,6 +20,18 @@ def objective(margins, p, radius):
     return worst_case_weights(np.exp(-margins), radius=radius, base=p).value
 
 
+def test_a_hypothesis_that_is_nowhere_wrong_gets_the_longest_step():
+    """A pure leaf, and one with as many rows of each class, where h = 0: F falls for ever with the step."""
+    X, y = np.repeat([[0.0], [1.0]], 4, axis=0), np.array([0, 0, 1, 1, 1, 1, 1, 1])
+    clf = tb.DROBoostClassifier(DecisionTreeRegressor(), n_estimators=3, radius=0.0).fit(X, y)
+    assert clf.estimator_weights_.tolist() == [1, 1, 1]
+    for member in clf.estimators_:
+        assert not member.predict(X[:4]).any()
+        assert (member.predict(X[4:]) > 0).all()
+    flat = tb.DROBoostClassifier(DecisionTreeRegressor(), n_estimators=3, radius=0.0)
+    assert flat.fit(0 * X, np.arange(8) % 2).n_iter_ == 0  # h = 0 everywhere
+
+
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("radius", [0.0, 0.05])
 def test_each_round_is_a_projected_gradient_and_an_exact_line_search(radius, K):

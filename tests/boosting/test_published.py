@@ -369,7 +369,7 @@ def test_worst_class_boost_is_algorithm_1(seed, rounds):
 def test_first_voters_are_those_of_the_published_code():
     X, y = noisy(21, n=400, K=4)
     train, held = slice(0, 200), slice(200, 400)
-    tree = HistTreeClassifier(max_depth=4)
+    tree = HistTreeClassifier(max_depth=3)
     clf = published.worst_class_boost(tree, 0.4, gamma=0.2, random_state=0).fit(X[train], y[train])
     votes, best = np.zeros((200, 4)), (math.inf, 0)
     for t, member in enumerate(clf.estimators_, start=1):
@@ -386,6 +386,9 @@ def test_first_voters_are_those_of_the_published_code():
     worst = max(np.mean(few.predict(X[held])[y[held] == k] != k) for k in range(4))
     assert worst == pytest.approx(best[0])
     assert np.count_nonzero(clf.estimator_weights_) == clf.n_iter_
+    few = published.first_voters(clf, X[held], first)
+    assert np.count_nonzero(few.estimator_weights_) < clf.n_iter_
+    assert not few.bounds_  # the theorems are about all rounds
     with pytest.raises(ValueError, match="y_val"):
         published.first_voters(clf, X[held][y[held] > 0], y[held][y[held] > 0])
 
@@ -529,6 +532,39 @@ def test_bound_of_theorem_4():
     bound, achieved = bound_with(clf, "g + δ")
     assert bound == pytest.approx(max(clf.weighted_losses_) + delta)
     assert achieved == pytest.approx(cvar_by_lp(losses_of(clf, X, y), alpha))
+
+
+@pytest.mark.parametrize("T", [1, 2, 3, 4, 6, 9])
+def test_bound_of_lpboost_if_the_last_hypothesis_brings_nothing(T):
+    X, y = noisy(4, n=60, K=2)
+    clf = published.lpboost(DecisionTreeClassifier(max_depth=1), 0.7, T=T, random_state=0).fit(X, y)
+    losses = losses_of(clf, X, y)
+    bound, achieved = bound_with(clf, "g")
+    assert achieved == pytest.approx(cvar_by_lp(losses, 0.7))
+    if T == 1 or clf.weighted_losses_[-1] < cvar_by_lp(losses[:-1], 0.7) - 1e-8:
+        assert math.isnan(bound)
+        return
+    assert bound == max(clf.weighted_losses_)
+    assert achieved <= bound + 1e-9
+
+
+@pytest.mark.parametrize("T", [48, 49, 98])
+def test_theorem_4_for_a_stated_beta_and_all_rows(T):
+    """For α = 1 it needs T ≥ 8/δ alone: δ is 8/T."""
+    X, y = noisy(4, n=60, K=2)
+    clf = published.regularized_lpboost(TREE, 1.0, beta=1.0, T=T, random_state=0).fit(X, y)
+    bound, achieved = bound_with(clf, "g + δ")
+    assert bound == pytest.approx(max(clf.weighted_losses_) + 8 / T)
+    assert achieved <= bound
+
+
+def test_bounds_of_one_group():
+    X, y = noisy(4, n=60, K=2)
+    clf = published.group_dro_boost(TREE, T=3, eta="theory", random_state=0)
+    clf.fit(X, y, groups=np.zeros(60))
+    for each in clf.bounds_:  # nothing is unknown of one group
+        assert each.bound == pytest.approx(each.achieved)
+    assert each.achieved == pytest.approx(losses_of(clf, X, y).mean())
 
 
 def test_bound_of_theorem_5():

@@ -76,7 +76,7 @@ class Additive(Player[Steps]):
         z = 1 - 2.0 * losses
         if has_labels:
             z = np.where(losses, -1 / (self.n_classes - 1), 1.0)
-        flawless = bool((z > 0).all())
+        flawless = bool((z >= 0).all() and z.any())
         if flawless:
             a = max(state.steps, default=1.0)
         else:
@@ -177,8 +177,8 @@ class AdditiveClassifier(Boosting):
 
     def margins(self, X: Table, y: Column) -> Floats:
         """Return the score of the true class of each row, shape (n,); positive is right for two classes."""
-        rows = np.arange(len(y))
-        return self._scores(X)[rows, np.searchsorted(self.classes_, y)]
+        numbers = self._numbers(y, "y")
+        return self._scores(X)[np.arange(len(numbers)), numbers]
 
     def predict(self, X: Table) -> Array:
         """Return the label of the largest score, shape (n,)."""

@@ -189,9 +189,9 @@ def profile_likelihood(
     float
         R_n(f); infinite if no weights make the steps optimal.
     """
-    sign = np.where(np.asarray(y) == clf.classes_[-1], 1.0, -1.0)
     if len(clf.classes_) > 2:
         raise ValueError("R_n(f) is for two classes")
+    sign = 2.0 * clf._numbers(y, "y") - 1
     weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
     used = weight > 0
     margins = np.array([f * sign for f in clf.staged_decision_function(X)])[:, used]
@@ -200,8 +200,8 @@ def profile_likelihood(
     p = weight[used] / weight.sum()
 
     n, T = conditions.shape
-    ones = np.ones((1, n))
-    feasible = linprog(np.zeros(n), A_eq=np.vstack([conditions.T, ones]), b_eq=np.eye(T + 1)[T])
+    sums = np.vstack([conditions.T, np.ones(n)])
+    feasible = linprog(np.zeros(n), A_eq=sums, b_eq=np.append(np.zeros(T), 1.0))
     if feasible.status == 2:
         return float("inf")
 

@@ -133,6 +133,7 @@ class Learner:
 
 # -- the base of the classifiers
 
+EDGE = Interval(Real, 0, 0.5, closed="right")
 COUNT = Interval(Integral, 1, None, closed="left")
 NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -160,7 +161,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
         "delta": [SHARE],
         "effective_dim": [COUNT, AUTO],
         "eta": [POSITIVE, THEORY],
-        "gamma": [Interval(Real, 0, 0.5, closed="right"), AUTO],
+        "gamma": [EDGE, AUTO],
         "rank_labels": ["boolean"],
         "loss": [StrOptions({"linear", "quadratic"})],
         "n_estimators": [COUNT],
@@ -228,9 +229,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
         if reset:
             self._validate_params()
             self.classes_ = np.unique(y)
-        unknown = set(y.tolist()) - set(self.classes_.tolist())
-        if unknown:
-            raise ValueError(f"y_val has labels that y does not have: {sorted(unknown)}")
+        numbers = self._numbers(y, "y_val")
         if len(self.classes_) > 2 and not get_tags(self).classifier_tags.multi_class:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass"
@@ -239,8 +238,17 @@ class Boosting(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"y holds one class only ({self.classes_[0]}) among the rows of positive weight"
             )
-        numbers = np.asarray(np.searchsorted(self.classes_, y))
         return Rows(_safe_indexing(X, used), numbers, weight[used], used)
+
+    def _numbers(self, y: Column, name: str) -> Ints:
+        """Return the class numbers of labels; unknown ones are refused."""
+        labels = np.asarray(y)
+        unknown = set(labels.tolist()) - set(self.classes_.tolist())
+        if unknown:
+            raise ValueError(
+                f"{name} has labels that y of the fit does not have: {sorted(unknown)}"
+            )
+        return np.searchsorted(self.classes_, labels)
 
     def _open(
         self,

@@ -60,8 +60,10 @@ def regret_bound(clf: Any, mass: float) -> float:
     It bounds the mean loss of the even mixture under each v ≤ p/mass: the regret is at most KL(v ‖ p)/η +
     ηT/8.
     """
-    regret = -math.log(mass) / (clf.eta_ * clf.n_iter_) + clf.eta_ / 8
-    return float(clf.weighted_losses_.mean()) + regret
+    regret = clf.eta_ / 8
+    if mass < 1:  # η of "theory" is 0 for one unit
+        regret -= math.log(mass) / (clf.eta_ * clf.n_iter_)
+    return float(clf.weighted_losses_.mean() + regret)
 
 
 def hedge_bounds(clf: Any, quantity: str, gamma: float | None = None) -> list[Bound]:
@@ -237,7 +239,10 @@ class MixtureClassifier(Boosting):
         return mean_probabilities(self.estimators_, weights, X, len(self.classes_))
 
     def staged_predict(self, X: Table) -> Iterator[Array]:
-        """Yield the labels after 1, 2, … rounds, each with the λ of these rounds alone."""
+        """Yield the labels after 1, 2, … rounds, each with the λ of these rounds alone.
+
+        Ranked labels are no candidates here: with ``rank_labels`` the last stage may differ from `predict`.
+        """
         check_is_fitted(self)
         first = copy.copy(self)
         first.rank_weights_ = np.zeros(0)
@@ -247,9 +252,12 @@ class MixtureClassifier(Boosting):
             first.estimator_weights_ = self._mix(first.losses_)
             yield first.predict(X)
 
-    def _with(self, weights: Floats) -> Self:
-        """Return a copy that mixes the candidates by other weights."""
-        return copy.copy(self)._set_weights(weights)
+    def _with(self, weights: Floats, alpha: float | None) -> Self:
+        """Return a copy with the weights of another α, which is a parameter of some mixtures only."""
+        other = copy.copy(self)._set_weights(weights)
+        if hasattr(self, "alpha"):
+            other.alpha = alpha
+        return other
 
     def reweight(self, alpha: float) -> Self:
         """Return a classifier with the λ of least CVaR at α; nothing is trained.
@@ -257,9 +265,7 @@ class MixtureClassifier(Boosting):
         Zhai et al. 2021, section 3.3.
         """
         (weights,) = self.alpha_path([alpha])
-        other = self._with(weights)
-        other.alpha = alpha
-        return other
+        return self._with(weights, alpha)
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
         """Return the weights of all candidates for several α, shape (len(alphas), …)."""
@@ -273,7 +279,7 @@ class MixtureClassifier(Boosting):
         Parameters
         ----------
         alpha : float in (0, 1], optional
-            α; by default that of the classifier.
+            α; by default that of the classifier. Without any, the largest loss of a row is the CVaR.
 
         Returns
         -------
@@ -282,9 +288,9 @@ class MixtureClassifier(Boosting):
         """
         check_is_fitted(self)
         losses = self.candidate_losses_
-        mass = self.alpha if alpha is None else alpha
+        mass = getattr(self, "alpha", None) if alpha is None else alpha
         curve = worst_mean_curve(
             losses, losses @ self.base_, mass, self.base_, tolerance=1e-5, max_points=200
         )
         points = zip(curve.mean.tolist(), curve.worst.tolist(), curve.mixture, strict=True)
-        return [(error, tail, self._with(weights)) for error, tail, weights in points]
+        return [(error, tail, self._with(weights, mass)) for error, tail, weights in points]

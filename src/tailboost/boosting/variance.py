@@ -47,9 +47,9 @@ class Exponential(Cost):
 class VariancePenalised(Cost):
     """VadaBoost, (mean of e^(−m))² + λ variance: Shivaswamy and Jebara 2011, Algorithm 2.
 
-    The weights are u = λw²/p + (1−λ)w. By Jensen's inequality Σ u z² bounds the cost along a hypothesis, (5),
-    and equals it at a = 0. So the step that minimises the bound lowers the cost (Lemma 2), for more than two
-    classes too.
+    The weights are u = λw²/p + (1−λ)w. By Jensen's inequality Σ u e^(−2az) bounds the cost along a
+    hypothesis, (5), relative to the squared mean, and equals it at a = 0. So the step that minimises the
+    bound lowers the cost (Lemma 2), for more than two classes too.
     """
 
     lambda_: float
@@ -74,7 +74,7 @@ class ExactVariance(VariancePenalised):
     """EBBoost, the same cost with its best step ¼ log(P/Q): Shivaswamy and Jebara 2011, Algorithm 3.
 
     P = (1−λ)A² + λC with A = Σ w and C = Σ w²/p over the rows that are right, Q over the others; two classes.
-    The learner gets w, and compares all stumps itself: `tailboost.learners.StumpClassifier`.
+    The learner gets u = w, and compares all stumps itself: `tailboost.learners.StumpClassifier`.
     """
 
     def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
@@ -160,6 +160,7 @@ class AdaBoostClassifier(AdditiveClassifier):
             rounds: list[Round] = []
             clf.errors_ = []
             idle = 0
+            patience = clf.n_iter_no_change or np.inf
             for state, newest in play(player, learn.units, learn, clf.n_estimators):
                 a = state.steps[-1]
                 if a == 0:
@@ -168,7 +169,7 @@ class AdaBoostClassifier(AdditiveClassifier):
                 f = f + a * coded(newest.hypothesis.answers, K)
                 clf.errors_.append(learn.judged.error(f.argmax(axis=1)))
                 idle = len(rounds) - 1 - int(np.argmin(clf.errors_))
-                if state.over or (clf.n_iter_no_change or np.inf) <= idle:
+                if state.over or idle >= patience:
                     break
             kept = len(rounds)
             if clf.n_iter_no_change:
@@ -295,7 +296,9 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
     ) -> Sequence[float] | Floats:
         """Return the weights of the program."""
         weight = learn.rows.weight
-        self.C_: float = self.C or {"linear": 2, "quadratic": 10}[self.loss] / weight.sum()
+        self.C_: Any = self.C
+        if self.C is None:
+            self.C_ = {"linear": 2, "quadratic": 10}[self.loss] / weight.sum()
         if not rounds:
             return ()
         wrong = np.array([each.hypothesis.losses for each in rounds])

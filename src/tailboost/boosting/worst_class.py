@@ -7,6 +7,7 @@ each class.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 from typing import Any, Self
@@ -14,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.boosting.game import Bound, Round, Units, play
-from tailboost.boosting.learning import ROUNDS_OR_AUTO, Learner
+from tailboost.boosting.learning import EDGE, ROUNDS_OR_AUTO, Learner
 from tailboost.boosting.mixtures import Hedge, MixtureClassifier, hedge_bounds, step_size
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table
 from tailboost.core.checks import (
@@ -38,7 +39,7 @@ class Voting(MixtureClassifier):
     def _play(self, learn: Learner) -> None:
         """Play T rounds; a weighted loss above the target ends the game.
 
-        Of the rounds that miss the target only the first is kept.
+        The round that misses the target is kept only if it is round 1.
         """
         self.T_: Any = self.n_estimators
         if self.T_ == "auto":
@@ -61,7 +62,12 @@ class Voting(MixtureClassifier):
 
     @property
     def bounds_(self) -> list[Bound]:
-        """Bounds on the share of voters with loss 1 on a unit, or the mean loss of a group."""
+        """Bounds on the share of voters with loss 1 on a unit, or the mean loss of a group.
+
+        They are about the even vote of all rounds: with other weights there are none.
+        """
+        if np.ptp(self.estimator_weights_) > 0:
+            return []
         return hedge_bounds(self, "largest mean loss of a unit", self.gamma_)
 
 
@@ -190,7 +196,8 @@ def first_voters(
         for answers in clf.staged_predict(X_val)
     ]
     n_voters = np.flatnonzero(np.array(worst) == min(worst))[-1] + 1
-    return clf._with(np.where(np.arange(clf.n_iter_) < n_voters, 1 / n_voters, 0.0))
+    weights = np.where(np.arange(clf.n_iter_) < n_voters, 1 / n_voters, 0.0)
+    return copy.copy(clf)._set_weights(weights)
 
 
 class OCOBoostClassifier(Voting):
@@ -207,7 +214,7 @@ class OCOBoostClassifier(Voting):
     """
 
     _default_learner = HistTreeClassifier()
-    _parameter_constraints = ROUNDS_OR_AUTO
+    _parameter_constraints = {**ROUNDS_OR_AUTO, "gamma": [EDGE]}  # noqa: RUF012
 
     def __init__(
         self,
