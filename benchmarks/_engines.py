@@ -95,7 +95,7 @@ def excess_of(limit: Any, answers: Any, y: Any, g: Any) -> float:
     return bound - found if form == "ratio" else found - bound
 
 
-# -- engines: (budget, seconds, answers on test rows, lines of the table, stated probability) -----
+# -- engines: (budget, seconds, answers on test rows, lines of the table) ----------------------
 # A line is (kind of rate, by, subgroup, value on the selection data, estimate, low, high, rows).
 
 
@@ -152,11 +152,9 @@ def product(case: dict[str, Any], problem: Problem, **params: Any) -> Iterator[A
         table, Recorded.part = found.rates_, "_test"
         lines = [_line(line) for line in (found.summary_.errors if table is None else table)]
         answers = found.predict(case["X_test"], **asked)
-        yield budget, seconds, answers, lines, getattr(found, STATED, None)
+        yield budget, seconds, answers, lines
 
 
-# Attribute with the probability that all limits hold on new rows.
-STATED = "limits_probability_"
 RATES = {
     "error": rates.error,
     "selected": rates.selected,
@@ -230,7 +228,7 @@ def simple(case: dict[str, Any], problem: Problem) -> Iterator[Any]:
     stated = [("error", problem.by), *(limit[2:] for limit in problem.limits)]
     for budget, Q in points:
         answers = (B @ Q).argmin(axis=1)
-        yield budget, seconds, (B_test @ Q).argmin(axis=1), _counted(stated, answers, y, groups_of_rows), None
+        yield budget, seconds, (B_test @ Q).argmin(axis=1), _counted(stated, answers, y, groups_of_rows)
 
 
 def _counted(stated: list[Any], answers: Any, y: Any, g: Any) -> list[Any]:
@@ -246,7 +244,7 @@ def argmax(case: dict[str, Any], problem: Problem) -> Iterator[Any]:
     answers, test = (np.log(case[name].clip(1e-6)).mean(axis=0).argmax(axis=1) for name in ("P", "P_test"))
     stated = [("error", problem.by), *(limit[2:] for limit in problem.limits)]
     for budget in (None,) if problem.limits else BUDGETS:
-        yield budget, 0.0, test, _counted(stated, answers, case["y"], case.get("g")), None
+        yield budget, 0.0, test, _counted(stated, answers, case["y"], case.get("g"))
 
 
 def tuned(case: dict[str, Any], problem: Problem) -> Iterator[Any]:
@@ -258,7 +256,7 @@ def tuned(case: dict[str, Any], problem: Problem) -> Iterator[Any]:
         weights = tune_class_weights(averages[0], case["y"], error_budget=budget)[0]
         seconds = time.process_time() - began
         answers, test = (adjusted_answers(P, weights) for P in averages)
-        yield budget, seconds, test, _counted(stated, answers, case["y"], case.get("g")), None
+        yield budget, seconds, test, _counted(stated, answers, case["y"], case.get("g"))
 
 
 ENGINES: dict[str, Any] = {

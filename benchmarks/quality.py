@@ -75,7 +75,7 @@ def _some(y: Any, g: Any, n: int, seed: int) -> Any:
 
 def outcome(case: dict[str, Any], problem: Problem, found: Any) -> dict[str, Any]:
     """Return the rates of a rule on the selection data and on test rows."""
-    budget, seconds, answers, lines, stated = found
+    budget, seconds, answers, lines = found
     test, chosen = (case["y_test"], case.get("g_test")), (case["y"], case.get("g"))
     wrong = answers != test[0]
     errors = measured("error", problem.by, answers, *test)
@@ -88,7 +88,6 @@ def outcome(case: dict[str, Any], problem: Problem, found: Any) -> dict[str, Any
         "budget": budget, "seconds": round(seconds, 4), "overall": wrong.mean(), "worst": max(large),
         "selection": [sum(sizes[u] * e for u, e in counted.items()) / len(case["y"]), max(counted.values())],
         "excess": max([excess_of(limit, answers, *test) for limit in problem.limits], default=None),
-        "stated": stated,
         "lines": [[*line, *_on_test(line, answers, *test)] for line in lines],
         "answers": crc32(np.ascontiguousarray(answers, dtype=np.int64).tobytes()),
     }  # fmt: skip
@@ -208,17 +207,6 @@ def coverage(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def calibration(outcomes: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Return the stated probabilities that limits hold, in five bins, with the fraction of limits kept."""
-    known = [x for x in outcomes if x["stated"] is not None and x["excess"] is not None]
-    stated, kept = np.array([x["stated"] for x in known]), np.array([x["excess"] <= ROUNDING for x in known])
-    bins = np.minimum((stated * 5).astype(int), 4)
-    return [
-        {"problems": len(kept[i]), "stated": float(stated[i].mean()), "kept": float(kept[i].mean())}
-        for i in (bins == k for k in np.unique(bins))
-    ]
-
-
 def report(args: argparse.Namespace) -> None:
     """Print the comparison of engines and write it."""
     engines = {
@@ -248,8 +236,6 @@ def report(args: argparse.Namespace) -> None:
         both = [x["answers"] == of_first[_key(x)] for x in of if "answers" in x and of_first.get(_key(x))]
         print(f"\n{name}: {sum(both)} of {len(both)} rules predict the same as those of {args.engine[0]}")
         record.setdefault("same answers", {})[name] = [sum(both), len(both)]
-        record.setdefault("stated probability", {})[name] = calibration(of)
-        print(*record["stated probability"][name], sep="\n")
         record.setdefault("intervals", {})[name] = covered = coverage(of)
         sizes = ["all", *map(str, SIZES)]
         body = {title: [_covered(of_size.get(size)) for size in sizes] for title, of_size in covered.items()}

@@ -12,7 +12,6 @@ CALLS = {
     "answers.py": ["--write", "--only", "curve"],
     "cvar.py": ["--only", "digits", "--splits", "1"],
     "deferral.py": [".", "--only", "noise", "--splits", "1"],
-    "reused_rows.py": ["--draws", "1", "--only", "3 decimals, dense"],
     "timing.py": ["mixture", "path", "curve", "--quick", "--alone"],
 }
 

@@ -25,6 +25,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import check_labelled_rows, check_table, summed
 from tailboost.core.long_work import fitting_apart
+from tailboost.core.spelling import listed
 from tailboost.learners.protocols import PreparedProba, Session
 
 # Smallest probability, the same as in the selection of decision rules.
@@ -316,7 +317,13 @@ class TableNumbers(TransformerMixin, BaseEstimator):
         for j, categories in enumerate(kinds):
             if categories is not None and len(categories) <= MOST_CATEGORIES:
                 blocks.append(table[:, [j]] == np.arange(len(categories)))
-        return np.hstack(blocks)
+        numbers = np.hstack(blocks)
+        if not numbers.shape[1]:
+            raise ValueError(
+                f"X has no numbers, and more than {MOST_CATEGORIES} different texts in each of its columns "
+                f"{listed(list(X.columns))}"
+            )
+        return numbers
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

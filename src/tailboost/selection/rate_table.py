@@ -185,7 +185,7 @@ class RateTable:
 
     @property
     def met(self) -> bool | None:
-        """Whether all limits hold on these rows; None without limits."""
+        """Whether no limit is broken on these rows; None without limits that have rows."""
         verdicts = [line.met for line in self.lines if line.met is not None]
         return all(verdicts) if verdicts else None
 
@@ -209,7 +209,7 @@ class RateTable:
         if self.met is None:
             return "There is no limit among these rates."
         if self.met:
-            return "On these rows all limits are kept."
+            return "On these rows no limit is broken."
         broken = [f"{line.limit} ({line.texts[1]})" for line in self.lines if line.met is False]
         return f"Not kept on these rows: {joined(broken, SUBGROUPS_NAMED, '; ')}."
 
