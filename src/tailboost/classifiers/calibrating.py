@@ -348,7 +348,7 @@ def default_share(limits: Sequence[Limit], strata: Strata) -> float:
     strata = replace(strata, defers=any(on_deferral))
     ranked = [not limit.compares and _has_ranks(limit, strata) for limit in limits]
     if all(ranked) and not all(on_deferral):
-        return FOR_RANKS
+        return FOR_RANKS / 2 if strata.defers else FOR_RANKS
     return FOR_TESTS
 
 

@@ -30,6 +30,10 @@ some rule that breaks the limit passes with a probability of at most U(0, 0), th
 
 The errors of the cell at which a threshold stops were counted, and it may get the other answer later. Its
 rows count as deferred in the tests, so U does not grow in the mean when they are counted.
+
+A limit on errors of several thresholds, beside deferral, stops them all before the first step of the chain at
+which its errors, counted as if no other limit stopped a threshold, are beyond a rank. With other stops there
+are fewer errors, so Theorem 1 holds; all cells that were counted so are deferred in the tests.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tailboost.core.array_types import Ints
 from tailboost.guarantees.case import Case, Cells, Certified, Refused
 from tailboost.guarantees.ranks import AT_RANKS, is_ranked, windows
 from tailboost.guarantees.tests import DEFERRED, FIRST, Tests
@@ -59,10 +64,12 @@ def applies(case: Case) -> list[bool] | None:
     ]
     ranked, joint = _divided(case.tests, has_ranks)
     answers = {answer for test in joint for answer in test.answers.tolist()}
-    if not ranked or not (case.fresh_place >= 0).all():
+    if not (case.fresh_place >= 0).all():
         return None
     if case.defers:
-        return has_ranks if answers <= {DEFERRED} else None
+        return has_ranks if -1 not in answers and (ranked or answers != {DEFERRED}) else None
+    if not ranked:
+        return None
     of_ranks, others = (
         np.any([test.strata.any(axis=0) for test in part], axis=0) for part in (ranked, joint)
     )
@@ -78,41 +85,82 @@ def _divided(
     return [test for test, has in pairs if has], [test for test, has in pairs if not has]
 
 
+def _stops(
+    tests: Sequence[Tests], fresh: Cells, rules: Ints, half: int, level: float
+) -> tuple[Ints, Ints]:
+    """Return where limited errors of several places stop the cuts, (m, 2), and the cells counted, (K, m, 2).
+
+    ``rules`` are the cuts of a chain without stops, (K, m, 2), of which those up to ``half`` answer a cell
+    with its surer label. The errors of cells beyond the counted cuts of a rule have been counted before it.
+    """
+    stops = np.tile((fresh.end, 0), (rules.shape[1], 1))
+    counted = np.tile((0, fresh.end), (*rules.shape[:2], 1))
+    for test in tests:
+        wrong, rows = test.counts(fresh.answered(rules))
+        n_within = (wrong <= test.most(rows.astype(np.intp), level)).sum(axis=0)
+        places = test.places(fresh.place)
+        for answer, here, n in zip(test.answers.tolist(), places, n_within, strict=True):
+            last = rules[n - 1, here, answer] if n else (0, fresh.end)[answer]
+            met = rules[np.arange(len(rules)).clip(max=min(n, half))][:, here, answer]
+            if answer == FIRST:
+                stops[here, 0] = np.minimum(stops[here, 0], last)
+                counted[:, here, 0] = np.maximum(counted[:, here, 0], met)
+            else:
+                stops[here, 1] = np.maximum(stops[here, 1], last)
+                counted[:, here, 1] = np.minimum(counted[:, here, 1], met)
+    return stops, counted
+
+
 def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
     """Return the rule of least loss within the ranks among those that pass the tests of the other limits."""
     ranked, joint = _divided(case.fresh_tests, has_ranks)
     end = case.cells.end
-    low, high = windows(
-        case, ranked, case.cell, end, case.level * (1.0 - PART if joint else 1.0)
-    )
+    errors = [test for test in joint if case.defers and test.answers.max() < DEFERRED]
+    joint = [test for test in joint if test not in errors]
+    n_errors = sum(len(test.names) for test in errors)
+    level = case.level * (1.0 - PART if joint else 1.0)
+    low, high, level_of_errors = windows(case, ranked, case.cell, end, level, n_errors)
+    votes = case.fresh.voters(np.arange(len(case.fresh)))
+    rows = np.zeros((len(case.fresh_place), end))
+    np.add.at(rows, (case.fresh.answered.stratum[votes], case.cell[votes]), 1.0)
+    fresh = Cells(rows, case.fresh_place)
     chances = case.odds.chances
     every = np.concatenate([*chances, *(1.0 - chances), [0.0, 2.0]])
     prices = np.unique(np.quantile(every, np.linspace(0.0, 1.0, RULES), method="nearest"))
     first = np.stack([np.searchsorted(each, prices) for each in chances], axis=1)
     level = PART * case.level
     if case.defers:
-        first = first.clip(max=high)
         last = np.stack([np.searchsorted(each, 1.0 - prices) for each in chances], axis=1)
+        freely = np.stack([first, last], axis=2)
+        stops, tried = _stops(errors, fresh, freely, (prices <= 0.5).sum() - 1, level_of_errors)
+        low = np.maximum(low, stops[:, 1])
+        high = np.minimum(high, stops[:, 0])
+        first = first.clip(max=high)
         last = np.maximum(last.clip(min=low), first)
-        # The cell at which a threshold stopped counts as deferred.
+        # The cells at which a threshold stopped count as deferred.
         met = first == last
         tested = np.stack(
-            [first - (met & (last == low)), last + (met & (first == high))], axis=2
+            [
+                np.minimum(first - (met & (last == low)), tried[..., 1]),
+                np.maximum(last + (met & (first == high)), tried[..., 0]),
+            ],
+            axis=2,
         )
         level /= max(sum(len(test.names) for test in joint), 1)
     else:
         first = last = first.clip(low, high)
         tested = np.stack([first, last], axis=2)
     rules = np.stack([first, last], axis=2)
-    votes = case.fresh.voters(np.arange(len(case.fresh)))
-    rows = np.zeros((len(case.fresh_place), end))
-    np.add.at(rows, (case.fresh.answered.stratum[votes], case.cell[votes]), 1.0)
-    fresh, tested = Cells(rows, case.fresh_place), tested.clip(0, end)
+    tested = tested.clip(0, end)
     answered, possible = fresh.answered(tested), fresh.possible(tested)
     losses = (case.cells.answered(rules) * case.losses).sum(axis=2)
     places = [test.places(case.fresh_place) for test in joint]
     blocks = np.full((1, case.n_places), True)
-    if case.defers and all((of_test.sum(axis=1) == 1).all() for of_test in places):
+    if (
+        case.defers
+        and not errors
+        and all((of_test.sum(axis=1) == 1).all() for of_test in places)
+    ):
         blocks = np.eye(case.n_places, dtype=bool)  # each place has a chain of its own
     best = rules[0 if joint and joint[0].answers[0] == FIRST else -1].copy()
     likeliest = best.copy()

@@ -44,11 +44,17 @@ def ends_between(scores: Floats) -> tuple[Floats, Ints]:
 
 
 def windows(
-    case: Case, tests: Sequence[Tests], cell: Ints, n_cells: int, level: float
-) -> tuple[Ints, Ints]:
-    """Return the least and the largest cut of each place that keep all limits, shape (m,) each.
+    case: Case,
+    tests: Sequence[Tests],
+    cell: Ints,
+    n_cells: int,
+    level: float,
+    n_others: int = 0,
+) -> tuple[Ints, Ints, float]:
+    """Return the least and the largest cut of each place that keep all limits, and the level of each.
 
-    ``cell`` has the number of each fresh row's cell of the score, below ``n_cells``.
+    ``cell`` has the number of each fresh row's cell of the score, below ``n_cells``. The level is divided
+    between the places and answers, and ``n_others`` more limits.
     """
     shares = []
     for test in tests:
@@ -57,7 +63,7 @@ def windows(
             if len(rows):
                 place = case.fresh_place[np.flatnonzero(strata)[0]]
                 shares.append((int(place), int(test.answers[j]), test.allowed[j], cell[rows]))
-    level_of_each = level / max(1, len({share[:2] for share in shares}))
+    level_of_each = level / max(1, len({share[:2] for share in shares}) + n_others)
     low = np.zeros(case.n_places, dtype=np.intp)
     high = np.full(case.n_places, n_cells)
     for place, answer, allowed, cells in shares:
@@ -67,7 +73,7 @@ def windows(
             high[place] = min(high[place], (by_cell.cumsum() <= most).sum())
         else:
             low[place] = max(low[place], n_cells - (by_cell[::-1].cumsum() <= most).sum())
-    return low, high
+    return low, high, level_of_each
 
 
 def applies(case: Case) -> bool | None:
@@ -83,7 +89,7 @@ def run(case: Case, plan: bool) -> Certified | Refused:
     n_cells = len(ends) - 1
     cell = np.empty(len(case.scores), dtype=np.intp)
     cell[np.argsort(case.scores)] = np.repeat(np.arange(n_cells), np.diff(below))
-    low, high = windows(case, case.fresh_tests, cell, n_cells, case.level)
+    low, high, _ = windows(case, case.fresh_tests, cell, n_cells, case.level)
     if (low > high).any():
         return Refused(case.fresh, case.level, "no threshold keeps all limits on these rows")
     stratum = case.fresh.answered.stratum
