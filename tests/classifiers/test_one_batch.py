@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers import calibrating
-from tailboost.classifiers.calibrating import default_share, drawn_part, selected_on_part
+from tailboost.classifiers.calibrating import drawn_part, selected_on_part
 from tailboost.guarantees.calibration import calibrate_selected
-from tailboost.rates import Answered, checked_limits
+from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import hash_rows, selecting_numbers
 from tailboost.rows.given import Given
 from tailboost.rows.seen import CALIBRATED_ON
@@ -298,18 +298,6 @@ def test_clusters_stay_together():
     tb.calibrate(
         tb.Scores("s", 1, kind="logit"), T, y, limits=["precision(1) >= .6"], groups=g, clusters=homes
     )
-
-
-def test_the_share_depends_on_what_the_rows_decide():
-    y = [0, 1]
-    strata = Answered.from_arrays(y, y).strata
-    miss, gap = rates.miss(1, by="group") <= 0.2, rates.gap(rates.selected(1, by="group")) <= 0.1
-    precision, deferral = rates.precision(1) >= 0.8, rates.deferred() <= 0.1
-    of_one = checked_limits(["miss(1, by=group) <= {a: .2}"])
-    for limits in ([miss], [miss, deferral], [rates.miss(1) <= 0.2, deferral], of_one):
-        assert default_share(limits, strata) == 0.2
-    for limits in ([gap], [miss, gap], [precision], [deferral], [precision, deferral]):
-        assert default_share(limits, strata) == 0.3
 
 
 # -- models ------------------------------------------------------------------------------------------------

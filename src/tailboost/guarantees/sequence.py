@@ -135,22 +135,17 @@ class Search:
         values = np.arange(self.cells.end + 1)
         equal = np.repeat(values[:, None], self.n_places, axis=1)
         at_prices = np.stack([np.searchsorted(each, PRICES) for each in self.chances], axis=1)
-        loosest = self._loosest() if self.defers or self.n_places > 1 else []
         found = [equal]
-        found += [at_prices.clip(*within) for within in loosest]
+        if self.n_places > 1:
+            found += [at_prices.clip(*within) for within in self._loosest()]
         found += [self._equal_shares(t) for t in self.tests if t.limit.compares]
         cuts = np.unique(np.vstack(found), axis=0)
-        bands = [np.stack([cuts, cuts], axis=2)]
-        if self.defers:
-            bands.append(np.stack([at_prices, at_prices[::-1]], axis=2)[: len(PRICES) // 2 + 1])
-            bands.append(np.array([[[0, self.cells.end]] * self.n_places]))
-            for (
-                low,
-                high,
-            ) in loosest:  # human review of what the limits do not leave to either answer
-                sides = [np.minimum(at_prices, high), np.maximum(at_prices, low)]
-                bands.append(np.stack(sides, axis=2))
-        return np.concatenate(bands)
+        bands = np.stack([cuts, cuts], axis=2)
+        if not self.defers:
+            return bands
+        at_doubts = np.stack([at_prices, at_prices[::-1]], axis=2)[: len(PRICES) // 2 + 1]
+        all_deferred = np.array([[[0, self.cells.end]] * self.n_places])
+        return np.concatenate([bands, at_doubts, all_deferred])
 
     def _loosest(self) -> Ints:
         """Return the least and largest cuts by the limits on one answer to rows of one place, (k, 2, m).
