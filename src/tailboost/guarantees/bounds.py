@@ -47,7 +47,6 @@ VISIBLE = (
 )
 # Room by margin of a test at 5 % with which it passes with a probability of .8: 1 + Φ⁻¹(.8) / Φ⁻¹(.95).
 OF_POWER = 1.512
-MOST_TIMES = 50  # a larger multiple of the fresh rows is no plan
 
 
 def percent(confidence: float) -> str:
@@ -178,8 +177,6 @@ class CertifiedBound:
         if needed is None:
             beyond = "below it" if self.sense == "≥" else "above it"
             return f"the estimate is {beyond if self.room else 'at the limit'}"
-        if needed > MOST_TIMES * self.n:
-            return f"more than {MOST_TIMES} times as many rows needed"
         return f"about {needed:,} rows needed"
 
     @property
@@ -352,7 +349,7 @@ class RateFamily:
         apart = self.exact and self.apart and len(self.samples) > 1
         if limit is None or not limit.compares or not apart:
             return bounds
-        *of_subgroups, bound = bounds
+        bound = bounds[-1]
         low = self.samples[0].low
         width = self.samples[0].high - low
         counts = [
@@ -361,13 +358,14 @@ class RateFamily:
         factor, gap = limit.pair  # of rates; of shares p with the rate low + width p
         passes = all_pairs_pass(counts, (factor, (gap + (1.0 - factor) * low) / width), level)
         if passes:
-            return [*of_subgroups, bound.at_target(PAIRS)]
-        failed = replace(bound, method=PAIRS)
-        if limit.from_above:
-            failed = replace(failed, upper=max(bound.upper, limit.bound + VISIBLE))
+            bounds[-1] = bound.at_target(PAIRS)
+        elif limit.from_above:
+            upper = max(bound.upper, limit.bound + VISIBLE)
+            bounds[-1] = replace(bound, method=PAIRS, upper=upper)
         else:
-            failed = replace(failed, lower=min(bound.lower, limit.bound - VISIBLE))
-        return [*of_subgroups, failed]
+            lower = min(bound.lower, limit.bound - VISIBLE)
+            bounds[-1] = replace(bound, method=PAIRS, lower=lower)
+        return bounds
 
     def bounds_of(self, sample: Sample, level: float) -> tuple[float, float]:
         """Return the lower and the upper bound on the mean of a subgroup, each at the level.

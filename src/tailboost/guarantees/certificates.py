@@ -33,7 +33,7 @@ from tailboost.selection.rule import Rule, ThresholdRule
 Cells = tuple[list[str], list[list[str]]]
 """The headings and the rows of a table."""
 
-MOST_PRINTED = 60  # bounds in a printed table; the largest ones of many without a limit
+MOST_DRAWN = 60  # bounds without a limit
 #: The attributes that a file has as they are.
 STORED = [
     "confidence",
@@ -187,16 +187,12 @@ class Certificate:
         return f"Not certified: {n} of {len(limited)} limits {confidence} from {rows}{doubt}."
 
     def cells(self) -> Cells:
-        """Return the table of bounds; of many bounds without a limit the largest."""
-        printed = self.bounds
-        if not self._limited:
-            largest = sorted(printed, key=lambda bound: -bound.upper)[:MOST_PRINTED]
-            printed = tuple(bound for bound in printed if bound in largest)
-        is_above = all(bound.sense == "≤" for bound in printed)
+        """Return the table of bounds."""
+        is_above = all(bound.sense == "≤" for bound in self.bounds)
         head = "at most" if is_above else "bound"
         heads = ["rate", "of", "limit", "rows", "estimate", head, "deferred", "result", ""]
         rows = []
-        for bound in printed:
+        for bound in self.bounds:
             row = [
                 str(bound.rate),
                 bound.name,
@@ -245,7 +241,7 @@ class Certificate:
 
     def limit_lines(self) -> list[LimitLine]:
         """Return the bounds for drawings and short tables: the ones with a limit, or without limits all."""
-        return [bound.limit_line for bound in self._limited or self.bounds[:MOST_PRINTED]]
+        return [bound.limit_line for bound in self._limited or self.bounds[:MOST_DRAWN]]
 
     # -- JSON ------------------------------------------------------------------------------------------
 

@@ -169,9 +169,9 @@ class Fresh:
         if given.clusters is None:
             refuse_persons(given.X, [*given.columns, *reader._columns_of_scores])
         equal_rows = checked_equal_rows(given.equal_rows or reader._equal_rows)
+        clusters = numbered_clusters(given.clusters, given.n_rows)
         if not is_model:
             answered = _given_answers(model, given, rates)
-            clusters = numbered_clusters(given.clusters, given.n_rows)
             return cls(answered, equal_rows=equal_rows, clusters=clusters)
 
         classes = _classes_of(model, given)
@@ -199,7 +199,7 @@ class Fresh:
             read=read,
             compared=compared,
             equal_rows=equal_rows,
-            clusters=numbered_clusters(given.clusters, given.n_rows),
+            clusters=clusters,
             has_labels=given.labels is not None,
         ).answered_by(model)
 

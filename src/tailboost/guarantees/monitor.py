@@ -181,7 +181,7 @@ class MonitoredBatch:
     evidence: list[float]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Monitor:
     """Evidence against the bounds of a certified rule, updated with each batch of later rows.
 
@@ -245,10 +245,9 @@ class Monitor:
         if not certificate.bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
         start = [Bets(sums=np.zeros((max(1, len(b.subgroups)), 3))) for b in certificate.bounds]
-        # The class is frozen.
-        object.__setattr__(self, "rule", rule)
-        object.__setattr__(self, "certificate", certificate)
-        object.__setattr__(self, "bets", self.bets or tuple(start))
+        self.rule = rule
+        self.certificate = certificate
+        self.bets = self.bets or tuple(start)
 
     @property
     def tested(self) -> list[CertifiedBound]:
