@@ -306,6 +306,8 @@ class Boosting(ClassifierMixin, BaseEstimator):
     def unit_weights(self, t: int) -> Floats:
         """Return the player's weights w of round t, from 1, shape (m,)."""
         check_is_fitted(self)
+        if not 1 <= t <= self.n_iter_:
+            raise ValueError(f"t={t}: rounds have the numbers 1 to {self.n_iter_}")
         state = self.player_.start(self.units_.p)
         for losses in self.game_losses_[: t - 1]:
             state = self.player_.update(state, losses)

@@ -151,8 +151,8 @@ def calibrate(
         The result of an attempt that the model's ledger does not know. It counts, with all earlier ones.
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the least fraction of the rows, or of the clusters, on which
-        `tune` selects. By default .2 if ranks serve all limits, otherwise .3. Up to half of the rows select
-        if a label or a limited group would have none there.
+        `tune` selects. By default .2 if ranks serve all limits (.1 beside human review), otherwise .3. Up to
+        half of the rows select if a label or a limited group would have none there.
     training_rows : array-like of shape (m, d), optional
         The rows on which a model of another library was trained, as in `tailboost.certify`.
     random_state : int or RandomState, default=0
