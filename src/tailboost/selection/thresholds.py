@@ -262,14 +262,14 @@ class Thresholds(Uncached):
         """Return the cuts of least expected cost, shape (m, A − 1), for the costs of actions (S, A)."""
         of_place = self._of_place
         below = np.pad(self.expected.cumsum(axis=1), ((0, 0), (1, 0))).T  # (V + 1, S)
-        if costs.shape[1] == 2:
-            beside = (below * (costs[:, 0] - costs[:, 1])) @ of_place
-            return beside.argmin(axis=0)[:, None]
-        low = (below * (costs[:, 0] - costs[:, 2])) @ of_place
-        high = (below * (costs[:, 2] - costs[:, 1])) @ of_place
+        middle = costs[
+            :, -1
+        ]  # without deferral there is nothing between, and both cuts are one
+        low = (below * (costs[:, 0] - middle)) @ of_place
+        high = (below * (middle - costs[:, 1])) @ of_place
         last = (np.minimum.accumulate(low, axis=0) + high).argmin(axis=0)
         until = np.where(np.arange(len(low))[:, None] <= last, low, np.inf)
-        return np.stack([until.argmin(axis=0), last], axis=1)
+        return np.stack([until.argmin(axis=0), last], axis=1)[:, : costs.shape[1] - 1]
 
     def counts(self, cuts: Ints) -> Floats:
         """Return the confusion counts of rules with cuts (…, m, A − 1), shape (…, W, A)."""
