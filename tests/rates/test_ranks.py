@@ -6,7 +6,6 @@ from scipy.stats import binom
 
 from tailboost.rates.bounds import (
     QUADRATURE_ERROR,
-    each_most_reached,
     most_reached,
     probability_within,
 )
@@ -33,7 +32,7 @@ def test_the_counts_of_many_sizes_are_the_largest_in_the_binomial_tail():
         bound = float(rng.choice([rng.random(), 10 ** rng.uniform(-4, 0), 1 - 10 ** rng.uniform(-4, 0)]))
         level = float(10 ** rng.uniform(-9, -0.01))
         expected = [int((binom.cdf(np.arange(n), n, bound) <= level).sum()) - 1 for n in sizes]
-        assert each_most_reached(sizes, bound, level).tolist() == expected
+        assert most_reached(sizes, bound, level).tolist() == expected
 
 
 def simulated(least, most, sizes, draws, rng):

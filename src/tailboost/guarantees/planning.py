@@ -13,7 +13,7 @@ from scipy.stats import binom
 from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.checks import check_number
 from tailboost.rates import Limit, checked_limits, checked_rates
-from tailboost.rates.bounds import each_most_reached, fewest_rows
+from tailboost.rates.bounds import fewest_rows, most_reached
 from tailboost.rows.ledger import SPENT_EACH
 from tailboost.rows.subgroups import unit_name
 
@@ -183,7 +183,7 @@ def _rows(
         powers = np.ones(np.shape(total))
         for j in limited:
             n = np.floor(shares[j] * total + 1e-9).astype(np.intp)
-            most = each_most_reached(n, allowed[j], level)
+            most = most_reached(n, allowed[j], level)
             powers *= binom.cdf(most, n, errors[j])
         return powers
 

@@ -67,7 +67,7 @@ def windows(
     low = np.zeros(case.n_places, dtype=np.intp)
     high = np.full(case.n_places, n_cells)
     for place, answer, allowed, cells in shares:
-        most = most_reached(len(cells), float(allowed), level_of_each)
+        most = int(most_reached(len(cells), float(allowed), level_of_each))
         by_cell = np.bincount(cells, minlength=n_cells)
         if answer == FIRST:
             high[place] = min(high[place], (by_cell.cumsum() <= most).sum())

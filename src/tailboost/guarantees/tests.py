@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Limit, Objective, Strata
-from tailboost.rates.bounds import each_most_reached
+from tailboost.rates.bounds import most_reached
 from tailboost.rates.pair_test import pair_p_value
 
 #: Numbers of the answers of two labels.
@@ -133,7 +133,7 @@ class Tests:
     def most(self, rows: Ints, level: float) -> Ints:
         """Return the most wrong rows of passing tests, −1 for none; ``rows`` has the shape (..., m)."""
         by_test = [
-            each_most_reached(rows[..., j].ravel(), share, level).reshape(rows.shape[:-1])
+            most_reached(rows[..., j].ravel(), share, level).reshape(rows.shape[:-1])
             for j, share in enumerate(self.allowed.tolist())
         ]
         return np.stack(by_test, axis=-1)

@@ -343,13 +343,13 @@ NODES = 120
 QUADRATURE_ERROR = 1e-4
 
 
-def most_reached(n: int, bound: float, level: float) -> int:
+def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
     """Return the largest number of scores that may reach a threshold with a rate certified to be small.
 
     Parameters
     ----------
-    n : int
-        Number of scores.
+    n : int, or array-like
+        Numbers of scores.
     bound : float in [0, 1]
         The largest rate allowed.
     level : float in (0, 1)
@@ -357,24 +357,19 @@ def most_reached(n: int, bound: float, level: float) -> int:
 
     Returns
     -------
-    int
-        The largest k with P(Bin(n, bound) ≤ k) ≤ level: a threshold that at most k scores reach then has a
-        rate of at most ``bound``, except with a probability of at most ``level``. −1 if no threshold among
-        the scores has this property; n for a bound of 1.
+    ndarray of int
+        By number of scores, the largest k with P(Bin(n, bound) ≤ k) ≤ level: a threshold that at most k
+        scores reach then has a rate of at most ``bound``, except with a probability of at most ``level``. −1
+        if no threshold among the scores has this property; n for a bound of 1.
 
     Examples
     --------
     >>> from tailboost.rates.bounds import most_reached
-    >>> most_reached(59, 0.05, 0.05), most_reached(58, 0.05, 0.05), most_reached(500, 0.25, 0.05)
-    (0, -1, 108)
+    >>> most_reached([59, 58], 0.05, 0.05).tolist(), int(most_reached(500, 0.25, 0.05))
+    ([0, -1], 108)
     """
-    return int(each_most_reached(np.array([n]), bound, level)[0])
-
-
-def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
-    """Return `most_reached` for each of several numbers of scores ``n``, shape (k,)."""
     if bound >= 1.0:
-        return n
+        return np.asarray(n)
     sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
     counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
     return (counts - (bdtr(counts, sizes, bound) > level)).astype(np.intp)[size_number]

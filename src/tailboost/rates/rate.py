@@ -592,13 +592,8 @@ class Limit(Expression):
             return below + [Inequality(-matrix, a, c / scale) for matrix in matrices]
         bounds = self.bounds(terms.names)
         limited = terms.defined & ~np.isnan(bounds)
-        matrices = terms.linear
-        if self.rate.is_ratio:
-            matrices = terms.beyond(np.nan_to_num(bounds))
-            bounds = np.zeros(len(bounds))
-        pairs = zip(matrices[limited], bounds[limited].tolist(), strict=True)
-        factor = self.sign / scale
-        return [Inequality(factor * matrix, 0.0, factor * bound) for matrix, bound in pairs]
+        matrices = self.sign / scale * terms.beyond(np.nan_to_num(bounds))[limited]
+        return [Inequality(matrix, 0.0, 0.0) for matrix in matrices]
 
     def refuse_negative(self, lowest_rate: float) -> None:
         """Raise ValueError for a ratio of rates that may be negative."""

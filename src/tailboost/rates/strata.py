@@ -120,14 +120,24 @@ class Strata:
         """
         if groups is None:
             groups = np.zeros((len(y), 0), dtype=np.intp)
-        combinations, combination = _distinct(groups)
+        combination = np.zeros(len(y), dtype=np.intp)
+        for column in groups.T:  # the number of the row's first columns and of this one
+            numbers = combination * (column.max(initial=0) + 1) + column
+            _, combination = distinct_and_places(numbers)
+        combinations = np.zeros(
+            (combination.max(initial=0) + 1, groups.shape[1]), dtype=np.intp
+        )
+        combinations[combination] = groups
         stratum = y * len(combinations) + combination
         n_strata = len(classes) * len(combinations)
-        share = (weight / weight.sum())[:, None]
-        sums = _sums_by_stratum(np.hstack([share, share**2]), stratum, n_strata)
-        mass, squares = sums.T
+        share = weight / weight.sum()
+        mass = np.bincount(stratum, share, n_strata)
+        squares = np.bincount(stratum, share**2, n_strata)
+        cost_range = (0.0, 1.0)
+        mean_costs = None
         if costs is not None:
-            mean_costs = _sums_by_stratum(share * costs, stratum, n_strata)
+            cost_range = (float(costs.min()), float(costs.max()))
+            mean_costs = _sums_by_stratum(share[:, None] * costs, stratum, n_strata)
             mean_costs /= np.where(mass > 0, mass, 1.0)[:, None]  # 0 without rows
         strata = cls(
             plain(tuple(classes)),
@@ -137,8 +147,8 @@ class Strata:
             mass,
             mass**2 / np.where(squares > 0, squares, 1.0),  # 0 without rows
             defers,
-            None if costs is None else mean_costs,
-            (0.0, 1.0) if costs is None else (float(costs.min()), float(costs.max())),
+            mean_costs,
+            cost_range,
         )
         return strata, stratum
 
@@ -266,17 +276,6 @@ class Strata:
 def _sums_by_stratum(values: Floats, stratum: Ints, n_strata: int) -> Floats:
     """Return the sums of a table (n, A) over the rows of each stratum, shape (S, A)."""
     return np.column_stack([np.bincount(stratum, column, n_strata) for column in values.T])
-
-
-def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct rows of a table (n, c) in order, and each row's number among them, shape (n,)."""
-    number = np.zeros(len(rows), dtype=np.intp)
-    for column in rows.T:  # the number of the row's first columns and of this one
-        column = column - column.min(initial=0)
-        _, number = distinct_and_places(number * (column.max(initial=0) + 1) + column)
-    distinct = np.zeros((number.max(initial=0) + 1, rows.shape[1]), dtype=np.intp)
-    distinct[number] = rows
-    return distinct, number
 
 
 def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, Any]]:
@@ -447,14 +446,18 @@ class Answered:
         return bool(self.actions.ndim == 2)
 
     @property
+    def probabilities(self) -> Floats:
+        """The probability of each action in each row, shape (n, A)."""
+        if self.draws:
+            return self.actions  # type: ignore[no-any-return]
+        return np.eye(self.strata.n_actions)[self.actions]
+
+    @property
     def counts(self) -> Floats:
         """Confusion counts: the weight of each stratum with each action, then its costs, shape (W, A)."""
-        probabilities = self.actions
-        if not self.draws:
-            probabilities = self.actions[:, None] == np.arange(self.strata.n_actions)
-        weights = self.share[:, None] * probabilities  # shape (n, A)
-        tables = [weights] if self.costs is None else [weights, weights * self.costs]
-        n_strata = len(self.strata.mass)
-        return np.concatenate(
-            [_sums_by_stratum(each, self.stratum, n_strata) for each in tables]
-        )
+        weights = self.share[:, None] * self.probabilities  # shape (n, A)
+        counts = _sums_by_stratum(weights, self.stratum, len(self.strata.mass))
+        if self.costs is None:
+            return counts
+        costs = _sums_by_stratum(weights * self.costs, self.stratum, len(self.strata.mass))
+        return np.concatenate([counts, costs])
