@@ -27,17 +27,13 @@ _OTHERWISE = re.compile(
     re.VERBOSE,
 )
 _IN_PYTHON = {"class": "'class'", "≤": "<=", "≥": ">=", "human review": "'human review'"}
+# The functions for rates, limits and objectives in texts.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(make, name) for name in (*KINDS, *ALIASES, "custom", "largest", *COMPARISONS)
+}
 _EXAMPLE = (
     "write for example 'miss(1, by=sex) <= 30%', with quotes around names that have other signs"
 )
-
-
-def functions() -> dict[str, Callable[..., Any]]:
-    """Return the functions for rates, limits and objectives in texts, by name."""
-    return {
-        name: getattr(make, name)
-        for name in (*KINDS, *ALIASES, "custom", "largest", *COMPARISONS)
-    }
 
 
 def parse(text: str) -> Rate | Largest | Spread | Limit:
@@ -136,20 +132,18 @@ def _value(node: Any) -> Any:
             return -_value(node.operand)
         case ast.Call(func=ast.Name(id=name)):
             named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
-            return _called(name, *map(_value, node.args), **named)
+            if name not in FUNCTIONS:
+                raise ValueError(
+                    f"no rate is called {name!r}; there are {', '.join(FUNCTIONS)}"
+                )
+            labels = named.pop("labels", None)  # of a matrix of costs
+            rate = FUNCTIONS[name](*map(_value, node.args), **named)
+            if labels is None:
+                return rate
+            if rate.matrix is None or len(labels) != len(rate.matrix):
+                raise ValueError("labels= must name each row of a matrix of costs")
+            return replace(rate, labels=tuple(labels))
     raise ValueError(f"{ast.unparse(node)!r} is not understood; {_EXAMPLE}")
-
-
-def _called(name: str, *arguments: Any, labels: Any = None, **named: Any) -> Any:
-    """Return the rate of a function's name and arguments; ``labels`` are those of a matrix of costs."""
-    if name not in functions():
-        raise ValueError(f"no rate is called {name!r}; there are {', '.join(functions())}")
-    rate = functions()[name](*arguments, **named)
-    if labels is None:
-        return rate
-    if rate.matrix is None or len(labels) != len(rate.matrix):
-        raise ValueError("labels= must name each row of a matrix of costs")
-    return replace(rate, labels=tuple(labels))
 
 
 def parsed(stated: Stated) -> Any:

@@ -409,8 +409,8 @@ class Rate(Expression):
         arguments = []
         if self.pairs is not None:
             arguments.append(repr(self.pairs.name))
-            for name in ("counted", "among"):
-                arguments.append(f"{name}={list(map(list, getattr(self.pairs, name)))}")
+            arguments.append(f"counted={list(map(list, self.pairs.counted))}")
+            arguments.append(f"among={list(map(list, self.pairs.among))}")
         if self.label is not None:
             arguments.append(repr(self.label))
         if self.matrix is not None:
@@ -811,14 +811,6 @@ def measure(
         raise TypeError(
             f"rate must be one rate, such as rates.miss(1), got {rate!r}; rates.parse makes one of text"
         )
-    rows = Answered.from_arrays(
-        y_true,
-        answers,
-        groups=groups,
-        deferred=deferred,
-        costs=costs,
-        sample_weight=sample_weight,
-        labels=labels,
-    )
+    rows = Answered.from_arrays(y_true, answers, groups, deferred, costs, sample_weight, labels)
     terms = rate.terms(rows.strata)
     return dict(zip(terms.names, terms.values(rows.counts).tolist(), strict=True))

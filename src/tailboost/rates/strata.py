@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import compress, product
 from typing import Any
 
 import numpy as np
@@ -230,7 +230,6 @@ class Strata:
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
         values = [self.classes, *self.values]
-        strata = self.names
         crosses = isinstance(by, tuple)
         # Families of subgroups, each of some places in the names of strata.
         if by in (GROUP, CELL):
@@ -243,15 +242,14 @@ class Strata:
         masks = []
         for family in families:
             keys = list(product(*(values[j] for j in family)))
+            own = [tuple(stratum[j] for j in family) for stratum in self.names]
             if crosses and self.known is not None:
-                existing = [s for s, mass in zip(strata, self.mass, strict=True) if mass > 0]
-                existing += [(y, *groups) for y, groups in product(self.classes, self.known)]
-                with_rows = {tuple(stratum[j] for j in family) for stratum in existing}
-                keys = [key for key in keys if key in with_rows]
+                existing = set(compress(own, self.mass > 0))
+                for y, groups in product(self.classes, self.known):
+                    existing.add(tuple((y, *groups)[j] for j in family))
+                keys = [key for key in keys if key in existing]
             number = {key: i for i, key in enumerate(keys)}
-            of_strata = [
-                number.get(tuple(stratum[j] for j in family), -1) for stratum in strata
-            ]
+            of_strata = [number.get(key, -1) for key in own]
             masks.append(np.equal.outer(range(len(keys)), of_strata))
             for key in keys:
                 name = key if crosses else next(iter(key), None)
@@ -358,7 +356,6 @@ class Answered:
         cls,
         y_true: Any,
         answers: Any,
-        *,
         groups: Groups = None,
         deferred: Any = None,
         costs: Table = None,
@@ -396,15 +393,14 @@ class Answered:
         truth = label_column(y_true, "y_true")
         n = len(truth)
         check_length(answers, "answers", n, "y_true")
+        if deferred is not None:
+            deferred = check_deferred(deferred, n)
         is_review = np.asarray(answers) == HUMAN_REVIEW
         if HUMAN_REVIEW not in set(truth if labels is None else labels) and is_review.any():
             # No rate reads the answers of deferred rows: they get the true label.
-            answers = np.where(
-                is_review, truth.astype(object), np.asarray(answers, dtype=object)
-            )
-            deferred = (
-                is_review if deferred is None else is_review | check_deferred(deferred, n)
-            )
+            given = np.asarray(answers, dtype=object)
+            answers = np.where(is_review, truth.astype(object), given)
+            deferred = is_review if deferred is None else is_review | deferred
         predicted = truth if np.ndim(answers) == 2 else label_column(answers, "answers")
         if labels is None:
             check_same_kind(predicted, "answers", truth, "y_true")
@@ -413,16 +409,14 @@ class Answered:
         actions = positions(predicted, classes, "answers")
         checked_costs = check_costs(costs, n, classes, None)
         if deferred is not None:
-            actions = np.where(check_deferred(deferred, n), len(classes), actions)
-            if checked_costs is not None:
-                checked_costs = np.pad(
-                    checked_costs, ((0, 0), (0, 1))
-                )  # deferral costs nothing
-        if np.ndim(answers) == 2:
-            if deferred is not None:
+            if np.ndim(answers) == 2:
                 raise ValueError(
                     "deferred: a randomised rule has probabilities of deferral instead"
                 )
+            actions = np.where(deferred, len(classes), actions)
+            if checked_costs is not None:  # deferral costs nothing
+                checked_costs = np.pad(checked_costs, ((0, 0), (0, 1)))
+        if np.ndim(answers) == 2:
             actions = np.asarray(in_class_order(answers, "answers", classes))
         columns = coded_columns(groups, "groups", n, "y_true")
         names = (column_name(groups),) if list(columns) == [None] else tuple(columns)
