@@ -262,11 +262,8 @@ class Rate(Expression):
     def needs_labels(self) -> bool:
         """Whether the rate depends on labels: rates of answers alone, such as `selected`, do not."""
         labels = {label for label, _ in self.definition.counted + self.definition.among}
-        return (
-            labels != {None}
-            or not {CLASS, CELL}.isdisjoint(self.crossed)
-            or not self.is_fraction
-        )
+        by_class = not {CLASS, CELL}.isdisjoint(self.crossed)
+        return by_class or labels != {None} or not self.is_fraction
 
     @property
     def needs_costs(self) -> bool:
@@ -298,14 +295,13 @@ class Rate(Expression):
             number_of = {None: numbers, LABEL: own, HUMAN_REVIEW: K}
             return numbers == (number_of[part] if part in number_of else strata.label(part))
 
-        counted, among = (
-            np.array(
-                [has(label, classes) & has(answer, actions) for label, answer in pairs],
-                dtype=float,
-            )
-            for pairs in (self.definition.counted, self.definition.among)
-        )
-        top, bottom = counted.max(axis=0), among.max(axis=0)
+        def tables_of(pairs: tuple[Pair, ...]) -> Floats:
+            found = [has(label, classes) & has(answer, actions) for label, answer in pairs]
+            return np.array(found, dtype=np.float64)
+
+        among = tables_of(self.definition.among)
+        top = tables_of(self.definition.counted).max(axis=0)
+        bottom = among.max(axis=0)
         if self.is_weighted:
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
         if self.matrix is not None:
@@ -448,10 +444,8 @@ class Terms:
     def values(self, counts: Floats) -> Floats:
         """Return the rates of confusion counts (…, W, A), NaN if the denominator is 0, shape (…, m)."""
         over = ([-2, -1], [1, 2])
-        counted, among = (
-            np.tensordot(counts, self.top, over),
-            np.tensordot(counts, self.bottom, over),
-        )
+        counted = np.tensordot(counts, self.top, over)
+        among = np.tensordot(counts, self.bottom, over)
         with np.errstate(invalid="ignore"):
             return np.where(among > 0, counted / among, np.nan)
 

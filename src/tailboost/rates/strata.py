@@ -131,8 +131,8 @@ class Strata:
         stratum = y * len(combinations) + combination
         n_strata = len(classes) * len(combinations)
         share = weight / weight.sum()
-        mass = np.bincount(stratum, share, n_strata)
-        squares = np.bincount(stratum, share**2, n_strata)
+        sums = _sums_by_stratum(np.column_stack([share, share**2]), stratum, n_strata)
+        mass, squares = sums.T
         cost_range = (0.0, 1.0)
         mean_costs = None
         if costs is not None:
@@ -443,7 +443,7 @@ class Answered:
     def probabilities(self) -> Floats:
         """The probability of each action in each row, shape (n, A)."""
         if self.draws:
-            return self.actions  # type: ignore[no-any-return]
+            return self.actions
         return np.eye(self.strata.n_actions)[self.actions]
 
     @property
