@@ -600,8 +600,9 @@ class Limit(Expression):
         """Return the bounds on a gap or ratio from those on each rate, shape (m,) each."""
         apart = permutations(zip(lower, upper, strict=True), 2)
         values = [self.value(np.array([low, high])) for (low, _), (_, high) in apart]
-        values.append(self.value(np.array([min(upper.min(), lower.max()), lower.max()])))
-        return min(values), max(values)
+        nearest = self.value(np.array([min(upper.min(), lower.max()), lower.max()]))
+        values.append(nearest)
+        return (nearest, max(values)) if self.form == GAP else (min(values), nearest)
 
     @property
     def pair(self) -> tuple[float, float]:
