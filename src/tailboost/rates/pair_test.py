@@ -23,8 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import binom
+from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
 from tailboost.core.array_types import Floats
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -109,9 +108,8 @@ def pair_p_value(
         return gamma
     p2 = np.linspace(low, min(high, largest_p2), GRID)
     p1 = np.minimum((gap + p2) / factor, 1.0)  # on the boundary
-    width = DEVIATIONS * np.sqrt(n2 * p2 * (1.0 - p2)) + 8.0
-    fewest = max(0.0, (n2 * p2 - width).min() // 1.0)
-    counts = np.arange(fewest, min(n2, (n2 * p2 + width).max()) + 1.0)  # likely ones
+    counts, probabilities = _likely_counts(n2, p2)
+    first_counts, first_probabilities = _likely_counts(n1, p1)
     # By second count, the largest first count in the region, or −1, by bisection. 1e-12 is for rounding, so
     # that the observed counts are in the region.
     largest = np.full(len(counts), -1)
@@ -123,7 +121,20 @@ def pair_p_value(
         above = np.where(is_inside, above, middle)
     largest[counts >= x2] = np.maximum(largest[counts >= x2], x1)
     largest = np.maximum.accumulate(largest)  # the region becomes monotone
-    in_region = binom.pmf(counts, n2, p2[:, None]) * binom.cdf(largest, n1, p1[:, None])
+    # The probability of at most `largest` errors of the first group, by p₁ and by second count.
+    cumulated = np.cumsum(np.pad(first_probabilities, ((0, 0), (1, 0))), axis=1)
+    n_inside = np.searchsorted(first_counts, largest, side="right")
+    in_region = (probabilities * cumulated[:, n_inside]).sum(axis=1)
     # The largest probability may be between values of p₂, counts that were left out may be in the region,
     # and p₂ may be outside of its interval.
-    return min(1.0, float(in_region.sum(axis=1).max()) * BETWEEN + REST + gamma)
+    return min(1.0, float(in_region.max()) * BETWEEN + REST + gamma)
+
+
+def _likely_counts(n: int, p: Floats) -> tuple[Floats, Floats]:
+    """Return the likely binomial counts of n rows for rates p, and their probabilities by rate."""
+    width = DEVIATIONS * np.sqrt(n * p * (1.0 - p)) + 8.0
+    smallest = int(max(0.0, (n * p - width).min()))
+    counts = np.arange(smallest, int(min(n, (n * p + width).max())) + 1.0)
+    logs = gammaln(n + 1.0) - gammaln(counts + 1.0) - gammaln(n - counts + 1.0)
+    logs = logs + xlogy(counts, p[:, None]) + xlog1py(n - counts, -p[:, None])
+    return counts, np.exp(logs)
