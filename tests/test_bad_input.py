@@ -364,7 +364,7 @@ CURES = {
     ),
     "rows before the model": (
         lambda: tb.certify(FRAME, Y, FITTED),
-        r"Of a classifier the order is \(model, X, y\)",
+        "got LogisticRegression",
     ),
     "another document": (lambda: tb.Certificate.from_dict({"a": 1}), "this is no certificate"),
     "a rule on one score": (
