@@ -140,6 +140,7 @@ def test_lpboost_is_algorithm_1(alpha, noted):
     assert value == pytest.approx(cvar_by_lp(losses, alpha), abs=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:Values in x were outside bounds")  # of the reference
 @pytest.mark.parametrize("beta", [5.0, 100.0])
 def test_regularized_lpboost_has_the_weights_of_equation_8(beta, noted):
     X, y = noisy(3, n=40, K=2)

@@ -114,7 +114,7 @@ def test_many_hypotheses_many_rows():
         (1.0, {"loss": "l1"}, "quadratic"),
         (1.0, {"sample_weight": [1, 1]}, "sample_weight"),
         (1.0, {"sample_weight": [1, 1, 1, -1]}, "sample_weight"),
-        (1.0, {"sample_weight": [0, 0, 0, 0]}, "weights"),
+        (1.0, {"sample_weight": [0, 0, 0, 0]}, "weight"),
     ],
 )
 def test_refusals(C, options, match):

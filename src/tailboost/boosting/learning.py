@@ -28,6 +28,7 @@ from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import (
     as_pandas,
     check_indexes,
+    check_table,
     label_column,
     row_weights,
     unpack,
@@ -188,8 +189,8 @@ class Boosting(ClassifierMixin, BaseEstimator):
         X, _ = unpack(X)
         X = as_pandas(X)
         is_frame = hasattr(X, "iloc")  # the learner reads the columns of a data frame
-        if is_frame and (X.ndim != 2 or 0 in X.shape):
-            raise ValueError(f"X has no rows or no columns: its shape is {X.shape}")
+        if is_frame:
+            check_table(X)
         names = getattr(self, "feature_names_in_", ())
         if is_frame and not reset and set(names) == set(X.columns):
             X = X[list(names)]
