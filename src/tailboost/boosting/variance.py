@@ -230,7 +230,7 @@ class EBBoostClassifier(VadaBoostClassifier):
         As in `AdaBoostClassifier`.
     """
 
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012  (scikit-learn reads it)
         **VadaBoostClassifier._parameter_constraints,
         "variance_weight": [NON_NEGATIVE],
     }

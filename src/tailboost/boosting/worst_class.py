@@ -214,7 +214,7 @@ class OCOBoostClassifier(Voting):
     """
 
     _default_learner = HistTreeClassifier()
-    _parameter_constraints = {**ROUNDS_OR_AUTO, "gamma": [EDGE]}  # noqa: RUF012
+    _parameter_constraints = {**ROUNDS_OR_AUTO, "gamma": [EDGE]}  # noqa: RUF012  (scikit-learn reads it)
 
     def __init__(
         self,

@@ -330,7 +330,7 @@ def group_errors(
     """
     given = {"sample_weight": sample_weight, "labels": labels, "deferred": deferred}
     errors: dict[Any, float] = {}
-    columns = checked_columns(groups, "groups", len(y_true), "y_true")  # type: ignore[arg-type]
+    columns = checked_columns(groups, "groups", len(y_true), "y_true")  # type: ignore[arg-type]  # ArrayLike has no len
     for column, names in columns.items():
         for name, value in measure(
             error(by="group"), y_true, y_pred, groups=names, **given
