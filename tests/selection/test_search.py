@@ -11,7 +11,6 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Strata, as_objective
 from tailboost.selection.data import SelectionData
-from tailboost.selection.outputs import Models
 from tailboost.selection.program import Program, mixed, solve
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights
@@ -32,7 +31,7 @@ def told(seed, n=600, G=2, values=None, right=False):
         p = np.round(p * values) / values
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), (tuple(range(G)),))
     data = SelectionData(strata, stratum, np.full(n, 1 / n))
-    return Thresholds(data, Models.from_given(["m"], (0, 1)), p, p, 0), p, y, g
+    return Thresholds(data, p, p, 0), p, y, g
 
 
 TOLD = {
@@ -208,7 +207,7 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     strata, stratum = Strata.of(y, None, np.ones(n), np.array(["a", "b"]))
     p = np.array([y[level == k].mean() if (level == k).any() else 0.0 for k in range(levels)])[level]
     data = SelectionData(strata, stratum, np.full(n, 1 / n))
-    table = Thresholds(data, Models.from_given(["m"], (0, 1)), p, p, None)
+    table = Thresholds(data, p, p, None)
     for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):
         program = Program.of_rates(strata, as_objective(rates.error()), [limit])
         cuts = np.append(np.unique(p), np.inf)

@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_limits
 from tailboost import rates
 from tailboost.rates import Strata, as_objective
 from tailboost.selection.data import SelectionData
-from tailboost.selection.outputs import Models
 from tailboost.selection.program import Program, mixed, solve
 from tailboost.selection.search import first_rules, grow, select, within_budget
 from tailboost.selection.thresholds import Thresholds
@@ -290,11 +289,11 @@ def smooth(seed, n=3000):
     y = np.diff(np.floor(np.cumsum(p)), prepend=0).astype(int)
     strata, stratum = Strata.of(y, sex[:, None], np.ones(n), NAMES[:2], ("sex",), ((0, 1),), defers=True)
     data = SelectionData(strata, stratum, np.full(n, 1 / n))
-    return Thresholds(data, Models.from_given(["m"], (0, 1)), p, p, None), p, y, sex
+    return Thresholds(data, p, p, None), p, y, sex
 
 
 def deferred(table, cuts):
-    low, high = table.ends(cuts)[0]
+    low, high = table.ends(table.edges[cuts])[0]
     return (low <= table.scores) & (table.scores < high)
 
 

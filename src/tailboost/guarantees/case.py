@@ -172,10 +172,8 @@ class Case:
         They are written as decimals that part the selecting rows and ``known`` fresh rows alike.
         """
         ends = np.stack([low, high][: 1 + self.defers], axis=1)
-        return self.selection.at(
-            self.odds.ends_beside(ends, self.scores[known], self._places[known])
-        )
+        return self.selection.at(self.odds.ends(ends, self.scores[known], self._places[known]))
 
     def rule(self, cuts: Ints) -> Any:
         """Return the selection with the rule of cuts, shape (m, 2)."""
-        return self.selection.at(self.odds.ends(cuts[:, : 1 + self.defers]))
+        return self.selection.at(self.odds.ends(self.odds.edges[cuts[:, : 1 + self.defers]]))

@@ -70,7 +70,7 @@ def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
         ends, counted = ends_between(scores)
         if test.answers[0] != FIRST:
             ends, counted = ends[::-1], len(scores) - counted[::-1]
-        losses = losses_of_place(case, place)[np.searchsorted(case.odds.values, ends)]
+        losses = losses_of_place(case, place)[np.searchsorted(case.odds.edges, ends)]
         curves.append((counted / max(len(scores), 1), losses, len(scores)))
     if not all(n and n_fresh for (*_, n), n_fresh in zip(curves, sizes, strict=True)):
         return None

@@ -95,7 +95,7 @@ def run(case: Case, plan: bool) -> Certified | Refused:
     stratum = case.fresh.answered.stratum
     places = case.fresh_place[stratum]
     beside = (case.fresh_losses[:, 0] - case.fresh_losses[:, 1])[stratum]
-    at_values = np.searchsorted(case.odds.values, ends)
+    at_values = np.searchsorted(case.odds.edges, ends)
     thresholds = np.empty(case.n_places)
     for place in range(case.n_places):
         here = places == place

@@ -116,10 +116,9 @@ class ProbabilityEngine(Uncached):
             inferred = p.fit_groups(table, stratum, rows.weight)
         family: Thresholds | ClassWeights
         if strata.n_classes == 2 and not p.estimates_groups:
-            scores = sign_of(models) * scores_in(table, models)
-            family = Thresholds(
-                data, models, scores, softmax(table.pooled, axis=1)[:, 1], p.told
-            )
+            sign = sign_of(models)
+            chance = softmax(table.pooled, axis=1)[:, 1]
+            family = Thresholds(data, sign * scores_in(table, models), chance, p.told, sign)
         else:
             family = ClassWeights(data, p.predict(table) if inferred is None else inferred)
         return cls(outputs, p, family, names, rule_column, infer_groups, infers)
@@ -242,7 +241,9 @@ class ProbabilityEngine(Uncached):
         """Return a rule of the family as a member of an ensemble."""
         models = self.outputs.models
         if isinstance(self.family, Thresholds):
-            return ScoreRule.of(models, self.family.ends(rule), *self.answer_names)
+            return ScoreRule.of(
+                models, self.family.ends(self.family.edges[rule]), *self.answer_names
+            )
         return ProbabilityRule(models, self.probabilities, rule)
 
     @property

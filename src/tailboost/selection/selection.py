@@ -291,7 +291,7 @@ class Selection(Uncached):
             return None
         if self.problem.error_budget is not None:
             return None
-        return family.few
+        return family.few()
 
     def scored(self, table: LogProbabilities) -> tuple[Floats, Ints]:
         """Return the score of each row of a table, and the number of its thresholds, shape (n,) each."""
@@ -305,7 +305,7 @@ class Selection(Uncached):
         return replace(
             self,
             problem=replace(self.problem, confidence=None),
-            member=ScoreRule.of(family.models, ends, *self.engine.answer_names),
+            member=ScoreRule.of(self.engine.outputs.models, ends, *self.engine.answer_names),
             best=Best.alone(self.program, ends, family.counts_at(ends)),
         )
 
