@@ -11,18 +11,13 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.bounds import RateFamily, joint_bounds
+from tailboost.guarantees.bounds import joint_bounds, tested_bounds as bounds_in_tests
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.judged import JudgedModel, judged
 from tailboost.rows.ledger import Records
-
-
-def limit_bounds(families, level):
-    return [bound for family in families for bound in family.tested(level)]
-
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])
@@ -208,10 +203,7 @@ def failures(setting, n, times, delta):
                 true = 0.5 * among + 0.5 * (4 * (1 - among) + among)
             fails |= not bound.lower - 1e-12 <= true <= bound.upper + 1e-12
         wrong += fails
-        passed += all(
-            bound.certified is not False
-            for bound in limit_bounds([RateFamily.from_expression(limit, answered) for limit in false], delta)
-        )
+        passed += all(bound.certified is not False for bound in bounds_in_tests(false, answered, delta))
     return wrong / times, passed / times
 
 
@@ -360,10 +352,7 @@ def passing_failures(n, times, delta):
             b.lower - 1e-12 <= truth[b.rate.kind][b.subgroup] <= b.upper + 1e-12
             for b in joint_bounds(stated, answered, delta)
         )
-        kept += all(
-            bound.certified is not False
-            for bound in limit_bounds([RateFamily.from_expression(limit, answered) for limit in false], delta)
-        )
+        kept += all(bound.certified is not False for bound in bounds_in_tests(false, answered, delta))
     return wrong / times, kept / times
 
 

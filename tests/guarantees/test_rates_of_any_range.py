@@ -12,18 +12,11 @@ from scipy.stats import beta, binomtest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.bounds import CertifiedBound, RateFamily
-from tailboost.guarantees.fresh import Fresh
+from tailboost.guarantees.bounds import CertifiedBound
 from tailboost.guarantees.monitor import Bets
-from tailboost.rates import ABOVE, BELOW, Answered, Sample
+from tailboost.rates import Sample
 from tailboost.rates.bounds import betting_upper, clopper_pearson_upper
 
-
-def limit_bounds(families, level):
-    return [bound for family in families for bound in family.tested(level)]
-
-
-RANGES = [(-1.0, 1.0), (2.0, 5.0), (-10.0, -4.0), (-0.25, 0.25), (0.0, 1.0)]
 # Wrong and right answers cost so much.
 EITHER = [(-1.0, 1.0), (0.0, 2.0), (2.0, 5.0), (0.0, 0.5)]
 
@@ -37,31 +30,8 @@ def sample(shares, low=0.0, high=1.0):
     return Sample(None, np.arange(len(shares)), low + (high - low) * shares, low, high)
 
 
-def family(samples, *, exact, limit=None, sides=(ABOVE, BELOW)):
-    return RateFamily(by_error(samples[0].low, samples[0].high), limit, sides, samples, exact, apart=True)
-
-
 def shares_of(kind, n, rng):
     return (rng.random(n) < 0.1).astype(float) if kind == "counts" else rng.beta(1, 6, n)
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 40, 400])
-@pytest.mark.parametrize("kind", ["counts", "parts"])
-@pytest.mark.parametrize(("low", "high"), RANGES)
-def test_bounds_contain_the_mean_and_are_those_of_shares(low, high, kind, n):
-    shares = shares_of(kind, n, np.random.default_rng(n))
-    of_shares, of_costs = (
-        family([each], exact=kind == "counts") for each in (sample(shares), sample(shares, low, high))
-    )
-    for level in (0.2, 0.01):
-        lower, upper = of_costs.bounds_of(of_costs.samples[0], level)
-        assert low <= lower <= low + (high - low) * shares.mean() <= upper <= high
-        unit = of_shares.bounds_of(of_shares.samples[0], level)
-        np.testing.assert_allclose([lower, upper], low + (high - low) * np.array(unit), rtol=0, atol=1e-9)
-    if kind == "counts":  # Clopper–Pearson from its definition, at the level of each side
-        k = int(shares.sum())
-        ends = [beta.ppf(0.01, k, n - k + 1) if k else 0.0, beta.ppf(0.99, k + 1, n - k) if k < n else 1.0]
-        np.testing.assert_allclose(unit, ends, atol=1e-9)
 
 
 UPPER = {
@@ -100,35 +70,6 @@ def test_each_bound_on_a_mean_is_below_it_with_at_most_its_level(kind, n, level)
             if 0.0 <= p <= 1.0:
                 probabilities = p**n_high * (1.0 - p) ** (n - n_high)
                 assert probabilities[uppers < mean].sum() <= level + 1e-9
-
-
-def ends(shares, level):
-    """Return the bounds of Clopper and Pearson on a share, each at the level, from their definition."""
-    k, n = int(shares.sum()), len(shares)
-    return beta.ppf(level, k, n - k + 1), beta.ppf(1 - level, k + 1, n - k)
-
-
-@pytest.mark.parametrize("form", ["gap", "ratio"])
-@pytest.mark.parametrize("tie", ["rows in both groups", "values in part"])
-def test_a_comparison_without_a_test_of_pairs_halves_the_level(form, tie):
-    """Each pair needs a lower and an upper bound, at half of the level each."""
-    exact = tie == "rows in both groups"
-    counts = [np.repeat([0.0, 1.0], k) for k in ((90, 30), (50, 50))]
-    shares = counts if exact else [0.25 + each / 2 for each in counts]
-    rate = by_error(0.0, 1.0, by="g")
-    limit = rates.gap(rate) <= 0.9 if form == "gap" else rates.ratio(rate) >= 0.01
-    tested = RateFamily(
-        rate, limit, (ABOVE, BELOW), [sample(each) for each in shares], exact, apart=not exact
-    )
-    *of_groups, bound = limit_bounds([tested], 0.04)
-    (low, _), (_, high) = (
-        ends(each, 0.02) if exact else (1.0 - betting_upper(1.0 - each, 0.02), betting_upper(each, 0.02))
-        for each in shares
-    )
-    assert (of_groups[0].lower, of_groups[1].upper) == pytest.approx((low, high))
-    assert (bound.upper if form == "gap" else bound.lower) == pytest.approx(
-        high - low if form == "gap" else low / high
-    )
 
 
 # -- certificates, rechecks and monitors, through the public functions ---------------------------------------
@@ -181,42 +122,6 @@ def test_two_sided_bounds_on_costs_miss_the_truth_rarely(low, high):
         assert low <= bound.lower <= bound.estimate <= bound.upper <= high
     rarely(missed, draws)
     assert missed > 0
-
-
-def said(form, low, high, errors):
-    """Return a limit on the gap of costs, or on their ratio, that just allows two errors."""
-    rate = by_error(low, high, by="g")
-    if form == "gap":
-        return rates.gap(rate) <= (high - low) * (errors[1] - errors[0])
-    first, second = (low + (high - low) * error for error in errors)
-    return rates.ratio(rate) >= first / second
-
-
-def passes(limit, n, error, seed):
-    """Return whether the exact tests of pairs certify a limit."""
-    y, a, groups = answered(n, error, seed)
-    fresh = Fresh(Answered.from_arrays(y, a, groups=groups, labels=[0, 1]))
-    *_, bound = limit_bounds([RateFamily.from_expression(limit, fresh)], 0.05)
-    return bound.certified
-
-
-@pytest.mark.parametrize(
-    ("form", "low", "high"),
-    [
-        *(("gap", low, high) for low, high in [(-1.0, 1.0), (0.0, 2.0), (0.0, 0.5)]),
-        *(("ratio", low, high) for low, high in [(0.0, 2.0), (1.0, 3.0), (0.5, 1.5), (1.0, 2.0)]),
-    ],
-)
-def test_a_comparison_of_costs_at_its_limit_is_rarely_certified(form, low, high):
-    """The true errors .1 and .3 are exactly at the limit. A gap is certified as that of the errors is."""
-    limit, error, draws = said(form, low, high, (0.1, 0.3)), (0.1, 0.3), 100
-    false = [passes(limit, 120, error, seed) for seed in range(draws)]
-    rarely(sum(false), draws)
-    assert any(false)
-    if form == "gap":
-        as_error = rates.gap(rates.error(by="g")) <= 0.2
-        assert false == [passes(as_error, 120, error, seed) for seed in range(draws)]
-    assert passes(limit, 600, (0.1, 0.12), 0)
 
 
 @pytest.mark.parametrize(("low", "high"), EITHER)

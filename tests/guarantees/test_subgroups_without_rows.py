@@ -8,8 +8,6 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.bounds import RateFamily
-from tailboost.rates import ABOVE, BELOW, Sample
 from tailboost.rates.bounds import (
     betting_upper,
     clopper_pearson_interval,
@@ -150,13 +148,6 @@ def test_fewer_rows_without_an_error_have_no_smaller_bound():
         uppers = [upper(np.zeros(n), 0.05) for n in (1, 2, 5, 20, 100)]
         assert 1.0 >= uppers[0] > uppers[-1]
         assert (np.diff(uppers) <= 0).all()
-
-
-@pytest.mark.parametrize("exact", [True, False])
-def test_no_rows_have_the_ends_of_the_range_as_bounds(exact):
-    none = Sample(None, np.arange(0), np.zeros(0), 0.0, 1.0)
-    family = RateFamily(rates.error(), None, (ABOVE, BELOW), [none], exact)
-    assert family.bounds_of(none, 0.05) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("delta", [0.001, 0.05, 0.5, 0.9])

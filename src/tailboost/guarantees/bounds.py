@@ -23,7 +23,6 @@ from tailboost.rates import (
     Limit,
     Rate,
     Sample,
-    deferred,
     error,
     parse,
 )
@@ -115,11 +114,6 @@ class CertifiedBound:
         return self.lower if self.sense == "≥" else self.upper
 
     @property
-    def compares(self) -> bool:
-        """Whether the bound is on the gap or the ratio of the rates of subgroups."""
-        return bool(self.subgroups)
-
-    @property
     def name(self) -> str:
         """Name of the subgroup, as printed."""
         return "all rows" if self.subgroup is None else unit_name(self.subgroup)
@@ -201,7 +195,7 @@ class CertifiedBound:
     def limit_line(self) -> LimitLine:
         """The bound for drawings: the interval ends at the certified bounds."""
         words = f"{self.estimate_text}, bound {self.bound_text}"
-        if self.target in (self.lower, self.upper) and not self.compares:
+        if self.target in (self.lower, self.upper) and not self.subgroups:
             words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
         return LimitLine(
             ": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason))),
@@ -264,141 +258,108 @@ def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
     return smallest_rejected
 
 
-@dataclass(frozen=True)
-class RateFamily:
-    """A rate with its rows by subgroup, and its limit."""
+def _upper(sample: Sample, level: float, *, counts: bool) -> float:
+    """Return an upper bound on the mean of a subgroup, or of a precision on its ratio of sums."""
+    width = sample.high - sample.low
+    # The bounds are for numbers in [0, 1]; rounding may exceed them.
+    scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
+    if sample.among is not None:
+        share = _ratio_upper(scaled, sample.among, level)
+    elif counts:
+        share = clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
+    else:
+        share = betting_upper(scaled, level)
+    return sample.low + width * share
 
-    rate: Rate
-    limit: Limit | None  # None: the rate is bounded without a target
-    sides: tuple[str, ...]  # bounded sides of the mean of each subgroup
-    samples: list[Sample]  # the rows of each subgroup
-    exact: bool  # whether each row counts fully or not at all, a binomial count
-    apart: bool = False  # whether the rows of different subgroups are independent
 
-    @classmethod
-    def from_expression(cls, expression: Expression, fresh: Fresh) -> RateFamily:
-        """Return the family of a rate, limit or objective, with the sides of its bound."""
-        rate = expression.rate
+def bounds_of(stated: Expression, fresh: Fresh, level: float) -> list[CertifiedBound]:
+    """Return the bounds of a rate or limit on each subgroup, each side at the level, then on a gap or ratio.
+
+    Shares of rows have Clopper–Pearson bounds, other means and ratios of sums betting bounds.
+    """
+    rate, limit, sides = stated.rate, stated.limit, stated.sides
+    samples = fresh.samples(rate)
+    names = [sample.name for sample in samples]
+    targets = [float("nan")] * len(names)
+    if limit is not None and not limit.compares:
+        targets = limit.bounds(names).tolist()
+    counts = rate.is_share  # or costs of two values
+    if rate.matrix is not None:
         strata = fresh.answered.strata
-        exact = False
-        if not (rate.needs_costs or rate.is_weighted or fresh.answered.draws):
-            counted, _ = rate.tables(strata)
-            # Each row has the smallest or the largest value of the rate.
-            exact = set(np.unique(counted)) <= set(rate.range(strata))
-        samples = fresh.samples(rate)
-        return cls(
-            rate, expression.limit, expression.sides, samples, exact, fresh.are_apart(samples)
-        )
-
-    def bounds(self, level: float) -> list[CertifiedBound]:
-        """Return the bounds of the subgroups, each at the given level, then the bound of a gap or ratio."""
-        limit = self.limit
-        targets = np.full(len(self.samples), np.nan)
-        if limit is not None and not limit.compares:
-            targets = limit.bounds([sample.name for sample in self.samples])
-        template = CertifiedBound(
-            self.rate,
-            sense="" if len(self.sides) > 1 else {ABOVE: "≤", BELOW: "≥"}[self.sides[0]],
-            in_percent=limit is not None and limit.in_percent,
-        )
-        bounds = []
-        for sample, target in zip(self.samples, targets.tolist(), strict=True):
-            lower, upper = self.bounds_of(sample, level)
-            method = EXACT if self.exact and sample.among is None else BETTING
-            bound = replace(
-                template,
-                subgroup=sample.name,
-                target=number_or_none(target),
-                estimate=number_or_none(sample.mean),
-                lower=lower,
-                upper=upper,
-                n=len(sample.rows),
-                method=method if len(sample.rows) else "no rows",
-            )
-            bounds.append(bound)
-        if limit is None or not limit.compares:
-            return bounds
-        limit.refuse_negative(min(sample.low for sample in self.samples))
-        lower, upper = limit.interval(
-            np.array([bound.lower for bound in bounds]),
-            np.array([bound.upper for bound in bounds]),
-        )
-        compared = replace(
+        counts = bool(np.isin(rate.tables(strata)[0], rate.range(strata)).all())
+    template = CertifiedBound(
+        rate,
+        sense={(ABOVE,): "≤", (BELOW,): "≥"}.get(sides, ""),
+        in_percent=limit is not None and limit.in_percent,
+    )
+    shares = fresh.deferred_shares(rate)
+    bounds = []
+    for sample, target in zip(samples, targets, strict=True):
+        n = len(sample.rows)
+        lower, upper = sample.low, sample.high
+        if n and lower < upper:
+            if BELOW in sides:  # an upper bound on the complement
+                lower += sample.high - _upper(sample.mirrored, level, counts=counts)
+            if ABOVE in sides:
+                upper = _upper(sample, level, counts=counts)
+        method = EXACT if counts else BETTING
+        bound = replace(
             template,
-            subgroup=limit.form,
-            sense=limit.sense,
-            target=limit.bound,
-            estimate=number_or_none(limit.value(np.array([s.mean for s in self.samples]))),
+            subgroup=sample.name,
+            target=number_or_none(target),
+            estimate=number_or_none(sample.mean),
             lower=lower,
             upper=upper,
-            n=min((bound.n for bound in bounds), default=0),
-            method=f"bounds of {len(bounds)} subgroups",
-            subgroups=tuple(bound.subgroup for bound in bounds),
+            n=n,
+            method=method if n else "no rows",
+            deferred=number_or_none(shares.get(sample.name, np.nan)),
         )
-        return [*bounds, compared]
-
-    def tested(self, level: float) -> list[CertifiedBound]:
-        """Return bounds for a test of the limit at the whole level; they do not hold together.
-
-        If all limits must hold, each is tested at the level: all pass although one is broken with a
-        probability of at most the level. The same holds for the pairs of subgroups of a gap or ratio. A pair
-        of counts of independent rows has an exact test; otherwise bounds on both sides share the level.
-        """
-        bounds = self.bounds(level / len(self.sides))
-        limit = self.limit
-        apart = self.exact and self.apart and len(self.samples) > 1
-        if limit is None or not limit.compares or not apart:
-            return bounds
-        bound = bounds[-1]
-        low = self.samples[0].low
-        width = self.samples[0].high - low
-        counts = [
-            (round(float((s.values - low).sum() / width)), len(s.rows)) for s in self.samples
-        ]
-        factor, gap = limit.pair  # of rates; of shares p with the rate low + width p
-        passes = all_pairs_pass(counts, (factor, (gap + (1.0 - factor) * low) / width), level)
-        if passes:
-            bounds[-1] = bound.at_target(PAIRS)
-        elif limit.from_above:
-            upper = max(bound.upper, limit.bound + VISIBLE)
-            bounds[-1] = replace(bound, method=PAIRS, upper=upper)
-        else:
-            lower = min(bound.lower, limit.bound - VISIBLE)
-            bounds[-1] = replace(bound, method=PAIRS, lower=lower)
+        is_kept = bound.target is not None and kept_by_construction(bound, fresh)
+        bounds.append(bound.at_target(CONSTANT) if is_kept else bound)
+    if limit is None or not limit.compares:
         return bounds
-
-    def bounds_of(self, sample: Sample, level: float) -> tuple[float, float]:
-        """Return the lower and the upper bound on the mean of a subgroup, each at the level.
-
-        A side that is not bounded has the smallest or largest value of a row.
-        """
-        lower, upper = sample.low, sample.high
-        if not len(sample.rows) or lower == upper:
-            return lower, upper
-        if BELOW in self.sides:  # an upper bound on the complement
-            lower = sample.high - self._upper(sample.mirrored, level) + sample.low
-        if ABOVE in self.sides:
-            upper = self._upper(sample, level)
-        return lower, upper
-
-    def _upper(self, sample: Sample, level: float) -> float:
-        """Return an upper bound on the mean of a subgroup, or of a precision on its ratio of sums."""
-        width = sample.high - sample.low
-        # The bounds are for numbers in [0, 1]; rounding may exceed them.
-        scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
-        if sample.among is not None:
-            share = _ratio_upper(scaled, sample.among, level)
-        elif self.exact:
-            share = clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
-        else:
-            share = betting_upper(scaled, level)
-        return sample.low + width * share
+    limit.refuse_negative(min(sample.low for sample in samples))
+    lower, upper = limit.interval(
+        np.array([bound.lower for bound in bounds]), np.array([bound.upper for bound in bounds])
+    )
+    compared = replace(
+        template,
+        subgroup=limit.form,
+        sense=limit.sense,
+        target=limit.bound,
+        estimate=number_or_none(limit.value(np.array([s.mean for s in samples]))),
+        lower=lower,
+        upper=upper,
+        n=min((bound.n for bound in bounds), default=0),
+        method=f"bounds of {len(bounds)} subgroups",
+        subgroups=tuple(names),
+    )
+    return [*bounds, compared]
 
 
 def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[CertifiedBound]:
-    """Return the bounds of tests of each limit at the level, or as kept by construction."""
-    families = [RateFamily.from_expression(limit, fresh) for limit in limits]
-    return with_kept([bound for family in families for bound in family.tested(level)], fresh)
+    """Return bounds for a test of each limit at the whole level; they do not hold together.
+
+    If all limits must hold, each is tested at the level: all pass although one is broken with a probability
+    of at most the level. The same holds for the pairs of subgroups of a gap or ratio. A pair of counts of
+    independent rows has an exact test; otherwise bounds on both sides share the level.
+    """
+    bounds = []
+    for limit in limits:
+        bounds += bounds_of(limit, fresh, level / len(limit.sides))
+        samples = fresh.samples(limit.rate)
+        if not (limit.compares and limit.rate.is_share and fresh.are_apart(samples)):
+            continue
+        counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
+        bound = replace(bounds[-1], method=PAIRS)
+        if all_pairs_pass(counts, limit.pair, level):
+            bound = bound.at_target(PAIRS)
+        elif limit.from_above:
+            bound = replace(bound, upper=max(bound.upper, limit.bound + VISIBLE))
+        else:
+            bound = replace(bound, lower=min(bound.lower, limit.bound - VISIBLE))
+        bounds[-1] = bound
+    return bounds
 
 
 def joint_bounds(
@@ -410,27 +371,15 @@ def joint_bounds(
     rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
     each subgroup. The level is divided evenly among the bounds on means of subgroups with rows (union bound).
     """
-    families = [RateFamily.from_expression(each, fresh) for each in expressions]
     bounds_on_means = {
-        (family.rate, number, side)
-        for family in families
-        for number, sample in enumerate(family.samples)
+        (each.rate, number, side)
+        for each in expressions
+        for number, sample in enumerate(fresh.samples(each.rate))
         if len(sample.rows)
-        for side in family.sides
+        for side in each.sides
     }
     level_of_each = level / max(1, len(bounds_on_means))
-    return with_kept([b for family in families for b in family.bounds(level_of_each)], fresh)
-
-
-# -- limits kept by construction, and deferral -------------------------------------------------------------
-
-
-def with_kept(bounds: Sequence[CertifiedBound], fresh: Fresh) -> list[CertifiedBound]:
-    """Return bounds with the limits that the rule of fresh rows keeps by construction as kept."""
-    return [
-        bound.at_target(CONSTANT) if kept_by_construction(bound, fresh) else bound
-        for bound in bounds
-    ]
+    return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
 
 
 def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
@@ -441,30 +390,15 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     """
     rate = bound.rate
     rule = judged(fresh.model).rule_
-    if rule is None or bound.target is None or bound.compares:
-        return False
-    if rate.is_across or rate.kind == "cost":
+    if rule is None or rate.is_across or rate.kind == "cost":
         return False
     column, group = rate.by, bound.subgroup
     # Of any column: pairs of column and group, or groups of a column without a name.
     if column == GROUP:
         column, group = group if isinstance(group, tuple) else (None, group)
     given = rule.actions_in(column, group)
-    strata = fresh.answered.strata
-    counted, among = rate.tables(strata)
-    answers = [*strata.classes, HUMAN_REVIEW][: counted.shape[1]]
+    counted, among = rate.tables(fresh.answered.strata)
+    answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
     counts = (among > 0) & np.array([answer in given for answer in answers])
     parts = counted[counts] / among[counts]
     return bool((bound._sign * (parts - bound.target) <= 0.0).all())
-
-
-def with_deferral(bounds: Sequence[CertifiedBound], fresh: Fresh) -> list[CertifiedBound]:
-    """Return bounds with the share of deferred rows of each subgroup; unchanged if no row is deferred."""
-    found = []
-    for bound in bounds:
-        share = None
-        if fresh.n_deferred and not bound.rate.counts_deferral:
-            means = {each.name: each.mean for each in fresh.samples(deferred(by=bound.rate.by))}
-            share = number_or_none(means.get(bound.subgroup, np.nan))
-        found.append(replace(bound, deferred=share))
-    return found

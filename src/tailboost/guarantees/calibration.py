@@ -20,11 +20,12 @@ from tailboost.core.exceptions import (
 )
 from tailboost.guarantees import chain, comparison, ranks, sequence, tightened
 from tailboost.guarantees.bounds import CONSTANT, tested_bounds
-from tailboost.guarantees.case import Case, Certified, Refused
+from tailboost.guarantees.case import Case, Outcome
 from tailboost.guarantees.certificates import Price, certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, checked_rates, error, limits_to_keep
 from tailboost.rates.bounds import rows_for_no_error
+from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, attempts_of
@@ -69,7 +70,7 @@ def calibrate_selected(
     limits: Any = None,
     confidence: float = 0.95,
     previous: Any = None,
-    reference: Callable[[Fresh], Fresh | None] | None = None,
+    reference: Callable[[Fresh], Fresh | None] = lambda fresh: fresh,
     places_alone: bool = False,
     notes: Sequence[str] = (),
 ) -> Any:
@@ -83,7 +84,7 @@ def calibrate_selected(
         The rows and their labels.
     limits, confidence, previous
         As in `tailboost.calibrate`.
-    reference : callable, optional
+    reference : callable
         Returns fresh rows with the answers without limits, for the price; by default those of the given rule.
     places_alone : bool, default=False
         Whether the same rows gave the model its scale, so that nothing but thresholds at ranks may be chosen.
@@ -101,8 +102,7 @@ def calibrate_selected(
     """
     stated = stated_limits(limits, judged(model)._stated_limits)
     earlier = attempts_of(previous)
-    rates = [limit.rate for limit in stated]
-    fresh = Fresh.of(model, given, rates, opens=True)
+    fresh = Fresh.of(model, given, [limit.rate for limit in stated])
     _refuse_few_rows(stated, fresh, 1.0 - confidence, earlier)
     with before_any_attempt():
         if places_alone:  # the rule stays as it is, for ranks to replace
@@ -113,19 +113,20 @@ def calibrate_selected(
             selection = judged(model)._selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.
-    call = repr((stated, confidence, fresh.equal_rows))
-    tested = [fresh.digest, repr(judged(model)._rule_digest).encode(), call.encode()]
+    rows = np.column_stack([fresh.draws, fresh.answered.stratum.astype(np.float64)])
+    call = repr((stated, confidence, fresh.equal_rows, judged(model)._rule_digest))
+    tested = [np.sort(hash_rows(rows)).tobytes(), call.encode()]
     attempts = model.records_.spend(fresh.used, tested, earlier, fresh.equal_rows)
     level = attempts[-1].spent * (1.0 - confidence)
     outcome = outcome_of(selection, fresh, level)
     answered = outcome.answered
     every = tested_bounds(stated, answered, outcome.level)
     bounds = [bound for bound in every if bound.target is not None]
-    if isinstance(outcome, Refused):
-        certificate = certificate_of(answered, bounds, confidence)
-        certificate = replace(certificate, attempts=attempts, notes=())
-        reason = outcome.why or MISSED
-        table = ""
+    if outcome.selection is None:
+        certificate = replace(
+            certificate_of(answered, bounds, confidence), attempts=attempts, notes=()
+        )
+        reason, table = outcome.words, ""
         if not certificate.certified:
             reason = MISSED
             table = f", or loosen a limit to its bound before new rows are seen\n{certificate}"
@@ -135,6 +136,8 @@ def calibrate_selected(
             certificate,
             attempts,
         )
+    _warn_of_useless_rule(answered)
+    at_limits = []
     for bound in bounds:
         # At a level of one half or more a test may pass there.
         if bound.n and bound.room is not None and bound.room < 0 and level < 0.5:
@@ -142,28 +145,20 @@ def calibrate_selected(
                 f"the certified rule breaks {bound.title} on the rows that certify it: this is a fault of "
                 "tailboost; please report it"
             )
-    _warn_of_useless_rule(answered)
-    others = {"": fresh if reference is None else reference(fresh)}
-    if 2 <= len(stated) <= MOST_PRICED:
-        for limit in stated:
-            rest = [other for other in stated if other is not limit]
-            with suppress(
-                InfeasibleLimitsError
-            ):  # errors without deferral, for example: no price
-                without = outcome_of(selection.within(rest), fresh, level)
-                others[str(limit)] = (
-                    without.answered if isinstance(without, Certified) else None
-                )
-    at_limits = [
-        bound.at_target(outcome.method if bound.n and bound.method != CONSTANT else CONSTANT)
-        for bound in bounds
-    ]
-    certificate = certificate_of(answered, at_limits, confidence)
+        is_tested = bound.n and bound.method != CONSTANT
+        at_limits.append(bound.at_target(outcome.method if is_tested else CONSTANT))
+    others = {"": reference(fresh)}
+    for limit in stated if 2 <= len(stated) <= MOST_PRICED else ():
+        rest = [other for other in stated if other is not limit]
+        with suppress(InfeasibleLimitsError):  # errors without deferral, for example: no price
+            without = outcome_of(selection.within(rest), fresh, level)
+            others[str(limit)] = without.answered if without.selection else None
     of_attempt = (
-        f"The limits are certified, and nothing tighter. {outcome.made}",
+        f"The limits are certified, and nothing tighter. {outcome.words}",
         f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error probability. All "
         "attempts in the model's ledger together keep the confidence.",
     )
+    certificate = certificate_of(answered, at_limits, confidence)
     classifier = judged(model)._answering(outcome.selection, stated)
     classifier.records_ = classifier.records_.using(*(attempt.rows for attempt in attempts))
     classifier.certificate_ = replace(
@@ -185,28 +180,26 @@ def _refuse_few_rows(
     Only numbers of rows are read. One answer may keep a limit by construction where the rule reads groups or
     defers, so few rows are no reason to refuse there.
     """
-    strata = fresh.answered.strata
-    may_keep = judged(fresh.model).by_group or strata.defers
+    may_keep = judged(fresh.model).by_group or fresh.answered.strata.defers
     faults = []
     for limit in limits:
         rate = limit.rate
-        names, _, among = rate.by_subgroup(strata)
+        # The rows of a ratio depend on the answers.
+        samples = fresh.samples(error(by=rate.by) if rate.is_ratio else rate)
+        names = [sample.name for sample in samples]
         bounds = [limit.bound] * len(names) if limit.compares else limit.bounds(names).tolist()
-        for name, of_name, bound in zip(names, among.max(axis=2) > 0, bounds, strict=True):
-            if np.isnan(bound):
-                continue
-            of_group = "" if name is None else f" of {unit_name(name)}"
-            n = len(fresh.voters(np.flatnonzero(of_name[fresh.answered.stratum])))
-            if not n and not (rate.is_across and limit.from_above):
-                faults.append(f"{limit}{of_group} has no rows")
+        is_tested = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
+        for sample, bound in zip(samples, bounds, strict=True):
             allowed = limit.against(bound)
-            is_tested = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
-            if is_tested and n and 0.0 < allowed < 1.0:
+            needed = int(not (np.isnan(bound) or (rate.is_across and limit.from_above)))
+            if is_tested and 0.0 < allowed < 1.0:
                 needed = rows_for_no_error(allowed, level)
-                if n < needed:
-                    faults.append(
-                        f"{limit}{of_group} has {n:,} rows, and needs at least {needed:,}"
-                    )
+            n = len(sample.rows)
+            if n < needed:
+                of_group = "" if sample.name is None else f" of {unit_name(sample.name)}"
+                faults.append(
+                    f"{limit}{of_group} has {n:,} rows, and needs at least {needed:,}"
+                )
     if faults:
         raise NotCertifiedError(
             f"limits: too few rows to certify: {'; '.join(faults)}. Bring more rows, or leave the limit out. "
@@ -215,20 +208,17 @@ def _refuse_few_rows(
         )
 
 
-def outcome_of(selection: Any, fresh: Fresh, level: float) -> Certified | Refused:
-    """Return the result of the first procedure that applies to a selection."""
+def outcome_of(selection: Any, fresh: Fresh, level: float) -> Outcome:
+    """Return the outcome of the first procedure that applies to a selection."""
     case = Case(selection, fresh, level)
     for procedure in PROCEDURES:
         plan = procedure.applies(case)
         if plan is not None:
             break
-    result: Certified | Refused = procedure.run(case, plan)
-    if isinstance(result, Refused):
-        return result
-    answered = fresh.by(result.selection)
-    if len(np.unique(answered.answered.actions)) == 1:
-        return Refused(answered, level, ONE_ANSWER)
-    return replace(result, answered=answered, level=level)
+    outcome: Outcome = procedure.run(case, plan)
+    if outcome.selection and len(np.unique(outcome.answered.answered.actions)) == 1:
+        return Outcome(outcome.answered, level, ONE_ANSWER)
+    return outcome
 
 
 def prices(own: Fresh, others: Mapping[str, Fresh | None]) -> Iterator[Price]:

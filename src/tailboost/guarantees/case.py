@@ -1,4 +1,4 @@
-"""What a procedure of `calibrate` gets, a selection and fresh rows, and what it returns."""
+"""What a procedure of `calibrate` gets, a selection and fresh rows, and the outcome that it returns."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from tailboost.rates import Limit
 
 
 @dataclass(frozen=True, eq=False)
-class Certified:
-    """A selection whose rule is within all limits, the name of the procedure, and how it was made.
+class Outcome:
+    """What a procedure has found: a selection whose rule is within all limits, or the likeliest rule.
 
-    The fresh rows with its answers and the level are set beside it later.
+    Attributes
+    ----------
+    answered : Fresh
+        The fresh rows with the answers of the rule.
+    level : float
+        The level of its tests.
+    words : str
+        How the rule was made, or the reason of a refusal beside missed limits.
+    selection : Selection or None
+        None if no rule is certified.
+    method : str
+        Name of the procedure.
     """
-
-    selection: Any
-    method: str
-    made: str
-    answered: Any = None
-    level: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Refused:
-    """Fresh rows with the answers of the likeliest rule, the level of its tests, and a reason beside them."""
 
     answered: Fresh
     level: float
-    why: str = ""
+    words: str = ""
+    selection: Any = None
+    method: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +159,10 @@ class Case:
             test.passes(*self.counted(answered, test), test.kept(possible), level).all()
             for test in tests
         )
+
+    def certified(self, selection: Any, method: str, words: str) -> Outcome:
+        """Return the outcome of a certified rule."""
+        return Outcome(self.fresh.by(selection), self.level, words, selection, method)
 
     # -- rules -----------------------------------------------------------------------------------------
 

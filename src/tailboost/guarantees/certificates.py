@@ -17,7 +17,6 @@ from tailboost.guarantees.bounds import (
     CertifiedBound,
     joint_bounds,
     percent,
-    with_deferral,
 )
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Largest, checked_limits, checked_rates, error
@@ -417,7 +416,7 @@ def certificate_of(
             "and certify nothing; pass training_rows="
         )
     return Certificate(
-        bounds=tuple(with_deferral(bounds, fresh)),
+        bounds=tuple(bounds),
         confidence=confidence,
         n_rows=len(fresh),
         notes=tuple(fresh.notes),

@@ -43,7 +43,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tailboost.core.array_types import Ints
-from tailboost.guarantees.case import Case, Cells, Certified, Refused
+from tailboost.guarantees.case import Case, Cells, Outcome
 from tailboost.guarantees.ranks import AT_RANKS, is_ranked, windows
 from tailboost.guarantees.tests import DEFERRED, FIRST, Tests
 
@@ -111,7 +111,7 @@ def _stops(
     return stops, counted
 
 
-def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
+def run(case: Case, has_ranks: list[bool]) -> Outcome:
     """Return the rule of least loss within the ranks among those that pass the tests of the other limits."""
     ranked, joint = _divided(case.fresh_tests, has_ranks)
     end = case.cells.end
@@ -175,6 +175,6 @@ def run(case: Case, has_ranks: list[bool]) -> Certified | Refused:
         best[block] = rules[loss.argmin()][block]
         has_passed = has_passed and passes.any()
     if not has_passed:
-        return Refused(case.answered_by(likeliest), level, NONE)
+        return Outcome(case.answered_by(likeliest), level, NONE)
     made = f"{AT_RANKS} {ALONG}" if joint else AT_RANKS
-    return Certified(case.rule(best), "ranks and a test", made)
+    return case.certified(case.rule(best), "ranks and a test", made)

@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from tailboost.core.array_types import Ints
-from tailboost.guarantees.case import Case, Certified, Refused
+from tailboost.guarantees.case import Case, Outcome
 from tailboost.guarantees.ranks import AT_RANKS, ends_between, losses_of_place
 from tailboost.guarantees.tests import FIRST, Tests
 from tailboost.rates.bounds import probability_within
@@ -45,7 +45,7 @@ def applies(case: Case) -> tuple[list[Ints], Ints] | None:
     return None if ranks is None else (rows, ranks)
 
 
-def run(case: Case, plan: tuple[list[Ints], Ints]) -> Certified | Refused:
+def run(case: Case, plan: tuple[list[Ints], Ints]) -> Outcome:
     """Return the rule with thresholds at the ranks that the selecting rows chose."""
     thresholds = []
     for rows, (least, most) in zip(*plan, strict=True):
@@ -56,10 +56,12 @@ def run(case: Case, plan: tuple[list[Ints], Ints]) -> Certified | Refused:
         nearest = distance.argmin()
         if not least <= counted[nearest] <= most:
             why = "equal scores leave no threshold at the certified ranks"
-            return Refused(case.fresh, case.level, why)
+            return Outcome(case.fresh, case.level, why)
         thresholds.append(ends[nearest])
     chosen = np.array(thresholds)
-    return Certified(case.at(chosen, chosen, np.arange(len(case.fresh))), "ranks", AT_RANKS)
+    return case.certified(
+        case.at(chosen, chosen, np.arange(len(case.fresh))), "ranks", AT_RANKS
+    )
 
 
 def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Groups, Hashes, Ints, Labels, Model, Table
+from tailboost.core.array_types import Groups, Hashes, Ints, Labels, Model, Table
 from tailboost.core.checks import (
     as_table,
     check_indexes,
@@ -23,7 +22,7 @@ from tailboost.core.checks import (
     positions,
 )
 from tailboost.learners.scores import Scores
-from tailboost.rates import Answered, Rate, Sample, Strata
+from tailboost.rates import Answered, Rate, Sample, Strata, deferred
 from tailboost.rows.fingerprints import (
     hash_rows,
     hashes_of_names,
@@ -72,18 +71,10 @@ UNKNOWN_TRAINING_ROWS = (
     "the training rows, and compares these rows with them."
 )
 BY_CLUSTERS = (
-    "Each of the {:,} clusters has one vote: {}, drawn at random by the hash of its content. The "
-    "bounds are about a random row of a random cluster; those of a class or group are about {}. Assumption: "
-    "the clusters are independent draws from the population of the bounds (no later shift), and none of "
-    "their rows was used to train or select the model."
-)
-VOTES = (
-    "in each class or group one of its rows there counts",
-    "its rows and the clusters with such rows",
-)
-VOTES_BESIDE_DEFERRAL = (
-    "one of its rows counts, also in its class and group",
-    "such rows in it",
+    "Each of the {:,} clusters has one vote in a class or group: one of its rows there counts, drawn at "
+    "random by the hash of its content (if rows may be deferred, one of its rows counts everywhere). The "
+    "bounds are about such rows. Assumption: the clusters are independent draws from the population of the "
+    "bounds (no later shift), and none of their rows was used to train or select the model."
 )
 
 
@@ -99,9 +90,12 @@ class Fresh:
         The model that has answered; None for an array.
     table, groups : object
         The rows as the model takes them, and their groups.
-    hashes, read : ndarray of shape (n,)
-        Hashes of the rows, and of what the classifier at the end of a pipeline reads: random numbers depend
-        on these, so they are the same for the pipeline and its classifier. None for an array.
+    hashes : ndarray of shape (n,)
+        Hashes of the rows; None for an array.
+    draws : ndarray of shape (n,)
+        Random number in [0, 1) of each row, for the votes of clusters and the order of rows. It depends on
+        what the classifier at the end of a pipeline reads, or else on the answer, on the stratum of the row,
+        and on the rows of its cluster. So the order of rows has no effect.
     compared : bool
         Whether the rows were compared with all rows that trained the model.
     equal_rows : {"copies", "natural"}
@@ -115,9 +109,9 @@ class Fresh:
     answered: Answered
     model: Any = None
     table: Any = None
-    groups: Any = None
+    groups: Groups = None
     hashes: Hashes | None = None
-    read: Hashes | None = None
+    draws: Any = None
     compared: bool = False
     equal_rows: EqualRows = "copies"
     clusters: Ints | None = None
@@ -125,14 +119,7 @@ class Fresh:
     _samples: dict[Rate, list[Sample]] = field(init=False, default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        model: Any,
-        given: Given,
-        rates: Sequence[Rate] = (),
-        *,
-        opens: bool = False,
-    ) -> Fresh:
+    def of(cls, model: Any, given: Given, rates: Sequence[Rate] = ()) -> Fresh:
         """Return given rows with the answers of a model, compared with the rows of its fit, or of an array.
 
         Parameters
@@ -141,8 +128,6 @@ class Fresh:
             As in `tailboost.certify`.
         rates : sequence of Rate
             The rates to count.
-        opens : bool, default=False
-            Whether the model opens the rows: its models then answer once for all rules.
 
         Raises
         ------
@@ -152,56 +137,47 @@ class Fresh:
             If an argument is not as described.
         """
         is_model = hasattr(model, "predict")
-        reader = judged(model if is_model else None)
+        reader = judged(model)
         check_indexes(X=given.X, y=given.y, model=model, deferred=given.deferred)
         groups = named_as(reader._groups_of(given.X, given.groups), reader._group_titles)
         given = replace(given, groups=groups)
-        for rate in rates:
-            if rate.needs_groups and given.groups is None:
-                raise ValueError(
-                    f"groups is needed: {rate!r} needs groups; give groups=, with an entry for each row"
-                )
-            if rate.needs_costs and (given.costs is None or given.cost_range is None):
-                raise ValueError(
-                    f"{rate!r} is a mean of costs by row: only certify bounds it, with costs= and "
-                    "cost_range=(smallest, largest) possible cost of any answer to any row"
-                )
         if given.clusters is None:
             refuse_persons(given.X, [*given.columns, *reader._columns_of_scores])
-        equal_rows = checked_equal_rows(given.equal_rows or reader._equal_rows)
-        clusters = numbered_clusters(given.clusters, given.n_rows)
-        if not is_model:
-            answered = _given_answers(model, given, rates)
-            return cls(answered, equal_rows=equal_rows, clusters=clusters)
-
-        classes = _classes_of(model, given)
-        hashes = row_hashes(model, given.X)
-        deferred = np.zeros(len(hashes), dtype=bool) if reader._can_defer else None
-        any_answers = np.repeat(classes[:1], len(hashes))
-        answered = _answered(given, any_answers, deferred, classes, reader, rates)
+        if is_model:
+            classes = _classes_of(model, given)
+            answers = np.repeat(classes[:1], n_rows_of(given.X))  # any, until the model answers
+            if reader._can_defer:
+                given = replace(given, deferred=np.zeros(len(answers), dtype=bool))
+        else:
+            answers, classes = _given_answers(model, given)
         for rate in rates:
-            if given.labels is None and rate.needs_labels:
-                raise ValueError(
-                    f"y is needed: {rate!r} needs labels, and no row here has one. Rates of answers alone "
-                    "need none: selected(…), deferred(), their gaps and ratios, by groups"
-                )
-            if rate.needs_deferral and deferred is None:
-                raise ValueError(
-                    f"{rate!r}: this {type(last_step(model)).__name__} defers no row; tailboost.tune with "
-                    "this limit gives a rule that may"
-                )
-        read, compared = _compared(model, given, hashes, equal_rows)
+            _refuse_unknown(rate, model, given)
+        answered = _answered(given, answers, classes, reader, rates)
+        equal_rows = checked_equal_rows(given.equal_rows or reader._equal_rows)
+        table = hashes = None
+        content = hash_rows(answered.actions[:, None])
+        compared = False
+        if is_model:
+            hashes = row_hashes(model, given.X)
+            content, compared = _compared(model, given, hashes, equal_rows)
+            # The models of a classifier answer once for all its rules.
+            table = reader._opened(given.X, groups) if reader is model else given.X
+            actions = _actions(model, table, groups, answered.strata)
+            answered = replace(answered, actions=actions)
+        clusters = numbered_clusters(given.clusters, given.n_rows)
+        of_strata = hashes_of_pairs(content, answered.stratum.astype(np.uint64))
         return cls(
             answered,
-            table=reader._opened(given.X, given.groups) if opens else given.X,
-            groups=given.groups,
-            hashes=hashes,
-            read=read,
-            compared=compared,
-            equal_rows=equal_rows,
-            clusters=clusters,
+            model if is_model else None,
+            table,
+            groups,
+            hashes,
+            random_numbers(of_strata, clusters),
+            compared,
+            equal_rows,
+            clusters,
             has_labels=given.labels is not None,
-        ).answered_by(model)
+        )
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
@@ -227,42 +203,18 @@ class Fresh:
         return Seen.of(self.hashes, CALIBRATED_ON, labels)
 
     @property
-    def digest(self) -> bytes:
-        """The rows with their labels, groups and clusters as bytes, the same in any order of the rows."""
-        columns = [self.draws, self.answered.stratum.astype(np.float64)]
-        return np.sort(hash_rows(np.column_stack(columns))).tobytes()
-
-    @property
     def n_deferred(self) -> int:
         """Number of deferred rows; 0 for answers that never defer."""
         strata = self.answered.strata
         return int(strata.defers and (self.answered.actions == strata.n_classes).sum())
 
-    @cached_property
-    def draws(self) -> Floats:
-        """Random number in [0, 1) of each row, shape (n,): for the votes of clusters and the order of rows.
-
-        The numbers depend on the row's content, its stratum and the rows of its cluster, so the order of
-        rows has no effect. If the content is not known, the answer takes its place.
-        """
-        content = self.read
-        if content is None:
-            content = hash_rows(self.answered.actions[:, None])
-        stratum = self.answered.stratum
-        return random_numbers(
-            hashes_of_pairs(content, stratum.astype(np.uint64)), self.clusters
-        )
-
     # -- answers ---------------------------------------------------------------------------------------
 
     def by(self, selection: Any) -> Fresh:
         """Return the same rows with the answers of another selection of the same candidates."""
-        return self.answered_by(judged(self.model)._answering(selection))
-
-    def answered_by(self, model: Model) -> Fresh:
-        """Return the same rows with the answers of a classifier."""
+        model = judged(self.model)._answering(selection)
         actions = _actions(model, self.table, self.groups, self.answered.strata)
-        return replace(self, answered=replace(self.answered, actions=actions), model=model)
+        return replace(self.with_actions(actions), model=model)
 
     def with_actions(self, actions: Ints) -> Fresh:
         """Return the same rows with other answers, as numbers of labels; K is deferral."""
@@ -282,6 +234,12 @@ class Fresh:
             self._samples[rate] = samples
         return self._samples[rate]
 
+    def deferred_shares(self, rate: Rate) -> dict[Any, float]:
+        """Return the share of deferred rows in each subgroup of a rate; empty without such rows."""
+        if not self.n_deferred or rate.counts_deferral:
+            return {}
+        return {sample.name: sample.mean for sample in self.samples(deferred(by=rate.by))}
+
     def voters(self, rows: Ints) -> Ints:
         """Return the rows with a vote among some rows, ascending: one random row of each cluster.
 
@@ -290,22 +248,17 @@ class Fresh:
         """
         if self.clusters is None:
             return rows
-        if self.answered.strata.defers:
-            return rows[np.isin(rows, self._one_of_each(np.arange(len(self))))]
-        return self._one_of_each(rows)
-
-    def _one_of_each(self, rows: Ints) -> Ints:
-        assert self.clusters is not None
-        by_draw = rows[np.argsort(self.draws[rows], kind="stable")]
+        among = np.arange(len(self)) if self.answered.strata.defers else rows
+        by_draw = among[np.argsort(self.draws[among], kind="stable")]
         _, first = np.unique(self.clusters[by_draw], return_index=True)
-        return np.sort(by_draw[first])
+        return rows[np.isin(rows, by_draw[first])]
 
     def are_apart(self, samples: Sequence[Sample]) -> bool:
         """Whether no row, and no cluster, is in two samples: then the samples are independent."""
-        cases = [np.zeros(0, dtype=np.intp), *(sample.rows for sample in samples)]
+        units = [sample.rows for sample in samples]
         if self.clusters is not None:
-            cases = [np.unique(self.clusters[rows]) for rows in cases]
-        return bool((np.bincount(np.concatenate(cases)) < 2).all())
+            units = [np.unique(self.clusters[rows]) for rows in units]
+        return bool((np.bincount(np.concatenate(units)) < 2).all())
 
     # -- words -----------------------------------------------------------------------------------------
 
@@ -315,8 +268,7 @@ class Fresh:
         strata = self.answered.strata
         assumption = ASSUMED
         if self.clusters is not None:
-            votes = VOTES_BESIDE_DEFERRAL if strata.defers else VOTES
-            assumption = BY_CLUSTERS.format(self.n_clusters, *votes)
+            assumption = BY_CLUSTERS.format(self.n_clusters)
         if strata.defers:
             assumption += f" {deferral_words(self.n_deferred, len(self))}"
         if not self.has_labels:
@@ -354,13 +306,37 @@ def _actions(model: Model, X: Table, groups: Groups, strata: Strata) -> Ints:
     return actions
 
 
+def _refuse_unknown(rate: Rate, model: Any, given: Given) -> None:
+    """Raise ValueError for a rate that needs groups, costs, labels or deferral that are not known."""
+    is_model = hasattr(model, "predict")
+    if rate.needs_groups and given.groups is None:
+        raise ValueError(
+            f"groups is needed: {rate!r} needs groups; give groups=, with an entry for each row"
+        )
+    if rate.needs_costs and (given.costs is None or given.cost_range is None):
+        raise ValueError(
+            f"{rate!r} is a mean of costs by row: only certify bounds it, with costs= and "
+            "cost_range=(smallest, largest) possible cost of any answer to any row"
+        )
+    if given.labels is None and rate.needs_labels:
+        raise ValueError(
+            f"y is needed: {rate!r} needs labels, and no row here has one. Rates of answers alone need none: "
+            "selected(…), deferred(), their gaps and ratios, by groups"
+        )
+    if given.deferred is None and not is_model and rate.counts_deferral:
+        raise ValueError(
+            "deferred is needed: an array of answers does not show deferred rows; give deferred=, a mask "
+            "that is True for a deferred row"
+        )
+    if given.deferred is None and rate.needs_deferral:
+        raise ValueError(
+            f"{rate!r}: this {type(last_step(model)).__name__} defers no row; tailboost.tune with this limit "
+            "gives a rule that may"
+        )
+
+
 def _answered(
-    given: Given,
-    answers: Labels,
-    deferred: Any,
-    classes: Labels,
-    reader: Any,
-    rates: Sequence[Rate],
+    given: Given, answers: Labels, classes: Labels, reader: Any, rates: Sequence[Rate]
 ) -> Answered:
     """Return rows with answers as numbers, in strata that also have the groups of the fit without rows.
 
@@ -384,7 +360,7 @@ def _answered(
         labels,
         answers,
         groups=given.groups,
-        deferred=deferred,
+        deferred=given.deferred,
         costs=given.costs if any(rate.needs_costs for rate in rates) else None,
         labels=classes,
     )
@@ -407,8 +383,8 @@ def _answered(
     return replace(answered, strata=strata)
 
 
-def _given_answers(answers: Any, given: Given, rates: Sequence[Rate]) -> Answered:
-    """Return rows with an array of answers, given in the place of a model: labels or probabilities.
+def _given_answers(answers: Any, given: Given) -> tuple[Labels, Labels]:
+    """Return the labels of an array of answers, given in the place of a model, and all labels.
 
     Raise ValueError for probabilities without a column for each label, and for numbers that are no labels.
     """
@@ -420,11 +396,6 @@ def _given_answers(answers: Any, given: Given, rates: Sequence[Rate]) -> Answere
         raise ValueError(
             f"X must be None if model is an array of answers, got {type(answers).__name__}. Of a classifier "
             "the order is (model, X, y)"
-        )
-    if given.deferred is None and any(rate.counts_deferral for rate in rates):
-        raise ValueError(
-            "deferred is needed: an array of answers does not show deferred rows; give deferred=, a mask "
-            "that is True for a deferred row"
         )
     y = given.labels
     if y is None:
@@ -440,8 +411,8 @@ def _given_answers(answers: Any, given: Given, rates: Sequence[Rate]) -> Answere
                 f"model has a column of probabilities for each of {array.shape[1]} labels, y has "
                 f"{len(classes)}; give the predicted labels instead"
             )
-        labels = classes[check_probabilities(array, len(y), "model", "y").argmax(axis=1)]
-    elif array.ndim == 1:
+        return classes[check_probabilities(array, len(y), "model", "y").argmax(axis=1)], classes
+    if array.ndim == 1:
         is_fraction = array.dtype.kind == "f" and y.dtype.kind in "biuf"
         if is_fraction and ((array != np.floor(array)) & ~np.isin(array, y)).any():
             raise ValueError(
@@ -450,13 +421,11 @@ def _given_answers(answers: Any, given: Given, rates: Sequence[Rate]) -> Answere
             )
         labels = label_column(array, "model")
         check_length(labels, "model", len(y), "y")
-        classes = _all_labels(y, labels)
-    else:
-        raise ValueError(
-            "model must be a fitted classifier, an array of n labels or of (n, K) probabilities, got shape "
-            f"{array.shape}"
-        )
-    return _answered(given, labels, given.deferred, classes, judged(None), rates)
+        return labels, _all_labels(y, labels)
+    raise ValueError(
+        "model must be a fitted classifier, an array of n labels or of (n, K) probabilities, got shape "
+        f"{array.shape}"
+    )
 
 
 def _all_labels(y: Labels, answers: Labels) -> Labels:
@@ -492,7 +461,7 @@ def _classes_of(model: Model, given: Given) -> Labels:
 def _compared(
     model: Model, given: Given, hashes: Hashes, equal_rows: EqualRows
 ) -> tuple[Hashes, bool]:
-    """Return `Fresh.read` and `Fresh.compared`; raise LeakageError for rows that were used before."""
+    """Return hashes of what the last step reads, and `Fresh.compared`; refuse rows that were used before."""
     final, table = final_step(model, given.X)
     read = hashes if final is model else row_hashes(final, table)
     labels = given.labels

@@ -105,7 +105,7 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floa
     of the smaller one is paired with a block of rows of the other, and the mean difference of the pairs is
     the difference of the rates. ``samples`` are in random order.
     """
-    if bound.compares:
+    if bound.subgroups:
         return [_bet_apart(bound, *pair) for pair in permutations(samples, 2)]
     (sample,) = samples
     lower, upper = bound.sides
@@ -147,9 +147,9 @@ def _rate_of(bound: CertifiedBound, sums: Floats) -> list[Any]:
     """Return the number of rows (of the smallest compared subgroup), and the rate, gap or ratio of sums."""
     n = int(sums[:, 0].min())
     _, weight, counted = sums[sums[:, 1] > 0].T
-    if not len(weight) or not (n or bound.compares):
+    if not len(weight) or not (n or bound.subgroups):
         return [n, None]
-    if bound.compares:
+    if bound.subgroups:
         return [n, Limit(bound.subgroup, bound.rate, 0.0).value(counted / weight)]
     return [n, float(counted[0] / weight[0])]
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.case import Case, Certified, Refused
+from tailboost.guarantees.case import Case, Outcome
 from tailboost.guarantees.tests import FIRST, Tests
 from tailboost.rates.bounds import most_reached
 
@@ -83,7 +83,7 @@ def applies(case: Case) -> bool | None:
     return all(is_ranked(test, case.cells.place) for test in case.tests) or None
 
 
-def run(case: Case, plan: bool) -> Certified | Refused:
+def run(case: Case, plan: bool) -> Outcome:
     """Return the rule of least loss within all ranks."""
     ends, below = ends_between(case.scores)
     n_cells = len(ends) - 1
@@ -91,7 +91,7 @@ def run(case: Case, plan: bool) -> Certified | Refused:
     cell[np.argsort(case.scores)] = np.repeat(np.arange(n_cells), np.diff(below))
     low, high, _ = windows(case, case.fresh_tests, cell, n_cells, case.level)
     if (low > high).any():
-        return Refused(case.fresh, case.level, "no threshold keeps all limits on these rows")
+        return Outcome(case.fresh, case.level, "no threshold keeps all limits on these rows")
     stratum = case.fresh.answered.stratum
     places = case.fresh_place[stratum]
     beside = (case.fresh_losses[:, 0] - case.fresh_losses[:, 1])[stratum]
@@ -103,7 +103,7 @@ def run(case: Case, plan: bool) -> Certified | Refused:
         loss = loss + losses_of_place(case, place)[at_values]
         inside = slice(low[place], high[place] + 1)
         thresholds[place] = ends[inside][loss[inside].argmin()]
-    return Certified(
+    return case.certified(
         case.at(thresholds, thresholds, np.arange(len(case.fresh))), "ranks", AT_RANKS
     )
 

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.case import Case, Cells, Certified, Refused
+from tailboost.guarantees.case import Case, Cells, Outcome
 from tailboost.guarantees.tests import ALWAYS, FIRST, NEVER, SECOND, Tests
 
 # Probits of the predicted probability of passing all tests, along the sequence.
@@ -232,7 +232,7 @@ def applies(case: Case) -> list[Path] | None:
     return paths
 
 
-def run(case: Case, paths: list[Path]) -> Certified | Refused:
+def run(case: Case, paths: list[Path]) -> Outcome:
     """Return the last rule before the first failure, of each sequence."""
     level = case.level / len(paths)
     fresh = Cells(case.cells.rows[:1], case.fresh_place)
@@ -253,8 +253,8 @@ def run(case: Case, paths: list[Path]) -> Certified | Refused:
                 break
             passed = rule
         if passed is None:
-            return Refused(case.answered_by(first), level)
+            return Outcome(case.answered_by(first), level)
         cuts[places] = passed
     made = "The rule is the last one before a failure in a sequence fixed before these rows were used"
     made += f", for each of {len(paths)} groups alone." if len(paths) > 1 else "."
-    return Certified(case.rule(cuts), "fixed sequence", made)
+    return case.certified(case.rule(cuts), "fixed sequence", made)

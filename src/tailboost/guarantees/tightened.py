@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from tailboost.guarantees.bounds import tested_bounds
-from tailboost.guarantees.case import Case, Certified, Refused
+from tailboost.guarantees.case import Case, Outcome
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.selection.intervals import NORMAL_975
 
@@ -27,7 +27,7 @@ def applies(case: Case) -> bool:
     return True
 
 
-def run(case: Case, plan: bool) -> Certified | Refused:
+def run(case: Case, plan: bool) -> Outcome:
     """Return the last rule before the first failure."""
     plain = case.selection.within(case.limits)
     ratio = len(case.fresh) / plain.n_rows
@@ -58,13 +58,13 @@ def run(case: Case, plan: bool) -> Certified | Refused:
             break
         passed = rule
     if passed is None:
-        return Refused(answered, case.level)
+        return Outcome(answered, case.level)
     within = "; ".join(map(str, passed.problem.limits))
     made = (
         "The rule is the last one before a failure in a sequence fixed before these rows were used. It was "
         f"selected within {within}."
     )
-    return Certified(passed, "fixed sequence", made)
+    return case.certified(passed, "fixed sequence", made)
 
 
 def _noise(line: Any, limit: Limit, ratio: float, level: float) -> tuple[float, float]:
