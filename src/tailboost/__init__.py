@@ -45,8 +45,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.selection.rule import Rule as Rule, ThresholdRule as ThresholdRule
     from tailboost.selection.summary import Summary as Summary
     from tailboost.storage.models import load_model as load_model, save_model as save_model
-    from tailboost.storage.rule_classifier import save_rule as save_rule
-    from tailboost.storage.rule_files import load_rule as load_rule
+    from tailboost.storage.rule_files import load_rule as load_rule, save_rule as save_rule
 
 __version__ = "0.1.0"
 
@@ -68,8 +67,7 @@ _MODULES = {
     "learners.scores": "Scores",
     "selection.rule": "Rule ThresholdRule",
     "storage.models": "load_model save_model",
-    "storage.rule_classifier": "save_rule",
-    "storage.rule_files": "load_rule",
+    "storage.rule_files": "load_rule save_rule",
 }
 _HOME = {
     name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()

@@ -162,7 +162,7 @@ def test_an_uncertified_attempt_ends_with_code_4_and_counts(folder, tables):
     shell(f"calibrate a.csv {strict} --out rule.json", 4)
     assert not (folder / "rule.json").exists()
     shell(f"calibrate b.csv {OPTIONS} --out rule.json")
-    spent = [each.spent for each in tb.load_rule("rule.json").file.certificate.attempts]
+    spent = [each.spent for each in tb.load_rule("rule.json").certificate_.attempts]
     assert spent == pytest.approx([0.9, 0.09])
     shell("certify rule.json c.csv --limit 'error <= 1%' --require", 4)
 

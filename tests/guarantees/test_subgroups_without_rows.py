@@ -15,9 +15,8 @@ from tailboost.rates.bounds import (
     most_reached,
 )
 from tailboost.rates.pair_test import pair_p_value
-from tailboost.rows.ledger import Records
 from tailboost.selection.rule import ThresholdRule
-from tailboost.storage.rule_classifier import RuleClassifier
+from tailboost.storage.rule_files import RuleOnScores
 
 LISTED = {"group": [("g", "a"), ("g", "b"), ("s", "m"), ("s", "f")], "class": [0, 1]}
 CROSSED = rates.error(by=("g", "s"))
@@ -160,7 +159,15 @@ def test_without_rows_no_level_gives_a_bound(delta):
 def rule_of_bands(bands):
     """A rule file's rule on a score p for the groups a and b, as a service loads it."""
     rule = ThresholdRule("p", ["no", "yes"], ["a", "b"], bands, "probability", group_column="site")
-    classifier = RuleClassifier(rule, tb.Scores("p", "yes"), "site")
-    classifier.groups_ = [("site", "a"), ("site", "b")]
-    classifier.records_ = Records()
-    return classifier
+    selection = {"scores": ["p"], "labels": ["yes"], "kind": "probability", "missing": None}
+    return RuleOnScores(
+        rule,
+        {
+            "selection": selection | {"by_group": "site", "limits": []},
+            "groups": [("site", "a"), ("site", "b")],
+            "groups_named": [],
+            "certificate": None,
+            "used": {"selection": [], "attempts": 0},
+            "ledger": {"attempts": []},
+        },
+    )

@@ -484,14 +484,9 @@ def test_a_row_without_a_score_takes_the_default_in_every_form(groups, default):
         assert [answer for (answer,) in database.execute(sql)] == expected
 
 
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UncertifiedGroupsWarning")
 def test_a_default_keeps_what_a_group_blind_rule_says_of_groups():
-    rule = ThresholdRule(
-        "p", ["no", "yes"], None, [[(None, "no"), (0.5, "yes")]], "probability",
-        groups_named={"g": ["a"]},
-    )  # fmt: skip
+    rule = ThresholdRule("p", ["no", "yes"], None, [[(None, "no"), (0.5, "yes")]], "probability")
     rows = pd.DataFrame({"p": [0.1, np.nan, 0.7], "g": ["a", "a", "b"]})
-    with pytest.warns(tb.UncertifiedGroupsWarning, match="'b'"):
-        assert rule.predict(rows, default="yes").tolist() == ["no", "yes", "yes"]
+    assert rule.predict(rows, default="yes").tolist() == ["no", "yes", "yes"]
     with pytest.raises(ValueError, match="groups"):
         rule.predict(rows["p"], groups=rows["g"], default="yes")

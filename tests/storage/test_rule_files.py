@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -27,7 +26,7 @@ with warnings.catch_warnings(record=True) as caught:
     print(rule.predict({"s": [0.95], "g": ["z"]}, **({"default": None} if rule.groups else {})).tolist())
 print([str(w.message).split(" (")[0] for w in caught])
 print(len(rule.limits), {"sklearn", "scipy", "pandas"} & {*sys.modules})
-print(rule.certificate_.n_rows, rule.classifier.classes_.tolist())
+print(rule.certificate_.n_rows, rule.classes_.tolist())
 """
 
 
@@ -75,7 +74,6 @@ def test_an_edited_rule_is_an_error_and_read_without_its_certificate(rule_file, 
     assert rule.predict([0.2499], groups=group).tolist() == ["well"]
     assert rule.certificate_ is None
     assert rule.groups_named == {}
-    assert rule.classifier.certificate_ is None
     edited.write_text(path.read_text().replace("\n ", "\n   "))  # another layout is no other rule
     assert tb.load_rule(edited).certificate_.certified
 
@@ -145,7 +143,6 @@ def test_every_holder_of_a_rule_takes_groups_and_the_default_alike(tmp_path):
     rule = tb.load_rule(tmp_path / "rule.json")
     stored = tb.load_model(tmp_path / "rule.model")
     new = pd.DataFrame({"p": [0.1, 0.9, 0.5, 0.5, 0.9], "site": ["a", "b", "zz", None, "a"]})
-    known = [0, 1, 4]
     lowest = {
         group: min(lower for lower, _ in band if lower)
         for group, band in zip(rule.groups, rule.bands, strict=True)
@@ -157,21 +154,19 @@ def test_every_holder_of_a_rule_takes_groups_and_the_default_alike(tmp_path):
         ]
         calls = [
             rule.predict(new, default=default),
-            rule.classifier.predict(new, default=default),
-            rule.classifier.predict(new[["p"]], groups=new[["site"]], default=default),
+            rule.predict(new[["p"]], groups=new[["site"]], default=default),
             stored.predict(new[["p"]], groups=new["site"], default=default),
             stored.predict(new[["p"]], groups=new[["site"]], default=default),
         ]
         for answers in calls:
             assert answers.tolist() == expected
-    assert rule.classifier.predict(new.iloc[known]).tolist() == rule.predict(new.iloc[known]).tolist()
-    for ask in (rule, rule.classifier, stored):
+    for ask in (rule, stored):
         X = new[["p"]] if ask is stored else new
         groups = new["site"] if ask is stored else None
         with pytest.raises(ValueError, match="default"):
             ask.predict(X, groups=groups, default="x")
     with pytest.raises(ValueError, match="groups"):
-        rule.classifier.predict(new[["p"]])
+        rule.predict(new[["p"]])
 
 
 @pytest.mark.parametrize("by_group", [False, "site"])
@@ -195,7 +190,7 @@ def test_every_holder_of_a_rule_gives_the_default_to_rows_without_a_score(by_gro
     new.loc[::7, columns[-1]] = np.nan
     lacking = new[columns[-1]].isna()
     for holder in (
-        tb.load_rule(tmp_path / "rule.json").classifier,
+        tb.load_rule(tmp_path / "rule.json"),
         tb.load_model(tmp_path / "rule.model"),
         clf,
     ):
@@ -261,10 +256,9 @@ def test_a_rule_reads_a_table_of_arrow_and_names_what_is_no_table(tmp_path):
     tb.save_rule(clf, tmp_path / "rule.json")
     rule = tb.load_rule(tmp_path / "rule.json")
     answers = rule.predict(table["p"].to_numpy(), table["site"].to_numpy())
-    for ask in (rule, rule.classifier):
-        np.testing.assert_array_equal(ask.predict(arrow.Table.from_pandas(table)), answers)
+    np.testing.assert_array_equal(rule.predict(arrow.Table.from_pandas(table)), answers)
     with pytest.raises(ValueError, match="scores"):
-        rule.classifier.predict([{"p": 0.5, "site": "a"}])
+        rule.predict([{"p": 0.5, "site": "a"}])
 
 
 @pytest.fixture(scope="module")
@@ -292,8 +286,8 @@ def test_a_row_without_score_is_answered_as_its_stated_score(with_stated_score):
     _, path = with_stated_score
     new = pd.DataFrame({"p": [np.nan, 0.0, 1.0]})
     rule = tb.load_rule(path)
-    assert rule.classifier.predict(new).tolist() == rule.predict(new["p"]).tolist() == ["ill", "well", "ill"]
-    assert rule.classifier.scores.missing == 1.0
+    assert rule.predict(new).tolist() == rule.predict(new["p"]).tolist() == ["ill", "well", "ill"]
+    assert rule.scores.missing == 1.0
 
 
 def test_the_rates_of_a_stored_rule_count_rows_without_score(with_stated_score):
@@ -310,15 +304,6 @@ def test_the_rates_of_a_stored_rule_count_rows_without_score(with_stated_score):
     (bound,) = certificate.bounds
     assert bound.estimate == pytest.approx(np.mean(ill < threshold))
     assert stored.certificate_.rule == clf.certificate_.rule
-
-
-def test_a_rule_of_a_file_refuses_cross_validation_with_the_cure(with_stated_score):
-    _, path = with_stated_score
-    classifier = tb.load_rule(path).classifier
-    new = pd.DataFrame({"p": np.linspace(0, 1, 20)})
-    words = "not fitted again.* tailboost.certify.*accuracy_score"
-    with pytest.raises(TypeError, match=words):
-        cross_val_score(classifier, new, ["ill", "well"] * 10, error_score="raise")
 
 
 def test_the_rule_of_a_model_file_is_found_as_the_refusal_says(tmp_path):

@@ -273,22 +273,13 @@ class Certificate:
             )
 
 
-def as_model(model: Model) -> Any:
-    """Return the classifier of a rule that `tailboost.load_rule` has read; other models as they are.
-
-    Raises
-    ------
-    ValueError
-        If the rule was not read: it does not know its columns.
-    """
-    if not isinstance(model, (Rule, ThresholdRule)):
-        return model
-    if model.classifier is None:
+def refuse_rule_alone(model: Model) -> None:
+    """Raise ValueError for a rule without its models or columns."""
+    if isinstance(model, (Rule, ThresholdRule)):
         raise ValueError(
             "model is a rule without its models or columns, as to_json writes it: give the classifier whose "
             "rule_ it is, or load_rule of a file of tailboost.save_rule"
         )
-    return model.classifier
 
 
 def certify(
@@ -374,7 +365,7 @@ def certify(
     >>> cert.certified
     False
     """
-    model = as_model(model)
+    refuse_rule_alone(model)
     check_number(confidence, "confidence", 0, 1, below=True)
     if rates is None and limits is None:
         limits = judged(model)._stated_limits

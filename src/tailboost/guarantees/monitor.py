@@ -40,7 +40,7 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.core.html import text_table
 from tailboost.core.spelling import how_many, joined
 from tailboost.guarantees.bounds import CertifiedBound, percent
-from tailboost.guarantees.certificates import Certificate, as_model
+from tailboost.guarantees.certificates import Certificate, refuse_rule_alone
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import GAP, Limit, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
@@ -234,7 +234,8 @@ class Monitor:
     seen: tuple[Seen, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        rule = as_model(self.rule)
+        rule = self.rule
+        refuse_rule_alone(rule)
         certificate = self.certificate or judged(rule).certificate_
         if not isinstance(certificate, Certificate):
             raise ValueError(
@@ -245,7 +246,6 @@ class Monitor:
         if not certificate.bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
         start = [Bets(sums=np.zeros((max(1, len(b.subgroups)), 3))) for b in certificate.bounds]
-        self.rule = rule
         self.certificate = certificate
         self.bets = self.bets or tuple(start)
 

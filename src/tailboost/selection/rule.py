@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from keyword import iskeyword
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -31,8 +31,6 @@ from tailboost.core.checks import (
 from tailboost.core.html import html_details
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import listed
-from tailboost.rates import Limit
-from tailboost.rows.other_groups import GroupsByColumn, warn_of_other_groups
 from tailboost.rows.subgroups import ESTIMATES, HUMAN_REVIEW, unit_name
 
 # Format 1 had no kind of score, and several parts.
@@ -63,37 +61,16 @@ Band = list[tuple[float | None, Any]]
 """The ranges of a group from the lowest: lower end, None for −∞, and action."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class StoredRule:
-    """What both forms of rules share, and what a file knows of a rule beside its answers.
+    """What both forms of rules share."""
 
-    Attributes
-    ----------
-    limits : tuple of Limit
-        The stated limits of a rule from `tailboost.load_rule`.
-    file : object or None
-        The file of a rule from `tailboost.load_rule`, the source of `certificate_` and `classifier`.
-    groups_named : mapping
-        The groups in the limits of the certificate, by column. `predict` warns of rows in other groups.
-    """
-
-    limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
-    file: Any = field(default=None, compare=False, repr=False)
-    groups_named: GroupsByColumn = field(default_factory=dict, compare=False, repr=False)
-
-    @property
-    def certificate_(self) -> Any:
-        """The certificate of a rule from `tailboost.load_rule`; None without one."""
-        return None if self.file is None else self.file.certificate
-
-    @property
-    def classifier(self) -> Any:
-        """A rule from `tailboost.load_rule` as a classifier of tables of scores; None for other rules."""
-        return None if self.file is None else self.file.classifier
+    #: A rule alone has no certificate.
+    certificate_: ClassVar[None] = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain types, for JSON."""
-        names = [each.name for each in fields(self) if not each.kw_only]
+        names = [each.name for each in fields(self)]
         return {"format": RULE_FORMAT} | {name: getattr(self, name) for name in names}
 
     @property
@@ -116,7 +93,7 @@ class StoredRule:
         """
         with reading("rule"):
             check_format(document["format"], RULE_FORMAT, "the rule", "select again")
-            parts = {each.name: document[each.name] for each in fields(cls) if not each.kw_only}
+            parts = {each.name: document[each.name] for each in fields(cls)}
             if "bands" in parts:
                 parts["bands"] = [list(map(tuple, band)) for band in parts["bands"]]
             rule: Any = cls(**parts)
@@ -183,8 +160,6 @@ class ThresholdRule(StoredRule):
         The model for the score, its probability of the second label; None for a column of scores.
     group_column : str, int or None
         The column of the groups of a group-aware rule, if it has a name.
-    limits, file, groups_named
-        As in `StoredRule`.
     """
 
     column: Any
@@ -281,18 +256,12 @@ class ThresholdRule(StoredRule):
         ValueError
             If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used;
             if the default is no answer.
-
-        Warns
-        -----
-        UncertifiedGroupsWarning
-            Counts the rows of a table in groups not named in the certificate.
         """
         table = as_pandas(score)
         score, groups = self._read(table, groups)
         may_lack = default is not ...
         missing = np.nan if self.missing is None and may_lack else self.missing
         scores = self._kind.checked(score, str(self.column), missing)
-        warn_of_other_groups(self.groups_named, table, groups)
         places = group_numbers(
             groups, self.groups, len(scores), self.group_column, unknown=may_lack
         )
@@ -528,8 +497,6 @@ class Rule(StoredRule):
         probability of each group.
     least_probability : float
         Smaller probabilities are raised to this one.
-    limits, file, groups_named
-        As in `StoredRule`.
     """
 
     classes: list[Any]
@@ -604,7 +571,6 @@ class Rule(StoredRule):
         for number, model in enumerate(probabilities):
             if model in self.weights:
                 z += self.weights[model] * logs_of(P[:, number], self.least_probability)
-        warn_of_other_groups(self.groups_named, {}, groups)
         places = group_numbers(groups, self.groups, len(P), unknown=default is not ...)
         costs = np.asarray(self.action_costs)
         if deferred is None:

@@ -1,30 +1,54 @@
-"""Rule files, read: a rule with its limits, and with its certificate and its classifier on demand.
+"""Rule files in JSON, and the rule of a file with its limits, certificate and records.
 
-A service reads a rule and answers. This takes NumPy alone, so classifiers and certificates, which need
-scikit-learn, are imported when they are read.
+A service reads a rule and answers. This takes NumPy alone, so scikit-learn is imported where a certificate
+or several columns of scores are read.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tailboost.core.array_types import FilePath
-from tailboost.core.checks import check_format, reading
-from tailboost.rates import checked_limits
-from tailboost.rows.fingerprints import digest_of_rule
-from tailboost.selection.rule import Rule, ThresholdRule
+import numpy as np
+
+from tailboost.core.array_types import (
+    Array,
+    FilePath,
+    Groups,
+    Hashes,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Table,
+)
+from tailboost.core.checks import (
+    as_pandas,
+    check_format,
+    positions,
+    reading,
+    take,
+    with_missing_group,
+)
+from tailboost.core.files import write_output
+from tailboost.rates import Expression, checked_limits
+from tailboost.rows.fingerprints import digest_of_rule, hash_rounded_rows
+from tailboost.rows.ledger import Ledger, Records
+from tailboost.rows.other_groups import warn_of_other_groups
+from tailboost.rows.seen import SELECTED_ON, Seen
+from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
+from tailboost.selection.rule import Rule, ThresholdRule, with_default
 
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
 # named no rule. Form 3 did not name the column of a rule, and form 4 no groups of the certificate.
 RULE_FILE_FORMAT = 5
 
 
-def load_rule(path: FilePath) -> ThresholdRule | Rule:
+def load_rule(path: FilePath) -> Any:
     """Return the rule of a file of `save_rule`, `tailboost tune` or `tailboost calibrate`, without its rows.
 
     Parameters
@@ -35,11 +59,11 @@ def load_rule(path: FilePath) -> ThresholdRule | Rule:
 
     Returns
     -------
-    ThresholdRule or Rule
-        With its stated ``limits`` and, after a calibration, its ``certificate_``. `certify` and `Monitor`
-        take it as a model of a table with its columns of scores. A rule by ``to_json`` has neither limits nor
-        certificate, and only answers; `save_rule` writes them too. The rule answers without scikit-learn,
-        which its ``certificate_`` and its ``classifier`` import when they are read.
+    RuleOnScores, ThresholdRule or Rule
+        The rule, with its stated ``limits`` and, after a calibration, its ``certificate_``. `certify`,
+        `Monitor` and `ModelCard` take it as a model of a table with its columns of scores. A rule by
+        ``to_json`` has neither limits nor certificate, and only answers; `save_rule` writes them too. The
+        rule answers without scikit-learn, which its ``certificate_`` imports when it is read.
 
     Raises
     ------
@@ -65,81 +89,272 @@ def load_rule(path: FilePath) -> ThresholdRule | Rule:
             "its rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
         ) from None
     with reading(f"rule file of tailboost, {str(file)!r}"):
-        if "bands" in content or "action_costs" in content:  # by to_json
-            return _rule_alone(content)
-        return _rule_of(content)
+        is_alone = "bands" in content or "action_costs" in content  # by to_json
+        document = content if is_alone else content["rule"]
+        rule = (ThresholdRule if "bands" in document else Rule).from_dict(document)
+        if is_alone:
+            return rule
+        check_format(content["format"], RULE_FILE_FORMAT, "it", "run tune again")
+        return RuleOnScores(rule, content)
 
 
-@dataclass(frozen=True, eq=False)
-class RuleFile:
-    """The content of a rule file, from which more than the rule is made when it is read.
+class RuleOnScores:
+    """A rule on columns of scores: a model of the table of scores, with limits, certificate and records.
+
+    It has all attributes of its ``rule_`` too: ``bands``, ``groups``, ``to_sql``, ``to_python``, …
+
+    Parameters
+    ----------
+    rule : ThresholdRule or Rule
+        The rule alone.
+    content : mapping
+        The content of its file.
 
     Attributes
     ----------
-    rule : ThresholdRule or Rule
-        The rule with its limits.
-    content : mapping
-        The content of the file.
-    scores : tuple
-        Columns, labels, kind and missing value of the scores: a part of the digest of the rule.
+    limits : list of Limit
+        The stated limits.
+    groups_named : mapping
+        The groups in the limits of the certificate, by column. `predict` warns of rows in other groups.
+    groups_ : list
+        The groups of the selection data, as pairs of column and group.
     """
 
-    rule: ThresholdRule | Rule
-    content: Mapping[str, Any]
-    scores: tuple[Any, ...]
+    # What certificates and monitors read of a model, see `tailboost.rows.judged.JudgedModel`.
+    _reads_scores = True
+    group_combinations_ = ()
+    _rule_digest = ""
 
-    @cached_property
-    def classifier(self) -> Any:
-        """The rule as a fitted classifier of a table with its columns of scores."""
-        from tailboost.storage.rule_classifier import RuleClassifier
-
-        with reading("rule file"):
-            return RuleClassifier.of(self)
-
-    @property
-    def certificate(self) -> Any:
-        """The certificate of the rule; None without one."""
-        if self.content["certificate"] is None:
-            return None
-        return self.classifier.certificate_
-
-
-def _rule_of(content: Mapping[str, Any]) -> ThresholdRule | Rule:
-    """Return the rule of the content of a file, with its limits and the file itself.
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If the content is of another version, or damaged.
-    """
-    check_format(content["format"], RULE_FILE_FORMAT, "it", "run tune again")
-    selection = content["selection"]
-    rule = replace(
-        _rule_alone(content["rule"]), limits=tuple(checked_limits(selection["limits"]))
-    )
-    columns = selection["scores"]
-    label = selection["labels"]
-    if not columns or len(label) != len(columns):
-        raise ValueError("each score needs a label")
-    if len(columns) == 1:
-        (label,) = label
-    if isinstance(rule, ThresholdRule):
-        rule = replace(rule, group_column=selection["by_group"])
-    scores = (columns, label, selection["kind"], selection["missing"])
-    certificate = content["certificate"]
-    groups_named = {}
-    if certificate is not None:
-        if certificate["rule"] != digest_of_rule(rule, [scores]):
+    def __init__(self, rule: ThresholdRule | Rule, content: Mapping[str, Any]) -> None:
+        selection = content["selection"]
+        columns = selection["scores"]
+        labels = selection["labels"]
+        if not columns or len(labels) != len(columns):
+            raise ValueError("each score needs a label")
+        self.rule_ = rule
+        self.content = content
+        self.classes_ = np.asarray(rule.classes)
+        self.by_group = selection["by_group"] or False
+        self.limits = self._stated_limits = list(checked_limits(selection["limits"]))
+        self.groups_ = [tuple(name) for name in content["groups"]]
+        self.groups_named = dict(content["groups_named"]) if content["certificate"] else {}
+        self._group_titles = tuple(by_column(self.groups_))
+        self._can_defer = rule.defers
+        self._columns_of_scores = columns
+        label = labels if len(columns) > 1 else labels[0]
+        self._scores = (columns, label, selection["kind"], selection["missing"])
+        self._rule_digest = digest_of_rule(rule, [self._scores])
+        certificate = content["certificate"]
+        self._equal_rows = "copies" if certificate is None else certificate["equal_rows"]
+        if certificate is not None and certificate["rule"] != self._rule_digest:
             raise ValueError(
                 "its certificate is about another rule: the rule was edited after the calibration. "
                 'Restore the file, or set "certificate" to null in it'
             )
-        groups_named = {column: list(groups) for column, groups in content["groups_named"]}
-    return replace(rule, file=RuleFile(rule, content, scores), groups_named=groups_named)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "rule_":  # a copy has no attributes at first
+            raise AttributeError(name)
+        return getattr(self.rule_, name)
+
+    def __str__(self) -> str:
+        return str(self.rule_)
+
+    __repr__ = __str__
+
+    @cached_property
+    def certificate_(self) -> Any:
+        """The certificate; None without one."""
+        from tailboost.guarantees.certificates import Certificate
+
+        if self.content["certificate"] is None:
+            return None
+        with reading("rule file"):
+            certificate = Certificate.from_dict(self.content["certificate"])
+        attempts = self.records_.ledger.attempts[: self.content["used"]["attempts"]]
+        return replace(certificate, model=self, attempts=attempts)
+
+    @cached_property
+    def records_(self) -> Records:
+        """The rows of the selection and of the attempts up to the certificate, and all attempts."""
+        used = self.content["used"]
+        with reading("rule file"):
+            ledger = Ledger.from_dict(self.content["ledger"])
+            tables = [Seen.from_dict(rows) for rows in used["selection"]]
+            tables += [attempt.rows for attempt in ledger.attempts[: int(used["attempts"])]]
+        return Records(used=tuple(tables), ledger=ledger)
+
+    @cached_property
+    def scores(self) -> Any:
+        """The columns of scores, as `Scores`."""
+        from tailboost.learners.scores import Scores
+
+        columns, label, kind, missing = self._scores
+        return Scores(columns, label, kind=kind, missing=missing)
+
+    def predict(self, X: Table, groups: Groups = None, *, default: Any = ...) -> Array:
+        """Return the action of each row: a label, or "human review".
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), number or table
+            The score, or a table with the columns of scores and of groups.
+        groups : array-like of shape (n,), or table, optional
+            Group of each row, for a group-aware rule, if the table has no column of them.
+        default : label, "human review" or None, optional
+            Answer to rows without a score or of an unknown group, as in `ThresholdRule.predict`. Without it
+            they are an error.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        Warns
+        -----
+        UncertifiedGroupsWarning
+            Counts the rows of a table in groups not named in the certificate.
+        """
+        table = as_pandas(X)
+        warn_of_other_groups(self.groups_named, table, groups)
+        rule = self.rule_
+        if isinstance(rule, ThresholdRule):
+            return rule.predict(table, groups, default=default)
+        if self.by_group and groups is None:
+            groups = table[[self.by_group]]
+        has_score = np.ones(len(table), dtype=bool)
+        if default is not ...:
+            has_score = ~self._without_score(table)
+        # The scores have the order of their columns, and a rule the order of its labels.
+        order = [self.scores.label.index(label) for label in rule.classes]
+        P = self.scores.probabilities_of(self.scores.values(take(table, has_score)))[:, order]
+        P_of_models = dict.fromkeys(rule.models or ["Scores"], P)
+        answers = rule.predict(P_of_models, take(groups, has_score), default=default)
+        if default is ...:
+            return answers
+        return with_default(answers, has_score, rule.classes, default)
+
+    # -- what certificates and monitors read -----------------------------------------------------------
+
+    def _numbered_answers(
+        self, X: Table, groups: Groups, classes: Labels, *, defers: bool
+    ) -> Ints | None:
+        """Return the answers as numbers of labels; deferral has the number of labels."""
+        if not np.array_equal(self.classes_, classes):
+            return None
+        answers = self.predict(X, groups if self.by_group else None)
+        is_deferred = (answers == HUMAN_REVIEW) & self._can_defer
+        answers[is_deferred] = self.rule_.classes[0]
+        numbers = positions(answers.astype(self.classes_.dtype), self.classes_, "X")
+        return np.where(is_deferred, len(classes), numbers)
+
+    def _row_hashes(self, X: Table) -> Hashes:
+        """Return the hashes of rows by their scores."""
+        from tailboost.learners.scores import score_columns
+
+        return hash_rounded_rows(score_columns(X, self._columns_of_scores, "the rule"))
+
+    def _without_score(self, X: Table) -> Mask:
+        """Return which rows lack a score that the rule reads, shape (n,)."""
+        without: Mask = self.scores.without_score(X)
+        return without
+
+    def _reads(self, column: Any) -> bool:
+        """Return whether answers need the groups of a column."""
+        return bool(self.by_group) and self.by_group == column
+
+    def _opened(self, X: Table, groups: Groups = None) -> Any:
+        return X
+
+    def _groups_of(self, X: Table, groups: Groups) -> Groups:
+        """Return the groups of rows, by default the columns of the table that the limits and the rule read.
+
+        Empty cells are the group 'missing' if the rule has it.
+        """
+        if groups is None:
+            columns = getattr(X, "columns", ())
+            groups = {name: X[name] for name in self._group_titles if name in columns} or None
+        return with_missing_group(groups, [group for _, group in self.groups_])
 
 
-def _rule_alone(document: Mapping[str, Any]) -> ThresholdRule | Rule:
-    """Return a rule from its ``to_dict`` or ``to_json``; only threshold rules have bands."""
-    if "bands" in document:
-        return ThresholdRule.from_dict(document)
-    return Rule.from_dict(document)
+def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
+    """Write the rule of a classifier on columns of scores as a rule file, as `tailboost tune` does.
+
+    The file has the rule, its limits, certificate and ledger, and fingerprints of the rows that were used.
+    `load_rule` and the commands read it.
+
+    Parameters
+    ----------
+    classifier : classifier
+        Selected by `tune` or `calibrate` on `Scores`. Groups, if any, came in a table with named columns.
+    path : str or path
+        The file to write; its name ends in .json.
+    target : str, optional
+        Name of the column of the labels in files for the commands, otherwise their option --target.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the classifier has no rule on columns of scores, or a column has no name. Nothing is written.
+
+    Examples
+    --------
+    >>> import tailboost as tb
+    >>> rule = tb.calibrate(tb.Scores("p", "yes"), X, y, limits=["miss(yes) <= 20%"])  # doctest: +SKIP
+    >>> tb.save_rule(rule, "rule.json")  # doctest: +SKIP
+    """
+    file = Path(path)
+    if file.suffix != ".json":
+        raise ValueError(f"{str(file)!r}: the name of a rule file must end in '.json'")
+    write_output(file, rule_text(classifier, target))
+
+
+def rule_text(classifier: Model, target: str | None, cluster: str | None = None) -> str:
+    """Return the text of a rule file, with the columns of labels and clusters of other files."""
+    models = [
+        getattr(each, "estimator", None) for each in getattr(classifier, "estimators_", [])
+    ]
+    if [type(model).__name__ for model in models] != ["Scores"]:
+        raise TypeError(
+            "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its classifier. "
+            "save_model(classifier, 'rule.model') keeps another rule with its models, and "
+            "rule_.to_json() is a rule alone"
+        )
+    (model,) = models
+    groups = list(classifier._group_titles)
+    for name in (*model.column_list, *groups):
+        if not isinstance(name, str):
+            raise ValueError(
+                f"a rule file names its columns by text, and a column here is {name!r}: select on a table "
+                "with named columns, such as groups={'site': site}"
+            )
+    by_group = groups[0] if classifier.by_group is True else classifier.by_group or None
+    objective = classifier.objective
+    if isinstance(objective, Expression):
+        objective = repr(objective)
+    certificate = classifier.certificate_
+    used = classifier.records_.used
+    content = {
+        "format": RULE_FILE_FORMAT,
+        "rule": classifier.rule_.to_dict(),
+        "selection": {
+            "scores": model.column_list,
+            "labels": model.label_list,
+            "kind": model.kind,
+            "missing": model.missing,
+            "group": groups,
+            "by_group": by_group,
+            "objective": objective,
+            "limits": [limit.text for limit in classifier._stated_limits],
+            "target": target,
+            "cluster": cluster,
+        },
+        "groups": plain_list(classifier.groups_),
+        "groups_named": [] if certificate is None else list(certificate.groups_named.items()),
+        "certificate": None if certificate is None else certificate.to_dict(),
+        "used": {
+            "selection": [rows.to_dict() for rows in used if rows.use == SELECTED_ON],
+            "attempts": 0 if certificate is None else len(certificate.attempts),
+        },
+        "ledger": classifier.records_.ledger.to_dict(),
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -324,7 +324,7 @@ def predict(
     if getattr(classifier, "by_group", False):
         options["groups"] = rows.groups
     defers = hasattr(classifier, "defers")
-    if defers:
+    if defers and stored.scores is None:  # the rule of a file answers so by itself
         options["deferred"] = REVIEW
     if default is not None:
         by_text = {str(label): label for label in classifier.classes_}

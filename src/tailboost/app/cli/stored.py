@@ -15,7 +15,7 @@ from tailboost.rows.ledger import Attempt, Ledger
 from tailboost.rows.readers import row_hashes
 from tailboost.rows.seen import Seen
 from tailboost.storage.models import read_notes
-from tailboost.storage.rule_classifier import rule_text
+from tailboost.storage.rule_files import RuleOnScores, rule_text
 
 RULE, MODEL = ".json", ".model"
 LEDGER = "tailboost-attempts.json"
@@ -40,10 +40,10 @@ class Stored:
         """Read a file of ``fit``, ``tune``, ``calibrate`` or Python."""
         if path.suffix != RULE:
             return cls(tb.load_model(path), Roles(**read_notes(path)["notes"].get("roles", {})))
-        rule_file = tb.load_rule(path).file
-        if rule_file is None:
+        rule = tb.load_rule(path)
+        if not isinstance(rule, RuleOnScores):
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")
-        selection = rule_file.content["selection"]
+        selection = rule.content["selection"]
         roles = Roles(
             selection["target"],
             tuple(selection["group"]),
@@ -51,8 +51,7 @@ class Stored:
             tuple(selection["scores"]),
         )
         settings = {name: selection[name] for name in ("limits", "by_group", "objective")}
-        classifier = rule_file.classifier
-        return cls(classifier, roles, classifier.scores, settings)
+        return cls(rule, roles, rule.scores, settings)
 
     @property
     def known(self) -> list[Any]:
