@@ -25,6 +25,7 @@ from nets import mlp, train, wrn_28_1
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import train_test_split
+from sklearn.utils import Tags, get_tags
 
 from tailboost import published
 from tailboost.metrics import cvar
@@ -93,6 +94,10 @@ class Kept(ClassifierMixin, BaseEstimator):
         self.net = net
         self.folder = folder
         self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return the tags of the net, which takes images."""
+        return get_tags(self.net)
 
     def fit(self, X: NDArray[Any], y: NDArray[Any], sample_weight: Any = None) -> Self:
         """Train, or read the trained net."""
