@@ -66,8 +66,6 @@ from tailboost.rows.given import Given
 from tailboost.rows.persons import refuse_persons
 from tailboost.rows.seen import refuse_copied
 from tailboost.rows.subgroups import refuse_many_numbers
-from tailboost.selection.rule import Rule, ThresholdRule
-from tailboost.storage.rule_files import RuleOnScores
 
 # Fractions of the selecting rows: where tests certify, and where ranks do. Beside ranks the selecting rows
 # serve only the objective and the balance of groups.
@@ -195,10 +193,6 @@ def calibrate(
     check_number(confidence, "confidence", 0, 1, below=True)
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
-    if isinstance(model, (Rule, RuleOnScores, ThresholdRule)):
-        raise ValueError(
-            "model is a rule without selection data: give the model or the scores for a new rule"
-        )
     given = Given(X, y, groups, clusters=clusters, training_rows=training_rows)
     options: dict[str, Any] = {"confidence": confidence, "previous": previous}
     options["reference"] = without_limits
