@@ -44,7 +44,7 @@ STORED = [
     "equal_rows",
     "date",
 ]
-NOT_CHECKED = ", if none of them trained the model (not checked: pass training_rows=)"
+NOT_CHECKED = ", if none of them trained the model (not checked)"
 
 
 @dataclass(frozen=True)
@@ -228,8 +228,7 @@ class Certificate:
 
     def __str__(self) -> str:
         table = text_table(*self.cells(), left=(0, 1))
-        last = [*self.lines(), "See .assumptions."] if self.notes else self.lines()
-        return "\n".join([self.title, "", table, "", *last]).rstrip()
+        return "\n".join([self.title, "", table, "", *self.lines()]).rstrip()
 
     @property
     def assumptions(self) -> str:

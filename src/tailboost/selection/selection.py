@@ -249,8 +249,8 @@ class Selection(Uncached):
         if confidence and self.problem.limits and (self.likely or 0.0) < confidence:
             warn_user(
                 f"confidence={confidence:g}: no rule found satisfies all limits on new rows with this "
-                "probability, as far as these rows show. Widen the limits, bring more rows, or certify "
-                "the limits by tailboost.calibrate",
+                "probability, as far as these rows show. Widen the limits, bring more rows, or "
+                "calibrate on fresh rows",
                 ConfidenceNotReachedWarning,
             )
         shares = self.counts[: len(strata.mass)].sum(axis=0)

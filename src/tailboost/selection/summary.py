@@ -142,11 +142,9 @@ class Summary:
                 "",
                 f"Overall error {self.error_words}, on the rows that selected the rule.",
                 *([] if self.beats_constants else [self.comparison]),
-                "Certify the limits on fresh rows by tailboost.calibrate.",
+                "To certify the limits, calibrate on fresh rows.",
             ]
-        return "\n".join(
-            [*lines, *map(str, self.groups), "The rest: print(rule.summary_.details)"]
-        )
+        return "\n".join([*lines, *map(str, self.groups)])
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
