@@ -54,7 +54,7 @@ from tailboost.guarantees.case import Case
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tests import Tests
-from tailboost.learners.scores import columns_of_scores, scores_among
+from tailboost.learners.scores import columns_of_scores
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rows.fingerprints import (
     hash_rows,
@@ -243,8 +243,9 @@ def calibrate(
 
 def without_limits(fresh: Fresh) -> Fresh | None:
     """Return fresh rows with their most probable labels as answers; None if a score is no probability."""
-    if any(scores.kind == "number" for scores in scores_among(fresh.model.estimators_)):
-        return None
+    for model in fresh.model.estimators_:
+        if getattr(getattr(model, "estimator", None), "kind", "") == "number":
+            return None
     table = fresh.table
     logs = table.pooled if len(table.average.weights) > 1 else table[0]
     return fresh.with_actions(logs.argmax(axis=1))

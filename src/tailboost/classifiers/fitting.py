@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 from math import prod
 from numbers import Real
@@ -32,7 +33,7 @@ from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import AveragingLearner, TableLearner
-from tailboost.learners.scores import Scores, as_classifier, needs_adapter
+from tailboost.learners.scores import GivenModel, Scores, is_foreign
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows, Split
@@ -95,20 +96,18 @@ def named_models(models: Any) -> Named:
     model_list = list(models) if isinstance(models, (list, tuple)) else [models]
     if all(map(is_pair, model_list)):
         return model_list
-    kinds = [_kind_of(model) for model in model_list]
+    kinds = list[str]()
     named = []
+    for model in model_list:
+        if isinstance(model, Scores) and len(model.column_list) == 1:
+            kinds.append(str(model.column_list[0]))
+        else:
+            kinds.append(getattr(model, "__name__", type(model).__name__))
     for i, (kind, model) in enumerate(zip(kinds, model_list, strict=True)):
         if kinds.count(kind) > 1:
             kind = f"{kind} {kinds[: i + 1].count(kind)}"
         named.append((kind, model))
     return named
-
-
-def _kind_of(model: Model) -> str:
-    """Return the name of a model: of a score its column, of others their class or function."""
-    if isinstance(model, Scores) and len(model.column_list) == 1:
-        return str(model.column_list[0])
-    return str(getattr(model, "__name__", type(model).__name__))
 
 
 def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
@@ -139,50 +138,40 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
         given = model.estimator if is_frozen else model
         if isinstance(given, type):
             raise TypeError(f"{title} is a class; give an instance: {given.__name__}()")
-        if not (needs_adapter(given) or hasattr(given, "fit" if is_frozen else "get_params")):
+        if type(given).__name__ != name:
+            title += f" ({type(given).__name__})"
+        if is_foreign(model):
+            given = model = GivenModel(model)
+        if not hasattr(given, "fit" if is_frozen else "get_params"):
             raise TypeError(
                 f"{title} is {a_type_of(given)}, no classifier of scikit-learn; tailboost.tune takes "
                 "fitted models, tb.Scores('p', label) scores of the rows, and RobustMixtureClassifier."
                 "from_probabilities({'model': P}, y) probabilities"
             )
-        if type(given).__name__ != name:
-            title += f" ({type(given).__name__})"
-        classifier = as_classifier(model, X, y)
-        if hasattr(given, "__sklearn_tags__") and is_regressor(given):
-            raise TypeError(
-                f"{title} is a regressor; a classifier with predict_proba is needed"
-            )
         if is_frozen and not hasattr(given, "classes_"):
             raise NotFittedError(
                 f"{title} is not fitted: call its fit first, or give it to RobustMixtureClassifier"
             )
-        if not hasattr(classifier, "predict_proba"):
+        if hasattr(given, "__sklearn_tags__") and is_regressor(given):
+            raise TypeError(
+                f"{title} is a regressor; a classifier with predict_proba is needed"
+            )
+        if not hasattr(model, "predict_proba"):
             raise ValueError(
                 f"{title} has no predict_proba; CalibratedClassifierCV gives it one"
             )
-        is_fitted_here = not isinstance(classifier, FrozenEstimator)
-        if weighted and is_fitted_here and weight_parameter(classifier) is None:
+        if isinstance(model, (Scores, GivenModel)):
+            model = FrozenEstimator(copy(model).fit(X, y))  # the user's object stays unfitted
+        elif weighted and not is_frozen and weight_parameter(model) is None:
             raise ValueError(f"sample_weight, class_weight: {title} takes no weights in fit")
-        found.append((name, classifier))
+        found.append((name, model))
     return found
 
 
-def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
-    """Return a fitted classifier, and the class number of each of its ``classes_``.
+def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
+    """Return the class number of each of the ``classes_`` of a fitted classifier, called ``name``.
 
-    Parameters
-    ----------
-    name : str
-        Name of the classifier in messages.
-    estimator : fitted classifier
-        The classifier.
-    classes : ndarray of shape (K,)
-        The labels of y.
-
-    Raises
-    ------
-    ValueError
-        If it has a class that is not among the labels of y.
+    Raise ValueError if it has a class that is not among ``classes``, the labels of y.
     """
     title = f"classes_ of {name!r}"
     known = label_column(estimator.classes_, title)
@@ -196,7 +185,7 @@ def frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
             f"y has labels that {name!r} does not know: {unknown[:NAMES_SHOWN]}; it knows {known.tolist()}. "
             "Leave their rows out, or train the model on such rows too"
         )
-    return estimator, columns
+    return columns
 
 
 # -- fits ------------------------------------------------------------------------------------------------
@@ -265,67 +254,48 @@ def fit_models(
             split = Split.from_splits(training, cv)
         rows = split.selection_rows(training)
 
-    # The fits get other weights than the selection data.
-    fitted_rows = training
-    if factors is not None:
-        fitted_rows = replace(training, weight=training.weight * factors)
     to_fit = [(name, each) for name, each in estimators if name not in frozen]
-    of_frozen = {name: [frozen_fit(name, each, classes)] for name, each in frozen.items()}
-    fits = _fits(to_fit, fitted_rows, split, weighted=weighted, seed=seed, n_jobs=n_jobs)
-    left_out = [name for name, _ in to_fit if name not in fits]
-    if left_out:
-        if len(left_out) == len(estimators):
-            raise KeyboardInterrupt
+    fits: dict[str, list[Fit]] = {
+        name: [(each, columns_of_frozen(name, each, classes))] for name, each in frozen.items()
+    }
+    if to_fit:
+        fitted_rows = training
+        if factors is not None:  # the selection data have other weights
+            fitted_rows = replace(training, weight=training.weight * factors)
+        fits |= _fits(to_fit, fitted_rows, split, weighted=weighted, seed=seed, n_jobs=n_jobs)
+    names = [name for name, _ in estimators if name in fits]
+    if not names:
+        raise KeyboardInterrupt
+    if len(names) < len(estimators):
+        left_out = [name for name, _ in estimators if name not in fits]
         warn_user(
             f"fit was interrupted: {left_out} left out of the mixture", FitInterruptedWarning
         )
-    fits |= of_frozen
-    names = [name for name, _ in estimators if name in fits]
-    final = [fits[name][-1] for name in names]
     models = Models(
         names=names,
         n_classes=training.n_classes,
-        fitted=[model for model, _ in final],
-        columns=[columns for _, columns in final],
+        fitted=[fits[name][-1][0] for name in names],
+        columns=[fits[name][-1][1] for name in names],
         average=Average.equal(len(names), training.n_classes),
     )
-    logs = [_selection_logs(models, i, fits[name], split, rows) for i, name in enumerate(names)]
+    logs = []
+    fold = split.fold[split.fold >= 0]  # some rows may never be held out
+    for i, name in enumerate(names):
+        *of_folds, final = fits[name]
+        if not of_folds:  # a frozen model, or a validation set
+            logs.append(logs_of(models.probabilities(i, *final, rows.X)))
+            continue
+        held_out = np.zeros((len(rows), models.n_classes))
+        for j, fit in enumerate(of_folds):  # each predicts the rows held out
+            part = fold == j
+            held_out[part] = logs_of(models.probabilities(i, *fit, take(rows.X, part)))
+        # Models of other folds differ far more than by this step. Zeros behind make files smaller.
+        logs.append(np.rint(held_out / LOG_STEP) * LOG_STEP)
     outputs = ModelOutputs.with_hashes(models, logs, rows.without_features())
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
     if rows.clusters is not None:
         outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=rows.row_hashes))
     return outputs, rows, split.scheme
-
-
-def _selection_logs(
-    models: Models, i: int, fits: list[Fit], split: Split, rows: Rows
-) -> Floats:
-    """Return the log-probabilities of the selection data by model i, shape (n, K).
-
-    The models of its folds predict the rows held out; a frozen model predicts all rows.
-
-    Parameters
-    ----------
-    models : Models
-        The final models.
-    i : int
-        Number of the model.
-    fits : list of (classifier, ndarray of int)
-        Its fits without each held-out part, and the final one.
-    split : Split
-        The parts of the rows that are held out.
-    rows : Rows
-        The selection data.
-    """
-    *of_folds, final = fits
-    if not of_folds:  # a frozen model, or a validation set
-        return logs_of(models.probabilities(i, *final, rows.X))
-    logs = np.zeros((len(rows), models.n_classes))
-    fold = split.fold[split.fold >= 0]  # some rows may never be held out
-    for j, fit in enumerate(of_folds):
-        logs[fold == j] = logs_of(models.probabilities(i, *fit, take(rows.X, fold == j)))
-    # Models of other folds differ far more than by this step. Zeros in the digits beyond make files smaller.
-    return np.rint(logs / LOG_STEP) * LOG_STEP
 
 
 def _fits(

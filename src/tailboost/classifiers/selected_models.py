@@ -38,7 +38,7 @@ from tailboost.core.checks import (
     names_columns,
     unpack,
 )
-from tailboost.learners.scores import columns_of_scores, only_scores, scores_among
+from tailboost.learners.scores import Scores, columns_of_scores, only_scores
 from tailboost.rates import (
     InfeasibleLimitsError,
     Largest,
@@ -582,8 +582,9 @@ class SelectedModels(ReportedClassifier):
         """Return which rows lack a score that the rule reads; given probabilities are no scores."""
         lacking = np.zeros(n_rows_of(X), dtype=np.bool_)
         if not has_named_columns(X):
-            for scores in scores_among(self.estimators_):
-                lacking |= scores.without_score(X)
+            for model in self.estimators_:
+                if isinstance(getattr(model, "estimator", None), Scores):
+                    lacking |= model.estimator.without_score(X)
         return lacking
 
     @property

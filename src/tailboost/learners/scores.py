@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, logit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -88,12 +88,12 @@ class Scores(ClassifierMixin, BaseEstimator):
     @property
     def column_list(self) -> list[Any]:
         """The columns, also of a single score."""
-        return _as_list(self.columns)
+        return list(self.columns) if isinstance(self.columns, (list, tuple)) else [self.columns]
 
     @property
     def label_list(self) -> list[Any]:
         """The label of each column, also of a single score."""
-        return _as_list(self.label)
+        return list(self.label) if isinstance(self.label, (list, tuple)) else [self.label]
 
     def __repr__(self, *args: object) -> str:
         labels = list(map(plain, self.label_list))
@@ -133,9 +133,23 @@ class Scores(ClassifierMixin, BaseEstimator):
         self.classes_ = self._labels(np.unique(y))
         values = self.values(X)
         check_length(y, "y", len(values))
-        if len(self.column_list) == 1:
-            self.positive_ = self.classes_.tolist().index(self.label_list[0])
-            self._learn_ranks(values[:, 0])
+        if values.shape[1] > 1:
+            return self
+        score = values[:, 0]
+        self.positive_ = self.classes_.tolist().index(self.label_list[0])
+        if score.min() == score.max():
+            warn_user(f"{self}: all rows have the score {score[0]:g}, so all get one answer")
+        if self.kind == "number":
+            knots, counts = np.unique(score, return_counts=True)
+            # The rank of the middle row of each score, as a fraction of the rows.
+            levels = (np.cumsum(counts) - counts / 2) / len(score)
+            if len(knots) > MOST_KNOTS:
+                even_levels = np.linspace(levels[0], levels[-1], MOST_KNOTS)
+                stored = np.unique(np.searchsorted(levels, even_levels))
+                knots = knots[stored]
+                levels = levels[stored]
+            self.knots_ = knots
+            self.levels_ = levels
         return self
 
     def _labels(self, labels: Labels) -> Labels:
@@ -181,22 +195,6 @@ class Scores(ClassifierMixin, BaseEstimator):
         if fault:
             raise ValueError(f"{self}: {fault}")
         return labels
-
-    def _learn_ranks(self, scores: Floats) -> None:
-        """Learn the ranks of a score of kind "number"; warn of equal scores."""
-        if scores.min() == scores.max():
-            warn_user(f"{self}: all rows have the score {scores[0]:g}, so all get one answer")
-        if self.kind == "number":
-            knots, counts = np.unique(scores, return_counts=True)
-            # The rank of the middle row of each score, as a fraction of the rows.
-            levels = (np.cumsum(counts) - counts / 2) / len(scores)
-            if len(knots) > MOST_KNOTS:
-                even_levels = np.linspace(levels[0], levels[-1], MOST_KNOTS)
-                stored = np.unique(np.searchsorted(levels, even_levels))
-                knots = knots[stored]
-                levels = levels[stored]
-            self.knots_ = knots
-            self.levels_ = levels
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns); missing scores become ``missing``."""
@@ -250,11 +248,6 @@ class Scores(ClassifierMixin, BaseEstimator):
     def predict(self, X: Table) -> Labels:
         """Return the label of the largest probability, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-
-def _as_list(value: Any) -> list[Any]:
-    """Return a list or tuple as a list, and another value as a list of one."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def score_columns(X: Table, columns: Sequence[Any], owner: str) -> Array:
@@ -391,59 +384,33 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):
         return P
 
 
-def needs_adapter(model: Model) -> bool:
-    """Whether a model is `Scores`, a function, or an object with ``predict_proba`` but no ``fit``."""
-    if isinstance(model, (Scores, GivenModel)):
-        return True
-    if isinstance(model, type) or hasattr(model, "fit"):
-        return False
-    return hasattr(model, "predict_proba") or callable(model)
+def is_foreign(model: Model) -> bool:
+    """Whether a model is a function, or an object with ``predict_proba`` but no ``fit``."""
+    return not hasattr(model, "fit") and (hasattr(model, "predict_proba") or callable(model))
 
 
 def as_fitted(model: Model) -> Any:
     """Return a fitted model in a form for `tailboost.RobustMixtureClassifier`, which then does not fit it.
 
-    * `Scores`, `GivenModel`, functions and objects without ``fit`` are returned unchanged, because
-      `as_classifier` converts them when it knows the labels.
-    * A `FrozenEstimator` is returned unchanged too.
-    * An object with ``predict_proba`` that was fitted outside scikit-learn becomes a `GivenModel`.
-    * Any other model is frozen.
-
-    Nothing is refused here. A class, or a model without ``predict_proba``, is frozen like others, and
-    `tailboost.classifiers.fitting.check_estimators` refuses it before any fit.
+    `Scores`, functions and objects without ``fit`` are never fitted. An object with ``predict_proba`` that
+    was fitted outside scikit-learn becomes a `GivenModel`. Any other model is frozen: what is none is refused
+    before any fit.
     """
-    if needs_adapter(model) or isinstance(model, FrozenEstimator):
+    if isinstance(model, (Scores, GivenModel, FrozenEstimator)) or is_foreign(model):
         return model
-    gives_probabilities = not isinstance(model, type) and hasattr(model, "predict_proba")
-    is_sklearn_estimator = hasattr(model, "__sklearn_tags__")
-    if gives_probabilities and not is_sklearn_estimator:
+    if hasattr(model, "predict_proba") and not hasattr(model, "__sklearn_tags__"):
         return GivenModel(model)
     return FrozenEstimator(model)
 
 
-def as_classifier(model: Model, X: Table, y: Column) -> Any:
-    """Return a model in another form as a frozen classifier with labels from ``y``.
-
-    Estimators of scikit-learn are returned unchanged.
-    """
-    if not needs_adapter(model):
-        return model
-    if isinstance(model, Scores):
-        model = clone(model)  # the user's object stays unfitted
-    elif not isinstance(model, GivenModel):
-        model = GivenModel(model)
-    return FrozenEstimator(model.fit(X, y))
-
-
-def scores_among(models: Sequence[Any]) -> list[Scores]:
-    """Return the scores among models, which may be frozen."""
-    estimators = [getattr(model, "estimator", model) for model in models]
-    return [estimator for estimator in estimators if isinstance(estimator, Scores)]
-
-
 def columns_of_scores(models: Sequence[Any]) -> list[Any]:
     """Return the columns of the scores among models, which may be frozen."""
-    return [column for scores in scores_among(models) for column in scores.column_list]
+    columns = []
+    for model in models:
+        scores = getattr(model, "estimator", model)
+        if isinstance(scores, Scores):
+            columns += scores.column_list
+    return columns
 
 
 def only_scores(models: Sequence[Any]) -> bool:
