@@ -10,8 +10,7 @@ from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Strata, as_objective
-from tailboost.selection.data import SelectionData
-from tailboost.selection.program import Program, mixed, solve
+from tailboost.selection.search import Counts, Program, solve
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights
 
@@ -30,7 +29,7 @@ def told(seed, n=600, G=2, values=None, right=False):
     if values:
         p = np.round(p * values) / values
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), (tuple(range(G)),))
-    data = SelectionData(strata, stratum, np.full(n, 1 / n))
+    data = Counts(strata, stratum, np.full(n, 1 / n))
     return Thresholds(data, p, p, 0), p, y, g
 
 
@@ -70,7 +69,7 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
     kept = (program.violations(both) <= 1e-9).all(axis=1)
     errors = np.array([value_of(rates.error(), table.data.strata, tally)[0] for tally in both[kept]])
     assert alone.keeps
-    assert errors.min() - 1e-9 <= alone.value <= errors.min() + 5 / 600
+    assert errors.min() - 1e-9 <= program.value(alone.counts) <= errors.min() + 5 / 600
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
@@ -166,13 +165,13 @@ def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
         program = Program.of_rates(table.data.strata, as_objective(rates.error()), limits)
         values = []
         for rule in product((0, 1), repeat=int(x.max()) + 1):
-            tally = table.data.count(np.array(rule)[x])
+            tally = table.data.of(np.array(rule)[x])
             if program.violations(tally).max() <= 1e-9 and reachable(table, x, rule):
                 values.append(float(value_of(rates.error(), table.data.strata, tally)[0]))
         if values:
             kept += alone.keeps
             if alone.keeps:
-                lost.append(alone.value - min(values))
+                lost.append(program.value(alone.counts) - min(values))
     assert kept >= 2
     assert np.mean(lost) <= 0.01
     assert max(lost) <= 0.04
@@ -187,13 +186,13 @@ def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
     y, g = (rng.random(n) < p).astype(int), (rng.random(n) < q).astype(int)
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), ((0, 1),))
     belief = np.stack([(1 - p) * (1 - q), (1 - p) * q, p * (1 - q), p * q]).astype(np.float32)
-    table = ClassWeights(SelectionData(strata, stratum, np.full(n, 1 / n)), belief)
+    table = ClassWeights(Counts(strata, stratum, np.full(n, 1 / n)), belief)
     for limits in TOLD.values():
         pool, alone = one_rule(table, rates.error(), limits)
         program = Program.of_rates(table.data.strata, as_objective(rates.error()), limits)
-        drawn = mixed(solve(pool.counts, program).weights, pool.counts)
+        drawn = pool.mixed(solve(pool.counts, program).weights)
         assert alone.keeps
-        assert alone.value <= program.value(drawn) + 5e-3
+        assert program.value(alone.counts) <= program.value(drawn) + 5e-3
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -206,14 +205,14 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     y = (rng.random(n) < chance[level]).astype(int)
     strata, stratum = Strata.of(y, None, np.ones(n), np.array(["a", "b"]))
     p = np.array([y[level == k].mean() if (level == k).any() else 0.0 for k in range(levels)])[level]
-    data = SelectionData(strata, stratum, np.full(n, 1 / n))
+    data = Counts(strata, stratum, np.full(n, 1 / n))
     table = Thresholds(data, p, p, None)
     for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):
         program = Program.of_rates(strata, as_objective(rates.error()), [limit])
         cuts = np.append(np.unique(p), np.inf)
-        tallies = np.array([table.data.count((p >= cut).astype(int)) for cut in cuts])
+        tallies = np.array([table.data.of((p >= cut).astype(int)) for cut in cuts])
         kept = program.violations(tallies)[:, 0] <= 1e-9
         if kept.any():
             _, alone = one_rule(table, rates.error(), [limit])
             assert alone.keeps
-            assert alone.value <= program.charged(tallies[kept]).min() + 1e-9
+            assert program.value(alone.counts) <= program.charged(tallies[kept]).min() + 1e-9

@@ -29,7 +29,7 @@ from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Seen
 from tailboost.rows.subgroups import refuse_many_numbers
 from tailboost.selection.outputs import averaging
 from tailboost.selection.problem import Problem, strata_of
-from tailboost.selection.program import Program
+from tailboost.selection.search import Program
 from tailboost.selection.selection import warn_of_limits
 
 

@@ -57,7 +57,7 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of, points_along
-from tailboost.selection.engine import ProbabilityEngine
+from tailboost.selection.engine import Engine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.problem import Problem, name_of, stated
 from tailboost.selection.rate_table import RateTable
@@ -306,9 +306,7 @@ class SelectedModels(ReportedClassifier):
         self.selection_ = selection
         self.__dict__.pop("certificate_", None)
 
-    def _first_selection(
-        self, engine: ProbabilityEngine, problem: Problem, records: Records
-    ) -> None:
+    def _first_selection(self, engine: Engine, problem: Problem, records: Records) -> None:
         """Select on the rows of the records: only this step makes a fitted classifier.
 
         An error for contradicting limits keeps the engine, and so the fitted models.
@@ -410,7 +408,7 @@ class SelectedModels(ReportedClassifier):
 
     def _engine_of(
         self, problem: Problem, outputs: ModelOutputs, X: Table = None, costs: Table = None
-    ) -> ProbabilityEngine:
+    ) -> Engine:
         """Return the candidates for the selection.
 
         Parameters
@@ -430,7 +428,7 @@ class SelectedModels(ReportedClassifier):
                 "infer_groups=True: scores have no other columns from which a group could be "
                 "estimated; give the model and its features, or leave infer_groups out"
             )
-        return ProbabilityEngine.from_outputs(
+        return Engine.from_outputs(
             problem,
             outputs,
             X,
@@ -441,7 +439,7 @@ class SelectedModels(ReportedClassifier):
             costs=costs,
         )
 
-    def _engine_on(self, given: Given, problem: Problem) -> ProbabilityEngine:
+    def _engine_on(self, given: Given, problem: Problem) -> Engine:
         """Return the candidates on the rows of a call of `reweight`; this copy gets their groups."""
         if given.groups is not None:
             self._name_groups(GroupNames.from_groups(given.groups, n_rows_of(given.groups)))
@@ -456,7 +454,7 @@ class SelectedModels(ReportedClassifier):
         features = None if only_scores(models.fitted) else rows.X
         return self._engine_of(problem, outputs, features, rows.costs)
 
-    def _engine_by(self, groups: Groups, problem: Problem) -> ProbabilityEngine:
+    def _engine_by(self, groups: Groups, problem: Problem) -> Engine:
         """Return the candidates on the same selection data with other groups; this copy gets them."""
         outputs = self.selection_.engine.outputs
         used = rows_among(groups, outputs.rows)

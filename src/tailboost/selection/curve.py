@@ -23,8 +23,7 @@ from tailboost.rates import (
     measure,
 )
 from tailboost.selection.problem import Problem
-from tailboost.selection.program import Best, Program
-from tailboost.selection.search import within_budget
+from tailboost.selection.search import Best, Program, first_rules, within_budget
 from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
@@ -262,7 +261,7 @@ def points_along(
 
     Parameters
     ----------
-    engine : ProbabilityEngine
+    engine : Engine
         The candidates on the selection data.
     problem : Problem
         The objective within limits on other rates.
@@ -277,8 +276,8 @@ def points_along(
     problem = replace(problem, confidence=None)
     objective = problem.objective
     engine = engine.on(problem.also_within(limited.within(limited.most)))
-    program = Program.of_rates(engine.data.strata, objective, problem.limits)
-    pool = engine.first_rules(program)
+    program = Program.of_rates(engine.family.data.strata, objective, problem.limits)
+    pool = first_rules(engine.family, program)
     program = within_budget(pool, program, problem.error_budget)
     sign = limited.within(limited.most).sign
     is_overall = limited == as_objective(error())
@@ -298,7 +297,7 @@ def points_along(
                 done()
 
     rules = [
-        engine.rule(problem, program, pool, Best.alone(program, rule, counts))
+        engine.rule(problem, program, pool, Best(rule, counts, program.violations(counts)))
         for rule, counts in zip(pool.rules, pool.counts, strict=True)
         if program.keeps(counts)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,23 +10,24 @@ from scipy.special import softmax
 
 from tailboost.core.array_types import Floats, Table
 from tailboost.learners.scores import only_scores
-from tailboost.rates import (
-    ROUNDING,
-    Objective,
-    Strata,
-)
+from tailboost.rates import ROUNDING, Strata
 from tailboost.rows.subgroups import GroupNames
-from tailboost.selection.contradiction import contradiction
-from tailboost.selection.data import Pool, SelectionData, Uncached
 from tailboost.selection.intervals import probability_kept, tightened
 from tailboost.selection.outputs import ModelOutputs
-from tailboost.selection.probabilities import StratumProbabilities
 from tailboost.selection.problem import Problem, strata_of
-from tailboost.selection.program import Best, Program
-from tailboost.selection.search import first_rules, select, within_budget
+from tailboost.selection.search import (
+    Best,
+    Counts,
+    Pool,
+    Program,
+    contradiction,
+    first_rules,
+    select,
+    within_budget,
+)
 from tailboost.selection.selection import Selection
 from tailboost.selection.thresholds import ScoreRule, Thresholds, scores_in, sign_of
-from tailboost.selection.weights import ClassWeights, ProbabilityRule
+from tailboost.selection.weights import ClassWeights, ProbabilityRule, StratumProbabilities
 
 # Standard errors by which limits are tightened to reach a confidence. A rule with one action for a larger
 # fraction of the rows is not selected for it: 11 of 50 rules would change, each to more error plus excess on
@@ -36,9 +37,10 @@ MOST_ALIKE = 0.95
 
 
 @dataclass(eq=False)
-class ProbabilityEngine(Uncached):
+class Engine:
     """Selects among rules on models' outputs. Another selection needs no fit."""
 
+    problem: Problem  # determines the strata and the costs
     outputs: ModelOutputs  # the models with their log-probabilities
     probabilities: StratumProbabilities
     family: Thresholds | ClassWeights
@@ -46,24 +48,6 @@ class ProbabilityEngine(Uncached):
     # Number of the group column of group-aware rules; None for group-blind rules.
     told: int | None
     infer_groups: bool  # as stated: whether group-blind rules estimate the group of a row
-    has_inferred: bool  # whether estimates were fitted, which may be no better than frequencies
-    # The first rules of each objective, for all limits, made once; model files do not contain them.
-    pools: dict[Objective, Pool] = field(default_factory=dict)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"pools": {}}
-
-    @property
-    def data(self) -> SelectionData:
-        """The selection data."""
-        return self.family.data
-
-    @property
-    def words(self) -> str:
-        """The selection data, for people."""
-        if self.probabilities.estimates_groups:
-            return f"{self.outputs.rows.words}, with groups estimated by models of other rows"
-        return self.outputs.rows.words
 
     @classmethod
     def from_outputs(
@@ -107,23 +91,23 @@ class ProbabilityEngine(Uncached):
             problem, rows, classes, names, costs, rule_column=rule_column
         )
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
-        data = SelectionData(strata, stratum, rows.base, costs if problem.needs_costs else None)
+        data = Counts(strata, stratum, rows.base, costs if problem.needs_costs else None)
         p = StratumProbabilities(strata, column_read_by_rules(strata, names, rule_column))
         table = replace(outputs.table, X=X, groups=p.places[strata.combination[stratum]])
-        infers = infers_groups(problem, outputs, rule_column, stated=infer_groups)
+        family: Thresholds | ClassWeights
         inferred = None
+        infers = infers_groups(problem, outputs, rule_column, stated=infer_groups)
         if infers and strata.n_combinations > 1:
             inferred = p.fit_groups(table, stratum, rows.weight)
-        family: Thresholds | ClassWeights
         if strata.n_classes == 2 and not p.estimates_groups:
             sign = sign_of(models)
             chance = softmax(table.pooled, axis=1)[:, 1]
             family = Thresholds(data, sign * scores_in(table, models), chance, p.told, sign)
         else:
             family = ClassWeights(data, p.predict(table) if inferred is None else inferred)
-        return cls(outputs, p, family, names, rule_column, infer_groups, infers)
+        return cls(problem, outputs, p, family, names, rule_column, infer_groups)
 
-    def on(self, problem: Problem) -> ProbabilityEngine:
+    def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
 
         Raises
@@ -131,25 +115,20 @@ class ProbabilityEngine(Uncached):
         ValueError
             If the kept selection data lack costs or groups of the problem.
         """
-        strata = self.data.strata
-        covers = problem.defers == strata.defers
-        covers &= not problem.needs_costs or self.data.costs is not None
-        if self.names is not None and strata.columns:
-            needed = {self.names.titles[j] for j in problem.columns(self.names.titles)}
-            covers &= needed <= set(strata.columns)
-        else:
-            covers &= not problem.needs_groups
-        if not self.has_inferred:
-            covers &= not infers_groups(
-                problem, self.outputs, self.told, stated=self.infer_groups
-            )
-        if covers:
+        strata = self.family.data.strata
+        titles = () if self.names is None else self.names.titles
+        here, there = (
+            infers_groups(each, self.outputs, self.told, stated=self.infer_groups)
+            for each in (self.problem, problem)
+        )
+        if (
+            {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
+            and problem.defers == strata.defers
+            and problem.needs_costs <= self.problem.needs_costs
+            and there <= here
+        ):
             return self
-        if problem.needs_costs:
-            raise ValueError(
-                "costs of the rows are not kept with the model: give X, y and costs"
-            )
-        return ProbabilityEngine.from_outputs(
+        return Engine.from_outputs(
             problem,
             self.outputs,
             None,
@@ -159,24 +138,20 @@ class ProbabilityEngine(Uncached):
             infer_groups=self.infer_groups,
         )
 
-    # -- selection -------------------------------------------------------------------------------------
-
-    @property
-    def refit(self) -> bool:
-        """Whether models were fitted again after their outputs were counted."""
-        return self.outputs.rows.refit or self.probabilities.estimates_groups
-
     def select(self, problem: Problem) -> Selection:
         """Return the selection for a problem, maybe with other strata; raises as `on` and `select_in`."""
         engine = self.on(problem)
-        program = Program.of_rates(engine.data.strata, problem.objective, problem.limits)
-        return engine.select_in(engine.first_rules(program), problem)
+        strata = engine.family.data.strata
+        program = Program.of_rates(strata, problem.objective, problem.limits)
+        return engine.select_in(first_rules(engine.family, program), problem)
 
     def select_in(self, pool: Pool, problem: Problem) -> Selection:
         """Return the selected rule of a problem; new rules are added to the pool.
 
         With a ``confidence``, all limits are tightened by the same number of standard errors, so that the
         stated ones hold on new rows with this probability; they stay as stated if the probability is unknown.
+        If no rule reaches it, the most probable one is returned. A rule with one action for nearly all rows
+        is none of them, unless the stated limits lead to such a rule.
 
         Raises
         ------
@@ -185,53 +160,41 @@ class ProbabilityEngine(Uncached):
         ValueError
             If a rate names an unknown label, group or column.
         """
-        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
+        strata = self.family.data.strata
+        program = Program.of_rates(strata, problem.objective, problem.limits)
         program = within_budget(pool, program, problem.error_budget)
         best = select(pool, program)
-        mixture = best.solution
+        mixture = best.mixture
         if not (best.keeps or problem.aims or mixture is None or mixture.feasible):
             raise contradiction(pool, mixture, self.words)
         rule = self.rule(problem, program, pool, best)
         if not problem.confidence or rule.likely is None:
             return rule
-        return self._surer(rule, problem.confidence)
-
-    def _surer(self, rule: Selection, confidence: float) -> Selection:
-        """Return the first rule within tighter limits that keeps the stated ones with a probability.
-
-        If no rule reaches the probability on new rows, the most probable one is returned. A rule with one
-        action for nearly all rows is none of them, unless the stated limits lead to such a rule.
-        """
-        program, stated = rule.program, rule.problem.limits
-        strata = self.data.strata
 
         def kept(tried: Selection) -> float:
-            likely = probability_kept(stated, strata, tried.counts, tried.refit_spread)
-            return 1.0 if likely is None else likely
-
-        most_alike = max(MOST_ALIKE, _largest_share(rule))
-        tried = [rule]
-        for n_errors in TIGHTENED:
-            last = tried[-1]
-            if kept(last) >= confidence:
-                return last
-            tighter = (
-                tightened(limit, strata, last.counts, last.refit_spread, n_errors)
-                for limit in stated
+            return (
+                probability_kept(problem.limits, strata, tried.counts, rule.refit_spread) or 0.0
             )
-            best = select(rule.pool, program.within((*tighter, *program.limits[len(stated) :])))
-            alone = Best.alone(program, best.rule, best.counts)
-            surer = self.rule(rule.problem, program, rule.pool, alone)
-            if _largest_share(surer) > most_alike + ROUNDING:
+
+        def largest_share(tried: Selection) -> float:
+            return float(tried.counts[: len(strata.mass)].sum(axis=0).max())
+
+        tried = [rule]
+        most_alike = max(MOST_ALIKE, largest_share(rule)) + ROUNDING
+        for n_errors in TIGHTENED:
+            if kept(tried[-1]) >= problem.confidence:
+                return tried[-1]
+            limits = [
+                tightened(limit, strata, tried[-1].counts, rule.refit_spread, n_errors)
+                for limit in problem.limits
+            ]
+            best = select(pool, program.within([*limits, *program.limits[len(limits) :]]))
+            best = Best(best.rule, best.counts, program.violations(best.counts))
+            surer = self.rule(problem, program, pool, best)
+            if largest_share(surer) > most_alike:
                 break
             tried.append(surer)
         return max(tried, key=kept)
-
-    def first_rules(self, program: Program) -> Pool:
-        """Return the first rules of an objective in a pool of the caller's, who may add others."""
-        if program.objective not in self.pools:
-            self.pools[program.objective] = first_rules(self.family, program)
-        return self.pools[program.objective].copy()
 
     def rule(self, problem: Problem, program: Program, pool: Pool, best: Best) -> Selection:
         """Return the best rule of a pool within a program as a selection."""
@@ -241,24 +204,31 @@ class ProbabilityEngine(Uncached):
         """Return a rule of the family as a member of an ensemble."""
         models = self.outputs.models
         if isinstance(self.family, Thresholds):
-            return ScoreRule.of(
-                models, self.family.ends(self.family.edges[rule]), *self.answer_names
-            )
+            ends = self.family.ends(self.family.edges[rule])
+            return ScoreRule.of(models, ends, *self.answer_names)
         return ProbabilityRule(models, self.probabilities, rule)
+
+    # -- words -----------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> str:
+        """The selection data, for people."""
+        if self.probabilities.estimates_groups:
+            return f"{self.outputs.rows.words}, with groups estimated by models of other rows"
+        return self.outputs.rows.words
+
+    @property
+    def refit(self) -> bool:
+        """Whether models were fitted again after their outputs were counted."""
+        return self.outputs.rows.refit or self.probabilities.estimates_groups
 
     @property
     def answer_names(self) -> tuple[list[Any], list[Any] | None]:
         """The labels, and the groups of group-aware rules; None for group-blind rules."""
         groups = None
-        if self.told is not None:
-            assert self.names is not None
+        if self.told is not None and self.names is not None:
             groups = self.names.values[self.told].tolist()
-        return list(self.data.strata.classes), groups
-
-
-def _largest_share(rule: Selection) -> float:
-    """Return the largest fraction of the rows with the same action."""
-    return float(rule.counts[: len(rule.program.strata.mass)].sum(axis=0).max())
+        return list(self.family.data.strata.classes), groups
 
 
 def infers_groups(

@@ -14,7 +14,6 @@ from tailboost.rates import ROUNDING, Limit, Rate, Strata, Terms
 from tailboost.rates.bounds import clopper_pearson_interval, rows_for_no_error
 from tailboost.rates.rate import GAP, RATIO
 from tailboost.rows.subgroups import unit_name
-from tailboost.selection.data import quotient
 
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
 # of the range of the rate. On 33 tables (benchmarks/quality.py) .94 of the class errors on test rows were
@@ -34,6 +33,12 @@ CALM = {GAP: (0.1, 0.1 * 0.9), RATIO: (0.5, 0.5 / 0.5)}
 LEVEL = 0.05
 # The most subgroups named in a sentence.
 SUBGROUPS_NAMED = 4
+
+
+def quotient(top: Floats, bottom: Floats, otherwise: float = 0.0) -> Floats:
+    """Return ``top / bottom``; ``otherwise`` for denominators of 0 or less."""
+    positive = bottom > 0
+    return np.where(positive, top / np.where(positive, bottom, 1.0), otherwise)
 
 
 def effective_rows(terms: Terms, strata: Strata, counts: Floats) -> Floats:

@@ -22,18 +22,25 @@ from tailboost.core.exceptions import (
 from tailboost.core.spelling import joined
 from tailboost.rates import Limit, Objective, Rate, Spread, Strata, deferred, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.contradiction import reached_words
-from tailboost.selection.data import Pool, Uncached
 from tailboost.selection.intervals import REFIT, below_noise, probability_kept, tightened
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.problem import Problem
-from tailboost.selection.program import SOLVED, Best, Program, best_guess, overall_errors, solve
 from tailboost.selection.rate_table import RateTable
+from tailboost.selection.search import (
+    SOLVED,
+    Best,
+    Pool,
+    Program,
+    best_guess,
+    overall_errors,
+    reached_words,
+    solve,
+)
 from tailboost.selection.summary import Summary
 from tailboost.selection.thresholds import ScoreRule, Thresholds, scores_in, sign_of
 
 if TYPE_CHECKING:
-    from tailboost.selection.engine import ProbabilityEngine
+    from tailboost.selection.engine import Engine
 
 # Maximum number of subgroups in a warning.
 SUBGROUPS_SHOWN = 4
@@ -55,14 +62,14 @@ def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Selection(Uncached):
+class Selection:
     """The rule selected for a problem among the candidates on selection data, with its rates there.
 
     Another problem gives another selection: no model is fitted, no classifier is needed, and nothing warns.
 
     Attributes
     ----------
-    engine : ProbabilityEngine
+    engine : Engine
         The candidates on the selection data.
     problem : Problem
         The objective within limits.
@@ -76,7 +83,7 @@ class Selection(Uncached):
         The counts of the selected candidate, and the possible decrease of the objective.
     """
 
-    engine: ProbabilityEngine
+    engine: Engine
     problem: Problem
     program: Program
     member: Any
@@ -84,7 +91,7 @@ class Selection(Uncached):
     best: Best
 
     def select(self, problem: Problem) -> Selection:
-        """Return the selection for another problem; raises as `ProbabilityEngine.select`."""
+        """Return the selection for another problem; raises as `Engine.select`."""
         return self.engine.select(problem)
 
     def within(self, limits: Sequence[Limit]) -> Selection:
@@ -210,7 +217,7 @@ class Selection(Uncached):
             )
             program = program.within((*program.limits, deferred() <= share))
         else:
-            least = float(overall_errors(program, self.pool.all_counts).min())
+            least = float(overall_errors(program, np.array(self.pool.counts)).min())
             least_error = min(rule_error, least)
         upper_ends = [
             line.high for line in self.estimates if not line.limit and not np.isnan(line.value)
@@ -302,11 +309,12 @@ class Selection(Uncached):
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
         family: Any = self.engine.family
+        counts = family.counts_at(ends)
         return replace(
             self,
             problem=replace(self.problem, confidence=None),
             member=ScoreRule.of(self.engine.outputs.models, ends, *self.engine.answer_names),
-            best=Best.alone(self.program, ends, family.counts_at(ends)),
+            best=Best(ends, counts, self.program.violations(counts)),
         )
 
 
@@ -314,11 +322,11 @@ class Selection(Uncached):
 class Unselected:
     """Candidates on selection data for an infeasible problem; `select` with another problem may succeed."""
 
-    engine: ProbabilityEngine
+    engine: Engine
     problem: Problem
 
     def select(self, problem: Problem) -> Selection:
-        """Return the selection for another problem; raises as `ProbabilityEngine.select`."""
+        """Return the selection for another problem; raises as `Engine.select`."""
         return self.engine.select(problem)
 
     def __getattr__(self, name: str) -> Any:

@@ -13,9 +13,9 @@ from scipy.special import expit
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.learners.scores import Scores
 from tailboost.rates import Strata
-from tailboost.selection.data import SelectionData, quotient
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import Rule, ThresholdRule, decimals_between
+from tailboost.selection.search import Counts
 from tailboost.selection.weights import rule_of
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
@@ -138,7 +138,7 @@ class Thresholds:
 
     Parameters
     ----------
-    data : SelectionData
+    data : Counts
         The rows.
     scores : ndarray of shape (n,)
         The score of each row, with the sign −1 if it falls with the probability of the second label.
@@ -173,7 +173,7 @@ class Thresholds:
 
     def __init__(
         self,
-        data: SelectionData,
+        data: Counts,
         scores: Floats,
         chance: Floats,
         group_column: int | None,
@@ -212,7 +212,7 @@ class Thresholds:
         combined = self.rows.reshape(2, strata.n_combinations, -1).sum(axis=0)
         p = self.chances[self.places[: strata.n_combinations]]
         expected = np.concatenate([combined * (1.0 - p), combined * p])
-        self.expected = expected * quotient(strata.mass, expected.sum(axis=1))[:, None]
+        self.expected = expected * (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
 
         self.steps = [np.append(0, 1 + np.flatnonzero(of_place > TINY)) for of_place in rows]
         place = self.places[data.stratum]
@@ -267,7 +267,7 @@ class Thresholds:
         place = self.places[self.data.stratum]
         actions = np.where(self.scores < ends[place, 0], 0, 2)
         actions[self.scores >= ends[place, -1]] = 1
-        return self.data.count(actions)
+        return self.data.of(actions)
 
     def lines(self, *, compares: bool) -> list[Any]:
         """Return the cuts that move on each line of a descent, as pairs of place and side.

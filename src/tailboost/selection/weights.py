@@ -1,21 +1,36 @@
-"""Rules by weights of classes: the action of least expected cost in each row."""
+"""Rules by weights of classes: the action of least expected cost, by probabilities of strata in each row."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
+from sklearn.base import clone
 
 from tailboost.core.array_types import Floats, Floats32, Ints, Mask
-from tailboost.selection.data import SelectionData, Uncached
+from tailboost.core.checks import as_pandas, n_rows_of, take
+from tailboost.learners import HistBoostClassifier
+from tailboost.rates import Strata
+from tailboost.rows.fingerprints import hash_rows, stratified_places
 from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.probabilities import StratumProbabilities
 from tailboost.selection.rule import Rule
+from tailboost.selection.search import Counts
 
 # The most rules on a line of a descent. With many of them labels of more than three answers fit noise.
 MOST = 1_000
 FEW = 80
+# The model of groups, small because it is fitted several times, and its folds.
+GROUP_MODEL = HistBoostClassifier(
+    n_estimators=60, max_depth=5, learning_rate=0.15, min_child_weight=5.0
+)
+GROUP_FOLDS = 3
+# Smaller probabilities of a row's stratum are raised to this one in the log loss of this model.
+LEAST_JUDGED = 1e-4
+# The most columns from which groups are estimated. Tables with more columns, such as images, use the models'
+# probabilities.
+MOST_FEATURES = 1000
 
 
 def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
@@ -35,10 +50,10 @@ def decide(costs: Floats) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassWeights(Uncached):
+class ClassWeights:
     """All rules of least expected cost on the selection data; a rule is costs of actions, shape (S, A)."""
 
-    data: SelectionData
+    data: Counts
     probabilities: Floats32  # shape (S, n): p(s | x)
 
     def best(self, costs: Floats) -> Floats:
@@ -49,7 +64,7 @@ class ClassWeights(Uncached):
 
     def counts(self, rule: Floats) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""
-        return self.data.count(decide(expected_costs(self.probabilities, rule)))
+        return self.data.of(decide(expected_costs(self.probabilities, rule)))
 
     def lines(self, *, compares: bool) -> list[Any]:
         """Return the action of each line, and the strata in which its cost moves, shape (S,).
@@ -77,19 +92,16 @@ class ClassWeights(Uncached):
         own = costs[action].copy()
         costs[action] = np.inf
         other = decide(costs)
-        by_row = strata @ self.probabilities
-        saving = costs[other, np.arange(len(other))] - own
-        change = np.where(saving > 0, np.inf, -np.inf)  # of rows that never change
-        moving = by_row > 0
-        change[moving] = saving[moving] / by_row[moving]
-        finite = np.unique(change[np.isfinite(change) & (self.data.weights > 0)])
-        if not len(finite):
-            return rule[None], self.counts(rule)[None]
-        is_label = action < self.data.strata.n_classes
-        most = FEW if is_label and n_actions > 3 else MOST
-        places = np.unique(np.linspace(0, len(finite) - 1, most).astype(np.intp))
-        ends = finite[places]
-        moves = np.concatenate([ends[:1] - 1.0, (ends[1:] + ends[:-1]) / 2.0, ends[-1:] + 1.0])
+        with np.errstate(divide="ignore", invalid="ignore"):  # some rows never change
+            change = (costs[other, np.arange(len(other))] - own) / (strata @ self.probabilities)
+        change[np.isnan(change)] = -np.inf
+        ends = np.unique(change[np.isfinite(change) & (self.data.weights > 0)])
+        most = FEW if n_actions > 3 and action < self.data.strata.n_classes else MOST
+        if len(ends) > most:
+            ends = ends[np.linspace(0, len(ends) - 1, most).astype(np.intp)]
+        moves = np.append(0.0, (ends[1:] + ends[:-1]) / 2.0)
+        if len(ends):
+            moves = np.sort([ends[0] - 1.0, *moves, ends[-1] + 1.0])
         first_after = np.searchsorted(moves, change)  # the first rule with the other action
         n_cells = len(moves) + 1
         before = self.data.sums(first_after, n_cells, action)
@@ -98,6 +110,106 @@ class ClassWeights(Uncached):
         counts[..., action] = before[::-1].cumsum(axis=0)[:-1][::-1]
         is_action = np.arange(n_actions) == action
         return rule + moves[:, None, None] * strata[:, None] * is_action, counts
+
+
+@dataclass(eq=False)
+class StratumProbabilities:
+    """p(s | x) = p(y | x) p(combination | x, y): class models, and frequencies or a model of groups."""
+
+    strata: Strata  # of the selection data
+    # Number of the group column that rules read; None for group-blind rules.
+    told: int | None
+    # Whether groups are estimated from the features of a row, or from the probabilities of all models.
+    by_features: bool = False
+    # p(combination | x) of each class; none if combinations have their frequencies in each class.
+    models: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def group_aware(self) -> bool:
+        """Whether rules read the group."""
+        return self.told is not None
+
+    @property
+    def places(self) -> Ints:
+        """Number of the read group for each combination, shape (G,); 0 for group-blind rules."""
+        return self.strata.place(self.told)[: self.strata.n_combinations]
+
+    @property
+    def estimates_groups(self) -> bool:
+        """Whether groups are estimated for each row."""
+        return bool(self.models)
+
+    @property
+    def shares(self) -> Floats:
+        """p(combination | read group, y), the shares of combinations in each class, shape (K, G).
+
+        A pseudo-row of all classes gives every combination a positive share in every class.
+        """
+        strata = self.strata
+        mass = strata.mass.reshape(strata.n_classes, -1) * strata.size.sum()
+        mass = mass + mass.sum(axis=0) / mass.sum()
+        return np.asarray(mass / (mass @ (self.places[:, None] == self.places)))
+
+    def fit_groups(self, table: LogProbabilities, stratum: Ints, weight: Floats) -> Floats32:
+        """Fit the model of groups on rows, and return p(s | x) of these rows out of fold, shape (S, n).
+
+        Folds are stratified, and rows of equal content share a fold. The model is dropped if its log loss out
+        of fold is at least as large as with the frequencies.
+        """
+        frequencies = self.predict(table)
+        X = as_pandas(table.X)
+        self.by_features = getattr(X, "ndim", 0) == 2 and X.shape[1] <= MOST_FEATURES
+        X = self._features(table)
+
+        def fitted(rows: Ints) -> dict[int, Any]:
+            models: dict[int, Any] = {}
+            for k in np.unique(self.strata.y[stratum[rows]]).tolist():
+                own = rows[self.strata.y[stratum[rows]] == k]
+                models[k] = clone(GROUP_MODEL).fit(take(X, own), stratum[own], weight[own])
+            return models
+
+        outside = np.zeros((len(self.strata.mass), len(stratum)))
+        fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
+        for number in np.unique(fold):
+            own = np.flatnonzero(fold == number)
+            outside[:, own] = self._groups(fitted(np.flatnonzero(fold != number)), take(X, own))
+        joint = self._joint(table, outside)
+        ratio = joint.clip(LEAST_JUDGED) / frequencies
+        if weight @ np.log(ratio[stratum, np.arange(len(stratum))]) <= 0.0:
+            return frequencies
+        self.models = fitted(np.arange(len(stratum)))
+        return joint
+
+    def predict(self, table: LogProbabilities) -> Floats32:
+        """Return p(s | x) of the rows of a table, shape (S, n), computed once for each table."""
+
+        def make() -> Floats32:
+            if self.models:
+                return self._joint(table, self._groups(self.models, self._features(table)))
+            read = table.places(by_group=self.group_aware)
+            return self._joint(table, self.shares[:, :, None] * (read == self.places[:, None]))
+
+        probabilities: Floats32 = table.derived(("strata", self), make)
+        return probabilities
+
+    def _features(self, table: LogProbabilities) -> Any:
+        """Return the input of the model of groups: features, or log-probabilities of all models."""
+        if self.by_features:
+            return as_pandas(table.X)
+        return np.hstack([table[i] for i in range(len(table.average.weights))])
+
+    def _groups(self, models: dict[int, Any], X: Any) -> Floats:
+        """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
+        groups = np.zeros((len(self.strata.mass), n_rows_of(X)))
+        for model in models.values() if n_rows_of(X) else ():
+            groups[model.classes_] = model.predict_proba(X).T
+        return groups
+
+    def _joint(self, table: LogProbabilities, groups: Floats) -> Floats32:
+        """Return p(s | x) by p(combination | x, y), shape (S, n) or (K, G, n)."""
+        by_class = softmax(table.pooled, axis=1).T[:, None]
+        joint = by_class * groups.reshape(self.strata.n_classes, -1, table.n_rows)
+        return joint.reshape(-1, table.n_rows).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
