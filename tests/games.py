@@ -4,19 +4,15 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tailboost.boosting.game import Hypothesis, play as play_rounds
-
 
 def play(player, units, answer, rounds):
     """Play a game in which ``answer(density)`` returns the losses of the units."""
-    weights = []
-
-    def learn(w, t):
+    weights, weighted_loss = [], []
+    state = player.start(units.p)
+    for _ in range(rounds):
+        w = player.weights(state)
+        losses = answer(units.density(w))
+        state = player.update(state, losses)
         weights.append(w)
-        return Hypothesis(f"member {t}", answer(units.density(w)), np.zeros(0))
-
-    weighted_loss = []
-    for _state, newest in play_rounds(player, units, learn, rounds):
-        state = _state
-        weighted_loss.append(newest.weighted_loss)
+        weighted_loss.append((w * losses).sum())
     return SimpleNamespace(state=state, weighted_loss=np.array(weighted_loss), weights=np.array(weights))

@@ -12,7 +12,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import published
-from tailboost.boosting.additive import Additive
 from tailboost.boosting.dro import WorstCaseKL
 from tailboost.boosting.variance import Exponential
 
@@ -22,7 +21,7 @@ STUMP = DecisionTreeClassifier(max_depth=1)
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_radius_zero_is_adaboost(n_classes):
     """Corollary 2 of Blanchet et al. 2019."""
-    ours, reference = Additive(WorstCaseKL(0.0), n_classes), Additive(Exponential(), n_classes)
+    ours, reference = WorstCaseKL(n_classes, 0.0), Exponential(n_classes)
     for seed in range(5):
         rng = np.random.default_rng(seed)
         p = rng.dirichlet(np.ones(40))

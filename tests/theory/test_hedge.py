@@ -8,8 +8,8 @@ from conftest import make, noisy
 from games import play
 from sklearn.tree import DecisionTreeClassifier
 
+from tailboost.boosting.cvar import Hedge, step_size
 from tailboost.boosting.game import Units
-from tailboost.boosting.mixtures import Hedge, step_size
 from tailboost.solvers import cvar
 
 ETAS = (1e-3, 0.03, 0.3, 1.0, 3.0, 30.0)

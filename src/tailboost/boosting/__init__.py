@@ -9,7 +9,7 @@ from tailboost.boosting.cvar import (
     LPBoostClassifier,
 )
 from tailboost.boosting.dro import DROBoostClassifier
-from tailboost.boosting.game import Bound, Player, Units, play
+from tailboost.boosting.game import Bound, Player, Units
 from tailboost.boosting.variance import (
     AdaBoostClassifier,
     EBBoostClassifier,
@@ -37,5 +37,4 @@ __all__ = [
     "Units",
     "VadaBoostClassifier",
     "WorstClassBoostClassifier",
-    "play",
 ]

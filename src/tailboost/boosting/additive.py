@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.dummy import DummyClassifier
 
-from tailboost.boosting.game import Bound, Player, Round
+from tailboost.boosting.game import Bound, Hypothesis, Player
 from tailboost.boosting.learning import Boosting, Learner, coded
 from tailboost.core.array_types import Array, Column, Floats, Table, UnitLosses
 from tailboost.learners.foreign import predict_models
@@ -39,31 +40,29 @@ class Steps(NamedTuple):
     over: bool = False
 
 
-class Cost(Protocol):
-    """A cost of the margins: its weights for the learner, and its best step along a hypothesis."""
-
-    def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
-        """Return u, shape (n,), and the logarithm of the cost."""
-
-    def step(self, z: Floats, state: Steps, K: int) -> float:
-        """Return the best step along a hypothesis that errs; at most 0 if none lowers the cost."""
-
-
 @dataclass(frozen=True)
-class Additive(Player[Steps]):
+class Additive(Player[Steps], ABC):
     """f ← f + a h, where z = 1 on rows on which h is right and −1/(K−1) on others, or z = h_y for real h.
 
+    An algorithm is a cost of the margins: its weights for the learner, and its best step along a hypothesis.
     Without errors the cost falls with the length of the step, so no step is best: such a hypothesis gets the
     longest step so far, and labels that are all right end the game.
     """
 
-    cost: Cost
     n_classes: int
+
+    @abstractmethod
+    def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
+        """Return u, shape (n,), and the logarithm of the cost."""
+
+    @abstractmethod
+    def step(self, z: Floats, state: Steps) -> float:
+        """Return the best step along a hypothesis that errs; at most 0 if none lowers the cost."""
 
     def start(self, p: Floats) -> Steps:
         """Return the state with margins of 0."""
         zero = np.zeros(len(p))
-        u, _ = self.cost.weigh(zero, p)
+        u, _ = self.weigh(zero, p)
         return Steps(p, zero, u)
 
     def weights(self, state: Steps) -> Floats:
@@ -80,11 +79,11 @@ class Additive(Player[Steps]):
         if flawless:
             a = max(state.steps, default=1.0)
         else:
-            a = self.cost.step(z, state, self.n_classes)
+            a = self.step(z, state)
         if not 0 < a < np.inf:
             return state._replace(steps=(*state.steps, 0.0))
         margins = state.margins + a * z
-        u, log_cost = self.cost.weigh(margins, state.p)
+        u, log_cost = self.weigh(margins, state.p)
         costs = (*state.log_costs, log_cost)
         return Steps(state.p, margins, u, (*state.steps, a), costs, flawless and has_labels)
 
@@ -126,7 +125,7 @@ class AdditiveClassifier(Boosting):
     def _set_rule(
         self,
         learn: Learner,
-        rounds: Sequence[Round],
+        rounds: Sequence[Hypothesis],
         state: Steps,
         weights: Sequence[float] | Floats,
     ) -> None:
@@ -137,7 +136,7 @@ class AdditiveClassifier(Boosting):
         self._set_game(learn, rounds)
         self.log_costs_ = np.array(state.log_costs)
         used = np.flatnonzero(weights)
-        self.estimators_ = [rounds[t].hypothesis.model for t in used.tolist()]
+        self.estimators_ = [rounds[t].model for t in used.tolist()]
         self.estimator_weights_ = np.array(weights)[used]
         if not len(used):
             rows = learn.rows

@@ -2,46 +2,82 @@
 
 CVaR_α is the mean loss of the worst share α of the rows, (2). A deterministic classifier of error e has a
 CVaR of min(1, e/α) of the zero-one loss (Proposition 1); a mixture of classifiers that err on different rows
-has less. A player weighs the rows, and a linear program mixes the hypotheses.
+has less. A player weighs the rows, and a linear program mixes the hypotheses: `AdaLPBoostClassifier` has
+the rounds of both algorithms. In Algorithm 2 `Hedge` weighs the rows, in Algorithm 1 `LP`.
 """
 
 from __future__ import annotations
 
-import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tailboost.boosting.game import Bound, Player, Round, play
+from tailboost.boosting.game import Bound, Hypothesis, Player, Units, tilted
 from tailboost.boosting.learning import ROUNDS_OR_AUTO, Learner
-from tailboost.boosting.mixtures import (
-    Hedge,
-    MixtureClassifier,
-    hedge_bounds,
-    ranked_labels,
-    regret_bound,
-    step_size,
-)
+from tailboost.boosting.mixtures import MixtureClassifier, ranked_labels
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table, UnitLosses
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.protocols import AveragingLearner
 from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture, mixture_path
 
 
-class AverageBoostClassifier(MixtureClassifier):
-    """AdaBoost + Average, section 3.3: Hedge weighs the rows, and all rounds have equal weight.
+class Cumulated(NamedTuple):
+    """The base measure, and the sum of the losses of all rounds, shape (m,)."""
+
+    p: Floats
+    total: Floats
+
+
+@dataclass(frozen=True)
+class Hedge(Player[Cumulated]):
+    """w_i ∝ p_i exp(η Σ_s ℓ_i^s): Zhai et al. 2021, Algorithm 2; Saito et al. 2024, (9)."""
+
+    eta: float
+
+    def start(self, p: Floats) -> Cumulated:
+        """Return the state without losses."""
+        return Cumulated(p, np.zeros(len(p)))
+
+    def weights(self, state: Cumulated) -> Floats:
+        """Return w."""
+        w, _ = tilted(state.p, self.eta * state.total)
+        return w
+
+    def update(self, state: Cumulated, losses: UnitLosses) -> Cumulated:
+        """Return the state with the newest losses."""
+        return Cumulated(state.p, state.total + losses)
+
+
+class AdaLPBoostClassifier(MixtureClassifier):
+    """α-AdaLPBoost, Algorithm 2: Hedge weighs the rows, and the linear program (6) selects λ.
+
+    The weights do not depend on α, so one fit serves every α: `reweight` and `alpha_path`. On the rows that
+    select λ the CVaR is at most those of ERM and of the average of all rounds (section 3.3). `unit_weights`
+    gives w of a round, and ``bounds_`` the theorems with their numbers.
+
+    The defaults differ from the paper in two points, which `tailboost.published.adalpboost` has not: λ is
+    selected by games without each fold (``cv``), and the program has K more columns (``rank_labels``). With
+    these columns the test CVaR at α = .1 is .68 on letters (.84 without), and .50 on credit defaults (1.00).
 
     Parameters
     ----------
     estimator : classifier or str, optional
         The learner 𝓛. None is `tailboost.learners.HistBoostClassifier`.
-    n_estimators : int, default=10
-        T, the number of rounds.
-    eta : float or "theory", default="theory"
-        η, the step size of Hedge; "theory" is √(8 log n / T) of Theorem 5.
+    alpha : float in (0, 1], default=0.1
+        α, the tail mass.
+    rank_labels : bool, default=True
+        Whether K more candidates enter the program: the label with the largest mean probability under all
+        rounds, the one with the second largest, and so on.
+    n_estimators : int, default=2
+        T. The default learner errs on few training rows, so that more rounds change little.
+    cv : "train", int, splitter or iterable of splits, default=4
+        Rows that select λ: the training rows, or each row by a game that is played without its fold. It has
+        no effect with validation rows in `fit`.
+    eta : float or "theory", default=1.0
+        η, the step size of Hedge; "theory" is √(8 log n / T) of Theorem 5. The experiments have 1.
     random_state : int, RandomState or None
         Seed of the learners.
 
@@ -50,6 +86,15 @@ class AverageBoostClassifier(MixtureClassifier):
     eta_, T_ : float, int
         η and T.
     Further attributes: see `MixtureClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost import AdaLPBoostClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = AdaLPBoostClassifier("tree", alpha=0.2, n_estimators=5, random_state=0).fit(X, y)
+    >>> clf.reweight(alpha=0.5).predict(X[:1])
+    array([0])
     """
 
     _default_learner = HistBoostClassifier()
@@ -58,13 +103,19 @@ class AverageBoostClassifier(MixtureClassifier):
         self,
         estimator: Model = None,
         *,
-        n_estimators: int = 10,
-        eta: float | str = "theory",
+        alpha: float = 0.1,
+        n_estimators: int = 2,
+        eta: float | str = 1.0,
+        rank_labels: bool = True,
+        cv: object = 4,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
+        self.alpha = alpha
         self.n_estimators: Any = n_estimators
         self.eta = eta
+        self.rank_labels = rank_labels
+        self.cv = cv
         self.random_state = random_state
 
     def fit(
@@ -96,119 +147,47 @@ class AverageBoostClassifier(MixtureClassifier):
         """
         with fitting_apart(self) as clf:
             learn = clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val))
-            clf._set_rule(learn, *clf._judged(learn, clf._play(learn)))
+            clf._start(learn.units)
+            rounds = clf._play(learn)  # lines 2 to 6
+            answers = clf._answers(learn, rounds)
+            if X_val is None and clf.cv != "train":
+                for held, part in clf._without_folds(learn, clf.cv):
+                    answers[:, held] = clf._answers(part, clf._play(part))
+            clf._set_rule(learn, rounds, answers)
+            clf._set_weights(clf._mix(clf.candidate_losses_))  # line 7
         return self
 
-    def _play(self, learn: Learner) -> list[Round]:
-        """Play T rounds: w^t by Hedge, and f^t = 𝓛(w^t)."""
-        self.T_ = self.n_estimators
-        self.eta_ = step_size(self.eta, learn.units, self.T_)
+    def _start(self, units: Units) -> None:
+        """Set T, and the player that weighs the rows."""
+        self.T_: Any = self.n_estimators
+        self.eta_ = step_size(self.eta, units, self.T_)
         self.player_ = Hedge(self.eta_)
-        return [newest for _, newest in play(self.player_, learn.units, learn, self.T_)]
 
-    def _judged(self, learn: Learner, rounds: list[Round]) -> tuple[list[Round], Array | None]:
-        """Return the rounds with their answers where λ is selected, and further candidates there."""
-        return rounds, None
-
-    @property
-    def bounds_(self) -> list[Bound]:
-        """Bounds of the even mixture on the rows of the game: Theorem 5, and one from the losses."""
-        return hedge_bounds(self, "largest mean loss of a row under the even mixture")
-
-
-class AdaLPBoostClassifier(AverageBoostClassifier):
-    """α-AdaLPBoost, Algorithm 2: Hedge weighs the rows, and the linear program (6) selects λ.
-
-    The weights do not depend on α, so one fit serves every α: `reweight` and `alpha_path`. On the rows that
-    select λ the CVaR is at most those of ERM and of the average of all rounds (section 3.3). `unit_weights`
-    gives w of a round, and ``bounds_`` the theorems with their numbers.
-
-    The defaults differ from the paper in three points, which `tailboost.published.adalpboost` has not: λ is
-    selected by games without each fold (``cv``); with the default learner the mean of all models of a round
-    answers; and the program has K more columns (``rank_labels``). With these columns the test CVaR at α = .1
-    is .68 on letters (.84 without), and .50 on credit defaults (1.00).
-
-    Parameters
-    ----------
-    alpha : float in (0, 1], default=0.1
-        α, the tail mass.
-    rank_labels : bool, default=True
-        Whether K more candidates enter the program: the label with the largest mean probability under all
-        rounds, the one with the second largest, and so on.
-    n_estimators : int, default=2
-        T. The default learner errs on few training rows, so that more rounds change little.
-    cv : "train", int, splitter or iterable of splits, default=4
-        Rows that select λ: the training rows, or each row by a game that is played without its fold. It has
-        no effect with validation rows in `fit`.
-    estimator, eta, random_state
-        As in `AverageBoostClassifier`; the experiments have η = 1.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from tailboost import AdaLPBoostClassifier
-    >>> X, y = load_wine(return_X_y=True)
-    >>> clf = AdaLPBoostClassifier("tree", alpha=0.2, n_estimators=5, random_state=0).fit(X, y)
-    >>> clf.reweight(alpha=0.5).predict(X[:1])
-    array([0])
-    """
-
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        alpha: float = 0.1,
-        n_estimators: int = 2,
-        eta: float | str = 1.0,
-        rank_labels: bool = True,
-        cv: object = 4,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.alpha = alpha
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.rank_labels = rank_labels
-        self.cv = cv
-        self.random_state = random_state
-
-    def _judged(self, learn: Learner, rounds: list[Round]) -> tuple[list[Round], Array | None]:
-        """Return the rounds with their answers to the rows that select λ, and ranked labels of these rows.
-
-        Rows of a fold are answered by the game without it. If the learner has a mean of models, that of all
-        models of a round becomes its model.
-        """
-        if self.cv == "train" or learn.judged is not learn.rows:
-            return rounds, self._ranked(rounds, learn)
-        answers = np.array([each.hypothesis.answers for each in rounds])
-        models = [[each.hypothesis.model] for each in rounds]
-        ranked = self._ranked(rounds, learn)
-        for held, part in self._without_folds(learn, self.cv):
-            game = copy.copy(self)  # η_ and the player of the whole game stay
-            others = game._play(part)
-            ranked[held] = self._ranked(others, part)
-            for t, other in enumerate(others):
-                answers[t, held] = other.hypothesis.answers
-                models[t].append(other.hypothesis.model)
-        judged = []
-        for t, each in enumerate(rounds):
-            found = each.hypothesis._replace(answers=answers[t])
-            if isinstance(learn.session, AveragingLearner):
-                found = found._replace(model=learn.session.mean(models[t]))
-            judged.append(each._replace(hypothesis=found))
-        return judged, ranked
-
-    def _ranked(self, rounds: list[Round], learn: Learner) -> Array:
-        """Return the `ranked_labels` of the rows that select λ, shape (n, K); (n, 0) without them."""
-        if not self.rank_labels:
-            return np.empty((len(learn.judged.y), 0))
-        models = [each.hypothesis.model for each in rounds]
-        return ranked_labels(models, learn.judged.X, len(self.classes_))
+    def _play(self, learn: Learner) -> list[Hypothesis]:
+        """Return the hypotheses of T rounds, with their losses."""
+        player = self.player_
+        state = player.start(learn.units.p)
+        rounds = []
+        for t in range(self.T_):
+            w = player.weights(state)  # w^t, by all losses so far
+            h = learn(w, t)  # f^t = 𝓛(w^t)
+            state = player.update(state, h.losses)
+            rounds.append(h)
+        return rounds
 
     def _mix(self, losses: Array) -> Floats:
         """Return the λ of least CVaR, program (6), for losses of shape (t, n_judged)."""
         (solution,) = mixture_path(losses, [self.alpha], self.base_)
         return solution.mixture
+
+    def _answers(self, learn: Learner, rounds: Sequence[Hypothesis]) -> Array:
+        """Return the answers of all candidates to the rows that select λ: ranked labels, then hypotheses."""
+        answers = np.array([h.answers for h in rounds])
+        if self.rank_labels:
+            models = [h.model for h in rounds]
+            ranked = ranked_labels(models, learn.judged.X, len(self.classes_))
+            answers = np.vstack([ranked.T, answers])
+        return answers
 
     @property
     def bounds_(self) -> list[Bound]:
@@ -217,7 +196,10 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
         bound = regret_bound(self, self.alpha)
         formula = "V + log(1/α)/(ηT) + η/8"
         even = cvar(self.game_losses_.mean(axis=0), self.alpha, p)
-        bounds = [Bound("CVaR_α of the even mixture", formula, bound, even), *super().bounds_]
+        bounds = [
+            Bound("CVaR_α of the even mixture", formula, bound, even),
+            *hedge_bounds(self, EVEN),
+        ]
         if np.array_equal(self.losses_, self.game_losses_):
             weights = np.concatenate([self.rank_weights_, self.estimator_weights_])
             own = cvar(weights @ self.candidate_losses_, self.alpha, p)
@@ -225,6 +207,87 @@ class AdaLPBoostClassifier(AverageBoostClassifier):
                 bound = math.nan
             bounds.append(Bound("CVaR_α of λ", formula, bound, own))
         return bounds
+
+
+# What the theorems on Hedge bound.
+EVEN = "largest mean loss of a row under the even mixture"
+
+
+def step_size(eta: float | str, units: Units, T: int) -> float:
+    """Return η; "theory" is √(8 log n / T), that of Theorem 5 of Zhai et al. 2021."""
+    if eta == "theory":
+        return math.sqrt(8 * math.log(units.count) / T)
+    return float(eta)
+
+
+def regret_bound(clf: Any, mass: float) -> float:
+    """Return V + log(1/mass)/(ηT) + η/8 of a game played by Hedge, for the mean weighted loss V.
+
+    It bounds the mean loss of the even mixture under each v ≤ p/mass: the regret is at most KL(v ‖ p)/η +
+    ηT/8.
+    """
+    regret = clf.eta_ / 8
+    if mass < 1:  # η of "theory" is 0 for one unit
+        regret -= math.log(mass) / (clf.eta_ * clf.n_iter_)
+    return float(clf.weighted_losses_.mean() + regret)
+
+
+def hedge_bounds(clf: Any, quantity: str, gamma: float | None = None) -> list[Bound]:
+    """Return the bounds on the largest mean loss of a unit under the even mixture of a game of Hedge.
+
+    From the losses of all rounds; and for η of "theory", if all planned rounds were played, Theorem 5 of Zhai
+    et al. 2021 and, with an edge γ in each round, Theorem 1 of Saito et al. 2024 without its last step to the
+    vote.
+    """
+    T = clf.n_iter_
+    n = clf.units_.count
+    largest = float(clf.game_losses_.mean(axis=0).max())
+    bounds = [Bound(quantity, "V + log(1/min p)/(ηT) + η/8", regret_bound(clf, 1 / n), largest)]
+    if clf.eta == "theory":
+        g = float(clf.weighted_losses_.max())
+        regret = math.sqrt(math.log(n) / (2 * T)) if T == clf.T_ else math.nan
+        bounds.append(Bound(quantity, "g + √(log(1/min p)/(2T))", g + regret, largest))
+        if gamma is not None:
+            bound = 0.5 - gamma + regret if g <= 0.5 - gamma + 1e-9 else math.nan
+            bounds.append(Bound(quantity, "½ − γ + √(log(1/min p)/(2T))", bound, largest))
+    return bounds
+
+
+class AverageBoostClassifier(AdaLPBoostClassifier):
+    """AdaBoost + Average, section 3.3: Hedge weighs the rows, and all rounds have equal weight.
+
+    Parameters
+    ----------
+    n_estimators : int, default=10
+        T, the number of rounds.
+    eta : float or "theory", default="theory"
+        η, the step size of Hedge; "theory" is √(8 log n / T) of Theorem 5.
+    estimator, random_state
+        As in `AdaLPBoostClassifier`.
+    """
+
+    cv = "train"
+    rank_labels = False
+
+    def __init__(
+        self,
+        estimator: Model = None,
+        *,
+        n_estimators: int = 10,
+        eta: float | str = "theory",
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.eta = eta
+        self.random_state = random_state
+
+    _mix = MixtureClassifier._mix  # even
+
+    @property
+    def bounds_(self) -> list[Bound]:
+        """Bounds of the even mixture on the rows of the game: Theorem 5, and one from the losses."""
+        return hedge_bounds(self, EVEN)
 
 
 class Solved(NamedTuple):
@@ -309,15 +372,14 @@ class LPBoostClassifier(AdaLPBoostClassifier):
         self.cv = cv
         self.random_state = random_state
 
-    def _play(self, learn: Learner) -> list[Round]:
-        """Play T rounds: w^t by the program, and f^t = 𝓛(w^t)."""
+    def _start(self, units: Units) -> None:
+        """Set β, T, and the player."""
         beta, T = theorem_4(self.alpha, self.delta)
         self.beta_: Any = self.beta
         if self.beta == "theory":
             self.beta_ = beta
         self.T_ = T if self.n_estimators == "auto" else self.n_estimators
         self.player_ = LP(self.alpha, self.beta_)
-        return [newest for _, newest in play(self.player_, learn.units, learn, self.T_)]
 
     @property
     def bounds_(self) -> list[Bound]:

@@ -17,8 +17,8 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import chi2
 from sklearn.utils.validation import _check_sample_weight
 
-from tailboost.boosting.additive import Additive, AdditiveClassifier, Cost, Steps
-from tailboost.boosting.game import Round, play, tilted
+from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
+from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import Learner
 from tailboost.core.array_types import Column, Floats, Model, Seed, Table
 from tailboost.core.long_work import fitting_apart
@@ -29,7 +29,7 @@ LEAST_STEP = 1e-10
 
 
 @dataclass(frozen=True)
-class WorstCaseKL(Cost):
+class WorstCaseKL(Additive):
     """F = max {Σ w_i e^(−m_i) : KL(w ‖ p) ≤ δ}: Blanchet et al. 2019, (2) to (4), Lemma 2 and Algorithm 1.
 
     The functional gradient is u_i = w_i e^(−m_i). The step minimises F(f + a h), which is convex in a.
@@ -45,7 +45,7 @@ class WorstCaseKL(Cost):
             u, _ = tilted(np.ones(len(p)), np.log(worst.unit_weights) - margins)
         return u, float(top + np.log(worst.value))
 
-    def step(self, z: Floats, state: Steps, K: int) -> float:
+    def step(self, z: Floats, state: Steps) -> float:
         """Return the root of F′ along the hypothesis, by doubling and Brent's method."""
 
         def descent(a: float) -> float:
@@ -125,12 +125,16 @@ class DROBoostClassifier(AdditiveClassifier):
             clf.radius_ = clf.radius
             if clf.radius == "auto":
                 clf.radius_ = clf._radius(learn)
-            player = clf.player_ = Additive(WorstCaseKL(clf.radius_), len(clf.classes_))
-            rounds: list[Round] = []
-            for state, newest in play(player, learn.units, learn, clf.n_estimators):
+            player = clf.player_ = WorstCaseKL(len(clf.classes_), clf.radius_)
+            state = player.start(learn.units.p)
+            rounds: list[Hypothesis] = []
+            for t in range(clf.n_estimators):
+                u = player.weights(state)  # u_i ∝ w_i e^(−m_i), the gradient
+                h = learn(u, t)
+                state = player.update(state, h.losses)
                 if state.steps[-1] == 0:
                     break
-                rounds.append(newest)
+                rounds.append(h)
                 if state.over:
                     break
             clf._set_rule(learn, rounds, state, state.steps[: len(rounds)])

@@ -1,5 +1,13 @@
 """The game of boosting: a player weighs units, and a learner answers with a hypothesis.
 
+Each paper's file has the loop of its rounds, which is
+
+    state = player.start(p)
+    for t in range(T):
+        w = player.weights(state)
+        h = learn(w, t)
+        state = player.update(state, h.losses)
+
 A unit is what the player weighs: a row, a class or a group. ``p`` is the base measure over the m units, ``w``
 the player's weights on the simplex, ``ℓ`` the losses of a hypothesis on the units, ``T`` the number of
 rounds.
@@ -7,7 +15,6 @@ rounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -79,33 +86,24 @@ class Units:
 
 
 class Hypothesis(NamedTuple):
-    """A base model, its losses on the units, shape (m,), and its answers to the rows that select the rule."""
+    """What the learner answers to weights w.
+
+    Attributes
+    ----------
+    model : estimator
+        The base model.
+    losses : ndarray of shape (m,)
+        ℓ, its losses on the units.
+    weighted_loss : float
+        ⟨w, ℓ⟩.
+    answers : ndarray
+        What it answers to the rows that select the rule: class numbers, or real values.
+    """
 
     model: Any
     losses: UnitLosses
-    answers: Array
-
-
-class Round(NamedTuple):
-    """A round: its hypothesis, and the weighted loss ⟨w, ℓ⟩."""
-
-    hypothesis: Hypothesis
     weighted_loss: float
-
-
-def play(
-    player: Player[S], units: Units, learn: Callable[[Floats, int], Hypothesis], T: int
-) -> Iterator[tuple[S, Round]]:
-    """Play T rounds, and yield the player's state after each with the record of the round.
-
-    ``learn(w, t)`` returns the `Hypothesis` of round t, from 0. The caller ends the game by leaving its loop.
-    """
-    state = player.start(units.p)
-    for t in range(T):
-        w = player.weights(state)
-        hypothesis = learn(w, t)
-        state = player.update(state, hypothesis.losses)
-        yield state, Round(hypothesis, float((w * hypothesis.losses).sum()))
+    answers: Array
 
 
 class Bound(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -23,7 +24,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.boosting.game import Hypothesis, Round, Units
+from tailboost.boosting.game import Hypothesis, Units
 from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import (
     as_pandas,
@@ -87,7 +88,7 @@ class Learner:
         Rows that select the rule: those of the fit, or others.
     loss : callable, optional
         Returns losses of units from those of rows; None if the units are rows.
-    target : float, optional
+    target : float, default=inf
         A learner that can grow, such as a forest, grows until its weighted loss is at most this.
     """
 
@@ -97,7 +98,7 @@ class Learner:
     seed: int
     judged: Rows
     loss: Callable[[Array], Array] | None = None
-    target: float | None = None
+    target: float = math.inf
 
     def __call__(self, w: Floats, t: int) -> Hypothesis:
         """Return the hypothesis of round t, from 0, for weights w of the units.
@@ -108,8 +109,7 @@ class Learner:
         seed = int(np.random.SeedSequence([self.seed, t]).generate_state(1)[0])
         K = int(self.rows.y.max()) + 1
         y = self.rows.y
-        grows = self.target is not None and hasattr(self.session, "stages")
-        if grows:
+        if self.target < math.inf and hasattr(self.session, "stages"):
             stages = self.session.stages(weight, seed)
         else:
             stages = [self.session.fit(weight, seed)]
@@ -121,15 +121,14 @@ class Learner:
                 losses = answers != y
             if self.loss:
                 losses = self.loss(losses)
-            if self.target is None or (w * losses).sum() <= self.target + 1e-9:
+            weighted_loss = float((w * losses).sum())
+            if weighted_loss <= self.target + 1e-9:
                 break
         if self.judged is not self.rows:
             (answers,) = predict_models([model], self.judged.X)
-        if answers.dtype.kind != "f":
-            answers = answers.astype(
-                np.min_scalar_type(K)
-            )  # a round holds them until the fit ends
-        return Hypothesis(model, losses, answers)
+        if answers.dtype.kind != "f":  # a fit holds the answers of all rounds
+            answers = answers.astype(np.min_scalar_type(K))
+        return Hypothesis(model, losses, weighted_loss, answers)
 
 
 # -- the base of the classifiers
@@ -297,12 +296,12 @@ class Boosting(ClassifierMixin, BaseEstimator):
             part = self._learner_on(rows.part(~held), rows.part(held), learn.seed)
             yield np.flatnonzero(held), part
 
-    def _set_game(self, learn: Learner, rounds: Sequence[Round]) -> None:
+    def _set_game(self, learn: Learner, rounds: Sequence[Hypothesis]) -> None:
         """Set what is known of the game."""
         self.units_ = learn.units
         self.n_iter_ = len(rounds)
-        self.game_losses_ = np.array([each.hypothesis.losses for each in rounds])
-        self.weighted_losses_ = np.array([each.weighted_loss for each in rounds])
+        self.game_losses_ = np.array([h.losses for h in rounds])
+        self.weighted_losses_ = np.array([h.weighted_loss for h in rounds])
 
     def unit_weights(self, t: int) -> Floats:
         """Return the player's weights w of round t, from 1, shape (m,)."""

@@ -1,93 +1,20 @@
-"""Mixtures of hypotheses: Hedge, which weighs the units of their games, its theorems, and the classifier."""
+"""Mixtures of hypotheses: what a randomised classifier answers, and other λ for the same hypotheses."""
 
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.game import Bound, Player, Round, Units, tilted
+from tailboost.boosting.game import Hypothesis
 from tailboost.boosting.learning import Boosting, Learner
-from tailboost.core.array_types import Array, Column, Floats, Ints, Table, UnitLosses
+from tailboost.core.array_types import Array, Column, Floats, Ints, Table
 from tailboost.learners.foreign import model_probabilities, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
-
-
-class Cumulated(NamedTuple):
-    """The base measure, and the sum of the losses of all rounds, shape (m,)."""
-
-    p: Floats
-    total: Floats
-
-
-@dataclass(frozen=True)
-class Hedge(Player[Cumulated]):
-    """w_i ∝ p_i exp(η Σ_s ℓ_i^s): Zhai et al. 2021, Algorithm 2; Saito et al. 2024, (9)."""
-
-    eta: float
-
-    def start(self, p: Floats) -> Cumulated:
-        """Return the state without losses."""
-        return Cumulated(p, np.zeros(len(p)))
-
-    def weights(self, state: Cumulated) -> Floats:
-        """Return w."""
-        w, _ = tilted(state.p, self.eta * state.total)
-        return w
-
-    def update(self, state: Cumulated, losses: UnitLosses) -> Cumulated:
-        """Return the state with the newest losses."""
-        return Cumulated(state.p, state.total + losses)
-
-
-def step_size(eta: float | str, units: Units, T: int) -> float:
-    """Return η; "theory" is √(8 log n / T), that of Theorem 5 of Zhai et al. 2021."""
-    if eta == "theory":
-        return math.sqrt(8 * math.log(units.count) / T)
-    return float(eta)
-
-
-def regret_bound(clf: Any, mass: float) -> float:
-    """Return V + log(1/mass)/(ηT) + η/8 of a game played by Hedge, for the mean weighted loss V.
-
-    It bounds the mean loss of the even mixture under each v ≤ p/mass: the regret is at most KL(v ‖ p)/η +
-    ηT/8.
-    """
-    regret = clf.eta_ / 8
-    if mass < 1:  # η of "theory" is 0 for one unit
-        regret -= math.log(mass) / (clf.eta_ * clf.n_iter_)
-    return float(clf.weighted_losses_.mean() + regret)
-
-
-def hedge_bounds(clf: Any, quantity: str, gamma: float | None = None) -> list[Bound]:
-    """Return the bounds on the largest mean loss of a unit under the even mixture of a game of Hedge.
-
-    From the losses of all rounds; and for η of "theory", if all planned rounds were played, Theorem 5 of Zhai
-    et al. 2021 and, with an edge γ in each round, Theorem 1 of Saito et al. 2024 without its last step to the
-    vote.
-    """
-    T = clf.n_iter_
-    n = clf.units_.count
-    largest = float(clf.game_losses_.mean(axis=0).max())
-    bounds = [Bound(quantity, "V + log(1/min p)/(ηT) + η/8", regret_bound(clf, 1 / n), largest)]
-    if clf.eta == "theory":
-        g = float(clf.weighted_losses_.max())
-        regret = math.sqrt(math.log(n) / (2 * T)) if T == clf.T_ else math.nan
-        bounds.append(Bound(quantity, "g + √(log(1/min p)/(2T))", g + regret, largest))
-        if gamma is not None:
-            bound = 0.5 - gamma + regret if g <= 0.5 - gamma + 1e-9 else math.nan
-            bounds.append(Bound(quantity, "½ − γ + √(log(1/min p)/(2T))", bound, largest))
-    return bounds
-
-
-# -- the classifier
 
 
 def mean_probabilities(models: Sequence[Any], weights: Floats, X: Any, K: int) -> Floats:
@@ -141,24 +68,18 @@ class MixtureClassifier(Boosting):
         """Return λ for losses of shape (t, n_judged): even."""
         return np.full(len(losses), 1 / len(losses))
 
-    def _set_rule(
-        self, learn: Learner, rounds: Sequence[Round], ranked: Array | None = None
-    ) -> None:
-        """Set the attributes of a game.
+    def _set_rule(self, learn: Learner, rounds: Sequence[Hypothesis], answers: Array) -> None:
+        """Set the attributes of a game, all but the weights.
 
-        ``ranked`` are the `ranked_labels` of the rows that select λ, shape (n_judged, K), or None.
+        ``answers`` are those of all candidates to the rows that select λ: ranked labels, then hypotheses.
         """
         self._set_game(learn, rounds)
-        self.estimators_ = [each.hypothesis.model for each in rounds]
-        self.answers_ = np.array([each.hypothesis.answers for each in rounds])
+        self.estimators_ = [h.model for h in rounds]
+        self.answers_ = answers[-len(rounds) :]
         self.judged_y_ = learn.judged.y
-        self.losses_ = self.answers_ != self.judged_y_
         self.base_ = learn.judged.weight / learn.judged.weight.sum()
-        self.candidate_losses_ = self.losses_
-        if ranked is not None:
-            ranks = self.judged_y_ != ranked.T
-            self.candidate_losses_ = np.vstack([ranks, self.losses_])
-        self._set_weights(self._mix(self.candidate_losses_))
+        self.candidate_losses_ = answers != self.judged_y_
+        self.losses_ = self.candidate_losses_[-len(rounds) :]
 
     def _set_weights(self, weights: Floats) -> Self:
         """Set the weights of all candidates; return the classifier."""
@@ -167,44 +88,42 @@ class MixtureClassifier(Boosting):
         self.estimator_weights_ = weights[n_ranks:]
         return self
 
-    def predict_distribution(self, X: Table) -> Floats:
-        """Return the probability with which the rule answers each label, shape (n, K); bounds are about it.
+    def _answered(self, X: Table) -> tuple[Floats, Array]:
+        """Return the shares of the labels, shape (n, K), and the answers of the candidates, shape (…, n).
 
-        Of labels with equal probability, that of the hypothesis with the least mean loss, or the first of the
-        ranked labels if these have weight, is raised by one unit in the last place: `predict` returns the
-        largest.
+        Hypotheses without weight are left out, except the first: it decides ties.
         """
         X = self._checked(X)
-        every = np.arange(X.shape[0])
         K = len(self.classes_)
-        P = np.zeros((len(every), K))
-        used = np.flatnonzero(self.estimator_weights_)
+        used = np.union1d(0, np.flatnonzero(self.estimator_weights_))
+        weights = self.estimator_weights_[used]
         models = [self.estimators_[t] for t in used]
-        for t, labels in zip(used, predict_models(models, X), strict=True):
-            P[every, labels] += self.estimator_weights_[t]
-        ranked = None
+        answers = [h.astype(np.min_scalar_type(K)) for h in predict_models(models, X)]
         if self.rank_weights_.any():
-            ranked = ranked_labels(self.estimators_, X, K)
-            P[every[:, None], ranked] += self.rank_weights_
-        tied = P.max(axis=1, keepdims=True) - 1e-9 < P
-        rows = np.flatnonzero(tied.sum(axis=1) > 1)
-        if len(rows):
-            if ranked is None:
-                # Sums may differ in the last digits.
-                order = (self.losses_ @ self.base_).round(9).argsort(kind="stable")
-                models = [self.estimators_[t] for t in order]
-                ordered = np.array(list(predict_models(models, _safe_indexing(X, rows))))
-            else:
-                ordered = ranked[rows].T
-            first = tied[rows, ordered].argmax(axis=0)  # with one of the tied labels
-            top = np.nextafter(P[rows].max(axis=1), np.inf)
-            P[rows, ordered[first, np.arange(len(rows))]] = top
+            weights = np.append(self.rank_weights_, weights)
+            answers = [*ranked_labels(self.estimators_, X, K).T, *answers]
+        rows = np.arange(X.shape[0])
+        P = np.zeros((len(rows), K))
+        for weight, labels in zip(weights, answers, strict=True):
+            P[rows, labels] += weight
+        return P, np.array(answers)
+
+    def predict_distribution(self, X: Table) -> Floats:
+        """Return the probability of each label as the answer, shape (n, K); bounds are about it."""
+        P, _ = self._answered(X)
         return P
 
     def predict(self, X: Table) -> Array:
-        """Return the most probable label of `predict_distribution`, shape (n,)."""
-        P = self.predict_distribution(X)
-        return self.classes_[P.argmax(axis=1)]
+        """Return the most probable label of `predict_distribution`, shape (n,).
+
+        Of labels with equal probability it is that of the first hypothesis which answers one of them, round 1
+        or one with weight; with weights on the ranked labels, the most probable one under all rounds.
+        """
+        P, answers = self._answered(X)
+        tied = P.max(axis=1, keepdims=True) - 1e-9 < P
+        rows = np.arange(len(P))
+        first = tied[rows, answers].argmax(axis=0)
+        return self.classes_[answers[first, rows]]
 
     def predict_randomized(
         self, X: Table, ids: Column = None, *, random_state: int = 0

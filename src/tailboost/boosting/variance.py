@@ -16,12 +16,11 @@ from numpy.typing import ArrayLike
 from tailboost.boosting.additive import (
     Additive,
     AdditiveClassifier,
-    Cost,
     Steps,
     closed_step,
     sums,
 )
-from tailboost.boosting.game import Round, play, tilted
+from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import NON_NEGATIVE, Learner, coded
 from tailboost.core.array_types import Column, Floats, Model, Seed, Table
 from tailboost.core.long_work import fitting_apart
@@ -30,21 +29,21 @@ from tailboost.solvers import soft_margin_weights
 
 
 @dataclass(frozen=True)
-class Exponential(Cost):
+class Exponential(Additive):
     """AdaBoost, the mean of e^(−m): Shivaswamy and Jebara 2011, Algorithm 1; SAMME for more classes."""
 
     def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
         """Return w ∝ p e^(−m)."""
         return tilted(p, -margins)
 
-    def step(self, z: Floats, state: Steps, K: int) -> float:
+    def step(self, z: Floats, state: Steps) -> float:
         """Return ½ log(Σ_I w / Σ_J w), for two classes."""
         right, wrong = sums(state.u, z)
-        return closed_step(right, wrong, K)
+        return closed_step(right, wrong, self.n_classes)
 
 
 @dataclass(frozen=True)
-class VariancePenalised(Cost):
+class VariancePenalised(Additive):
     """VadaBoost, (mean of e^(−m))² + λ variance: Shivaswamy and Jebara 2011, Algorithm 2.
 
     The weights are u = λw²/p + (1−λ)w. By Jensen's inequality Σ u e^(−2az) bounds the cost along a
@@ -63,10 +62,10 @@ class VariancePenalised(Cost):
         variance = p @ (centred - p @ centred) ** 2
         return u, float(2 * log_mean + np.log1p(self.lambda_ * variance))
 
-    def step(self, z: Floats, state: Steps, K: int) -> float:
+    def step(self, z: Floats, state: Steps) -> float:
         """Return ¼ log(Σ_I u / Σ_J u), for two classes."""
         right, wrong = sums(state.u, z)
-        return closed_step(right, wrong, K) / 2
+        return closed_step(right, wrong, self.n_classes) / 2
 
 
 @dataclass(frozen=True)
@@ -83,12 +82,12 @@ class ExactVariance(VariancePenalised):
         _, log_cost = super().weigh(margins, p)
         return w, log_cost
 
-    def step(self, z: Floats, state: Steps, K: int) -> float:
+    def step(self, z: Floats, state: Steps) -> float:
         """Return ¼ log(P/Q)."""
         w = state.u
         squares = w * (w / state.p)
         P, Q = (1 - self.lambda_) * sums(w, z) ** 2 + self.lambda_ * sums(squares, z)
-        return closed_step(P, Q, K) / 2
+        return closed_step(P, Q, self.n_classes) / 2
 
 
 class AdaBoostClassifier(AdditiveClassifier):
@@ -129,9 +128,9 @@ class AdaBoostClassifier(AdditiveClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
 
-    def _cost(self) -> Cost:
+    def _player(self) -> Additive:
         """Return the cost that the steps lower."""
-        return Exponential()
+        return Exponential(len(self.classes_))
 
     def fit(
         self,
@@ -155,18 +154,22 @@ class AdaBoostClassifier(AdditiveClassifier):
         with fitting_apart(self) as clf:
             learn = clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val))
             K = len(clf.classes_)
-            player = clf.player_ = Additive(clf._cost(), K)
+            player = clf.player_ = clf._player()
+            state = player.start(learn.units.p)
+            rounds: list[Hypothesis] = []
             f: Any = 0.0
-            rounds: list[Round] = []
             clf.errors_ = []
             idle = 0
             patience = clf.n_iter_no_change or np.inf
-            for state, newest in play(player, learn.units, learn, clf.n_estimators):
+            for t in range(clf.n_estimators):
+                w = player.weights(state)
+                h = learn(w, t)
+                state = player.update(state, h.losses)
                 a = state.steps[-1]
                 if a == 0:
                     break
-                rounds.append(newest)
-                f = f + a * coded(newest.hypothesis.answers, K)
+                rounds.append(h)
+                f = f + a * coded(h.answers, K)
                 clf.errors_.append(learn.judged.error(f.argmax(axis=1)))
                 idle = len(rounds) - 1 - int(np.argmin(clf.errors_))
                 if state.over or idle >= patience:
@@ -179,7 +182,7 @@ class AdaBoostClassifier(AdditiveClassifier):
         return self
 
     def _weights(
-        self, rounds: Sequence[Round], state: Steps, learn: Learner
+        self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner
     ) -> Sequence[float] | Floats:
         """Return the weights of the kept rounds: their steps."""
         return state.steps[: len(rounds)]
@@ -213,8 +216,8 @@ class VadaBoostClassifier(AdaBoostClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
 
-    def _cost(self) -> Cost:
-        return VariancePenalised(self.variance_weight)
+    def _player(self) -> Additive:
+        return VariancePenalised(len(self.classes_), self.variance_weight)
 
 
 class EBBoostClassifier(VadaBoostClassifier):
@@ -240,8 +243,8 @@ class EBBoostClassifier(VadaBoostClassifier):
             return StumpClassifier(variance_weight=self.variance_weight)
         return super()._learner()
 
-    def _cost(self) -> Cost:
-        return ExactVariance(self.variance_weight)
+    def _player(self) -> Additive:
+        return ExactVariance(len(self.classes_), self.variance_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -292,7 +295,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         self.random_state = random_state
 
     def _weights(
-        self, rounds: Sequence[Round], state: Steps, learn: Learner
+        self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner
     ) -> Sequence[float] | Floats:
         """Return the weights of the program."""
         weight = learn.rows.weight
@@ -301,7 +304,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
             self.C_ = {"linear": 2, "quadratic": 10}[self.loss] / weight.sum()
         if not rounds:
             return ()
-        wrong = np.array([each.hypothesis.losses for each in rounds])
+        wrong = np.array([h.losses for h in rounds])
         K = len(self.classes_)
         return soft_margin_weights(wrong, self.C_, weight, loss=self.loss, n_classes=K).mixture
 

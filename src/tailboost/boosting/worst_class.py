@@ -14,9 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.boosting.game import Bound, Round, Units, play
+from tailboost.boosting.cvar import Hedge, hedge_bounds, step_size
+from tailboost.boosting.game import Bound, Hypothesis, Units
 from tailboost.boosting.learning import EDGE, ROUNDS_OR_AUTO, Learner
-from tailboost.boosting.mixtures import Hedge, MixtureClassifier, hedge_bounds, step_size
+from tailboost.boosting.mixtures import MixtureClassifier
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table
 from tailboost.core.checks import (
     check_indexes,
@@ -36,29 +37,34 @@ class Voting(MixtureClassifier):
     _default_learner = HistBoostClassifier(n_estimators=20, max_depth=3)
     gamma_: Any = None
 
-    def _play(self, learn: Learner) -> None:
-        """Play T rounds; a weighted loss above the target ends the game.
+    def _vote(self, learn: Learner) -> None:
+        """Play T rounds, and give each hypothesis a vote; one that misses the target ends the game.
 
-        The round that misses the target is kept only if it is round 1.
+        It votes only if it is the first.
         """
         self.T_: Any = self.n_estimators
         if self.T_ == "auto":
             self.T_ = max(1, math.ceil(2 * math.log(learn.units.count) / self.gamma_**2))
         self.eta_ = step_size(self.eta, learn.units, self.T_)
         player = self.player_ = Hedge(self.eta_)
-        rounds: list[Round] = []
-        for _, newest in play(player, learn.units, learn, self.T_):
-            weak = learn.target is not None and newest.weighted_loss > learn.target + 1e-9
-            if not (weak and rounds):
-                rounds.append(newest)
-            if weak:
+        state = player.start(learn.units.p)
+        rounds: list[Hypothesis] = []
+        for t in range(self.T_):
+            w = player.weights(state)
+            h = learn(w, t)
+            missed = h.weighted_loss > learn.target + 1e-9
+            if not (missed and rounds):
+                rounds.append(h)
+            if missed:
                 warn_user(
-                    f"a weighted loss of {newest.weighted_loss:.4g} is above ½ − γ, so "
+                    f"a weighted loss of {h.weighted_loss:.4g} is above ½ − γ, so "
                     f"{len(rounds)} of {self.T_} rounds vote, without a bound",
                     BoundNotMetWarning,
                 )
                 break
-        self._set_rule(learn, rounds)
+            state = player.update(state, h.losses)
+        self._set_rule(learn, rounds, np.array([h.answers for h in rounds]))
+        self._set_weights(self._mix(self.losses_))
 
     @property
     def bounds_(self) -> list[Bound]:
@@ -168,7 +174,7 @@ class WorstClassBoostClassifier(Voting):
 
             clf.gamma_ = gamma
             learn = replace(learn, units=classes, loss=too_large, target=0.5 - gamma)
-            clf._play(learn)
+            clf._vote(learn)
         return self
 
 
@@ -242,7 +248,7 @@ class OCOBoostClassifier(Voting):
         with fitting_apart(self) as clf:
             clf.gamma_ = clf.gamma
             learn = clf._open(X, y, sample_weight)
-            clf._play(replace(learn, target=0.5 - clf.gamma))
+            clf._vote(replace(learn, target=0.5 - clf.gamma))
         return self
 
 
@@ -303,7 +309,7 @@ class GroupDROBoostClassifier(Voting):
                 names = label_column(groups, "groups")[learn.rows.used]
             clf.groups_, index = np.unique(names, return_inverse=True)
             units = Units.groups(index, learn.rows.weight)
-            clf._play(replace(learn, units=units, loss=units.means))
+            clf._vote(replace(learn, units=units, loss=units.means))
         return self
 
     def _mix(self, losses: Array) -> Floats:
