@@ -155,9 +155,12 @@ class RateTable:
             limit = each.limit
             counted = CountedRate.from_counts(rate, strata, counts, spread)
             if is_favoured(rate):
-                counted = replace(counted, known=np.zeros_like(counted.known))
+                unknown = np.full_like(counted.low, np.nan)
+                counted = replace(counted, low=unknown, high=unknown)
             names = list(counted.terms.names)
-            numbers = np.column_stack([counted.values, *counted.ends(), counted.rows]).tolist()
+            numbers = np.column_stack(
+                [counted.values, counted.low, counted.high, counted.rows]
+            ).tolist()
             bounds = np.full(len(names), np.nan)
             said = ("", "", in_percent and rate.is_fraction)
             if limit is not None:
