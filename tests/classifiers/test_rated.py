@@ -379,7 +379,7 @@ def test_small_budgets_are_used_where_cells_are_many():
     worst = [errors_of(mix.reweight(error_budget=b)).max() for b in (0.0, 0.005, 0.01, 0.02, 0.05)]
     assert max(worst) == worst[0]
     assert worst[2] < worst[0] - 0.005
-    assert max(worst[1:]) < 0.31
+    assert max(worst[1:]) < 0.32
 
 
 def test_another_choice_learns_nothing_of_groups_anew(monkeypatch):

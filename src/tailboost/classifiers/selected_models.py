@@ -179,8 +179,8 @@ class SelectedModels(ReportedClassifier):
         Parameters
         ----------
         a : rate, largest, gap or ratio, optional
-            The limited rate. By default that of the first limit, and without limits the overall error. A
-            recall is limited as one minus the recall; limits on precision and the like are passed over.
+            The limited rate. By default that of the first limit that is none from below, and without one the
+            overall error.
         b : rate or largest, optional
             The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
             the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited

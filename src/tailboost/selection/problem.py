@@ -9,7 +9,6 @@ from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.checks import refuse_paid_errors
 from tailboost.rates import (
     AT_LEAST,
-    AT_MOST,
     Largest,
     Limit,
     Rate,
@@ -91,11 +90,6 @@ class Problem:
         )
 
     @property
-    def subgroup_kind(self) -> Any:
-        """The ``by`` of the first rate with subgroups; "class" if no rate has subgroups."""
-        return next((rate.by for rate in self.rates if rate.by is not None), "class")
-
-    @property
     def needs_groups(self) -> bool:
         """Whether a rate is about groups."""
         return any(rate.needs_groups for rate in self.rates)
@@ -122,53 +116,37 @@ class Problem:
         Parameters
         ----------
         a, b : rate, largest, gap or ratio, optional
-            The limited and the minimised rate; in any order if one is a gap or a ratio. If only ``a`` is
-            given, the overall error is minimised. If neither is given, see `_traded_by_default`. A rate is
-            not traded against itself, but against the largest error of a class.
+            The limited and the minimised rate; in any order if one is a gap or a ratio. By default the rate
+            of the first limit that is none from below, or else the overall error, and the objective or, if
+            ``a`` is given, the overall error. A rate is not traded against itself, but against the largest
+            error of a class.
         """
-        limited, b = map(parsed, (a, b))
-        if getattr(b, "compares", False):
-            limited, b = b, limited
-        minimised: Any = error()
+        limited, minimised = map(parsed, (a, b))
+        if getattr(minimised, "compares", False):
+            limited, minimised = minimised, limited
+        if minimised is None:
+            minimised = self.objective if limited is None else error()
         if limited is None:
-            minimised = self._minimised
-            limited = self._limited_first(minimised)
+            of_limits = [_of_limit(limit) for limit in self.limits if limit.form != AT_LEAST]
+            limited = next((each for each in of_limits if each != minimised), error())
         if limited == minimised:
             minimised = largest(error(by="class"))
-        objective = as_objective(minimised if b is None else b)
+        objective = as_objective(minimised)
         if not getattr(limited, "compares", False):
             limited = as_objective(limited)
         # Limits on the traded rates are left out: the trade-off varies these rates.
-        traded = {(limited.within(limited.most).form, limited.rate)}
-        if limited.rate.complement:
-            traded.add((AT_LEAST, replace(limited.rate, complement=False)))
+        traded = {limited.rate, replace(limited.rate, complement=False)}
         if objective.worst:
-            traded.add((objective.within(objective.most).form, objective.rate))
-        others = [limit for limit in self.limits if (limit.form, limit.rate) not in traded]
-        return limited, replace(self, objective=objective, limits=tuple(others))
+            traded.add(objective.rate)
+        others = tuple(limit for limit in self.limits if limit.rate not in traded)
+        return limited, replace(self, objective=objective, limits=others)
 
-    @property
-    def _minimised(self) -> Any:
-        """The rate of the objective, or its largest one."""
-        return Largest(self.objective.rate) if self.objective.worst else self.objective.rate
 
-    def _limited_first(self, minimised: Any) -> Any:
-        """Return the rate of the first limit; without one the overall error, which may be the minimised rate.
-
-        A limit on a recall limits one minus the recall; limits on a precision and the like are passed over.
-        """
-        for limit in self.limits:
-            rate = limit.rate
-            if limit.compares:
-                return Spread(limit.form, rate)
-            if limit.form == AT_LEAST and rate.is_gain:
-                rate = replace(rate, complement=True)
-            elif limit.form != AT_MOST:
-                continue
-            limited: Any = rate if rate.by is None else Largest(rate)
-            if limit.rate.can_be_lowered and limited != minimised:
-                return limited
-        return error()
+def _of_limit(limit: Limit) -> Any:
+    """Return what a limit limits: a gap or ratio, a rate, or the largest rate of a family."""
+    if limit.compares:
+        return Spread(limit.form, limit.rate)
+    return limit.rate if limit.rate.by is None else Largest(limit.rate)
 
 
 def stated(

@@ -150,7 +150,8 @@ class Selection:
     @cached_property
     def errors(self) -> RateTable:
         """The errors of the subgroups of the problem, with the first limit on each."""
-        rate = error(by=self.problem.subgroup_kind)
+        kinds = [rate.by for rate in self.problem.rates if rate.by is not None]
+        rate = error(by=kinds[0] if kinds else "class")
         limits = [
             each for each in self.program.limits if each.rate == rate and not each.compares
         ]
