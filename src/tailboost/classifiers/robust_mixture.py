@@ -11,15 +11,29 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import MetaEstimatorMixin, _fit_context
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, Tags, get_tags
+from sklearn.utils import Bunch, Tags, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.classifiers.fitting import default_estimators, is_pair, named_models
-from tailboost.classifiers.mixture_fit import learn
-from tailboost.classifiers.reported import rule_screen
+from tailboost.classifiers.fitting import (
+    default_estimators,
+    estimators_of,
+    fit_models,
+    is_pair,
+    named_models,
+    usable,
+)
+from tailboost.classifiers.input import (
+    checked_table,
+    class_factors,
+    marked_if_seen,
+    refuse_validation,
+    selection_rows,
+    training_rows as rows_of_training,
+)
 from tailboost.classifiers.selected_models import SelectedModels
 from tailboost.core.array_types import (
     Column,
@@ -38,17 +52,23 @@ from tailboost.core.checks import (
 from tailboost.core.constraints import Constraints
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.spelling import did_you_mean
-from tailboost.learners.scores import as_fitted
+from tailboost.learners.protocols import TableLearner
+from tailboost.learners.scores import as_fitted, columns_of_scores, only_scores
 from tailboost.rates import Largest, Limit, Rate
+from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses
 from tailboost.rows.ledger import Records
-from tailboost.rows.rows import MOST_FOLDS
-from tailboost.rows.seen import SELECTED_ON, Seen
-from tailboost.rows.subgroups import GroupNames
+from tailboost.rows.persons import warn_of_persons
+from tailboost.rows.readers import records_of_fit
+from tailboost.rows.rows import MOST_FOLDS, N_FOLDS
+from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Seen
+from tailboost.rows.subgroups import GroupNames, refuse_many_numbers
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.rule import Rule, ThresholdRule, check_named
-from tailboost.selection.selection import Selection
+from tailboost.selection.problem import strata_of
+from tailboost.selection.search import Program
+from tailboost.selection.rule import Rule, ThresholdRule, check_named, stacked
+from tailboost.selection.selection import Selection, warn_of_limits
 from tailboost.selection.summary import Summary
 
 
@@ -306,10 +326,15 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes, with pairs for ``max_error``: files of skops have no key None."""
+        """Return the attributes, with pairs for ``max_error``: files of skops have no key None.
+
+        The certificate is about this classifier, which is stored once.
+        """
         state = dict(super().__getstate__())
         if isinstance(self.max_error, Mapping):
             state["max_error"] = tuple(self.max_error.items())
+        if self.certificate_ is not None:
+            state["certificate_"] = replace(self.certificate_, model=None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -317,11 +342,32 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         super().__setstate__(state)
         if isinstance(self.max_error, tuple):
             self.max_error = dict(self.max_error)
+        if self.certificate_ is not None:
+            self.certificate_ = replace(self.certificate_, model=self)
 
     def __str__(self) -> str:
-        if self.__sklearn_is_fitted__():
-            return rule_screen(self)
-        return repr(self)
+        """Return limits with their verdict, the overall error and the rule of a fitted classifier.
+
+        They are certified if the rule has a certificate, otherwise measured on the selection data.
+        """
+        if not self.__sklearn_is_fitted__():
+            return repr(self)
+        certificate = self.certificate_
+        if certificate is not None:
+            source = certificate.title
+            limit_lines = certificate.limit_lines()
+            errors = certificate.lines()[:1]
+        else:
+            source = f"measured on {self.summary_.measured_on.partition(' (')[0]}"
+            limit_lines = self.rates_.limit_lines()
+            errors = [self.summary_.error_words]
+        limits = [
+            f"{each.name} {each.limit}  {each.verdict} ({each.numbers})" for each in limit_lines
+        ]
+        texts = {"limit": limits, "error": errors, "rule": str(self.rule_).splitlines()}
+        lines = [f"{name:5}  {text.strip()}" for name in texts for text in texts[name]]
+        models = ", ".join(self.rule_.models) or "no model"
+        return "\n".join([f"{type(self).__name__} of {models}, {source}", *lines])
 
     # -- fitting -------------------------------------------------------------------------------------
 
@@ -386,7 +432,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         InfeasibleLimitsError
             If limits contradict each other. Its ``unselected`` keeps the fitted models.
         """
-        arguments = Given(
+        given = Given(
             *unpack(X, y),
             groups,
             sample_weight,
@@ -400,10 +446,99 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         if self.verbose:
             progress = telling()
         with progress, fitting_apart(self) as fitted:
-            learn(fitted, arguments, validation)
+            forewarned = fitted._learn(given, validation)
         # After the assignment: a filter may make a warning an error.
-        self.selection_.warn(forewarned=True)
+        self.selection_.warn(forewarned=forewarned)
         return self
+
+    def _learn(self, given: Given, validation: Given) -> bool:
+        """Set all attributes of a fit, in a classifier without any; return whether limits had their warnings.
+
+        If all models are fitted, as in `tune`, and X_val is absent, the given rows select the rule. Errors
+        for parameters, estimators or rows are raised before any model is fitted.
+        """
+        problem = self._problem()
+        self._check_groups(problem, given.groups)
+        refuse_validation(given, validation, self.cv)
+        weighted = given.sample_weight is not None or self.class_weight is not None
+        estimators = self.estimators
+        if estimators is not None:
+            self._validate_names([name for name, _ in estimators])
+            estimators = usable(estimators, given.X, given.y, weighted=weighted)
+        training = rows_of_training(self, given)
+        if estimators is None:
+            estimators = estimators_of(training)
+        models = [estimator for _, estimator in estimators]
+        frozen = all(isinstance(model, FrozenEstimator) for model in models)
+        reads_scores = frozen and only_scores(models)
+        if given.clusters is None:
+            warn_of_persons(given.X, [*given.columns, *columns_of_scores(models)])
+
+        known = [] if frozen else [hash_rounded_rows(training.X)]
+        trained = Seen.of(known[0], TRAINED_ON) if known else None
+        named = None
+        if given.training_rows is not None:
+            table = checked_table(self, given.training_rows, "training_rows")
+            known.append(hash_rounded_rows(table))
+            named = Seen.of(known[-1], TRAINED_ON)
+        judging = None
+        if validation.X is not None:
+            X_val = checked_table(self, validation.X)
+            judging = selection_rows(self, X_val, validation, "the {:,} rows of X_val")
+            judging = marked_if_seen(judging, trained)
+        if reads_scores:  # rows with equal scores are different rows
+            training = replace(training, row_hashes=None)
+            judging = judging and replace(judging, row_hashes=None)
+        names = None
+        if training.groups is not None:
+            names = self._group_names
+            for j in problem.columns(names.titles):
+                refuse_many_numbers(names.titles[j], names.values[j], len(training.y))
+        if not frozen:  # what the selection would refuse is refused before the fits
+            rows = judging or training
+            strata, _ = strata_of(
+                problem, rows, self.classes_, names, rows.costs, rule_column=self._column_read()
+            )
+            Program.of_rates(strata, problem.objective, problem.limits)
+            warn_of_limits(problem.limits, strata)
+
+        factors = None
+        if self.class_weight is not None:
+            of_classes = class_factors(
+                self.class_weight, self.classes_, training.y, training.weight
+            )
+            factors = of_classes[training.y]
+        outputs, selecting, self.validation_ = fit_models(
+            estimators,
+            training,
+            self.classes_,
+            cv=N_FOLDS if self.cv is None else self.cv,
+            factors=factors,
+            weighted=weighted,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            n_jobs=self.n_jobs,
+            validation=judging,
+        )
+        # Learners of tables have no models of earlier fits inside, unless they are frozen.
+        with_a_past = [
+            model
+            for model in models
+            if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
+        ]
+        trained = Seen.of(np.concatenate(known), TRAINED_ON) if known else None
+        records = records_of_fit(with_a_past, trained)
+        selecting = marked_if_seen(selecting, *records.used, named)
+        rows = replace(outputs.rows, words=selecting.words, fitted=selecting.fitted)
+        outputs = averaging(replace(outputs, rows=rows))
+        if named is not None:
+            records = replace(records, complete=True)
+        if frozen or judging is not None:  # others are training rows
+            labels = self.classes_[selecting.y] if reads_scores else None
+            hashes = outputs.models.row_hashes(selecting.X)
+            records = records.using(Seen.of(hashes, SELECTED_ON, labels))
+        engine = self._engine_of(problem, outputs, selecting.X, selecting.costs)
+        self._first_selection(engine, problem, records)
+        return not frozen
 
     @classmethod
     def from_probabilities(
@@ -462,7 +597,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         if groups is not None:
             mix._name_groups(GroupNames.from_groups(groups, n_rows_of(groups)))
         models = Models.from_given(list(probabilities), mix.classes_)
-        outputs, rows = mix._outputs_on(models, given, "from_probabilities")
+        mix.records_ = Records()
+        P = stacked(probabilities, models.names, mix.classes_, len(labels))
+        outputs, rows = mix._outputs_on(models, P, given, "from_probabilities")
         outputs.check_order(mix.classes_)
         seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, labels[rows.places])
         engine = mix._engine_of(problem, averaging(outputs), costs=rows.costs)
@@ -489,10 +626,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         ndarray of shape (n, K)
             Columns in the order of ``classes_``; rows sum to 1.
         """
-        models = self._models_for(X)
-        batches = batched(self._checked(X))
+        check_is_fitted(self)
+        models, table = self._read(X)
         return np.concatenate(
-            [softmax(models.transform(rows).pooled, axis=1) for _, rows in batches]
+            [softmax(models.transform(rows).pooled, axis=1) for _, rows in batched(table)]
         )
 
     def score(
@@ -526,15 +663,15 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def rule_(self) -> Rule | ThresholdRule:
         """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
         check_is_fitted(self)
+        engine = self.selection_.engine
         member = self.selection_.member
         thresholds = member.rule
         if thresholds is None:
-            _, groups_read = self.selection_.engine.answer_names
+            _, groups_read = engine.answer_names
             return cast("Rule", member.as_rule(self.classes_.tolist(), groups_read))
-        column = self._column_read()
-        if column is None:
+        if engine.told is None:
             return thresholds
-        return replace(thresholds, group_column=self._group_names.titles[column])
+        return replace(thresholds, group_column=self._group_titles[engine.told])
 
     @property
     def estimators_(self) -> list[Any]:

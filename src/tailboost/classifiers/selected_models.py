@@ -1,14 +1,17 @@
-"""A classifier whose rule is selected among candidates: other selections, trade-offs, and its answers."""
+"""A classifier of models and a selected rule: its answers, reports, and other selections without a fit."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from html import escape
 from typing import Any, Self, cast
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.input import (
@@ -16,13 +19,14 @@ from tailboost.classifiers.input import (
     marked_if_seen,
     selection_rows,
 )
-from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import (
+    Array,
     Column,
     Floats,
     Groups,
     Hashes,
     Ints,
+    Labels,
     Mask,
     Stated,
     Table,
@@ -36,6 +40,7 @@ from tailboost.core.checks import (
     has_named_columns,
     n_rows_of,
     names_columns,
+    take,
     unpack,
 )
 from tailboost.learners.scores import Scores, columns_of_scores, only_scores
@@ -50,25 +55,36 @@ from tailboost.rates import (
 )
 from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.given import Given
-from tailboost.rows.judged import columns_of
-from tailboost.rows.ledger import Records
+from tailboost.rows.judged import JudgedModel, columns_of, labels_or_mark
+from tailboost.rows.ledger import Ledger, Records
+from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import SELECTED_ON, Seen
+from tailboost.rows.seen import SELECTED_ON, EqualRows, Seen
 from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of, points_along
 from tailboost.selection.engine import Engine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.problem import Problem, name_of, stated
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.rule import stacked
+from tailboost.selection.rule import group_numbers, stacked, with_default
 from tailboost.selection.selection import Selection, Unselected
 
 COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"
 
 
-class SelectedModels(ReportedClassifier):
-    """A classifier of models and a rule that is selected among candidates; nothing is trained here."""
+class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
+    """A classifier of models and a rule that is selected among candidates; nothing is trained here.
+
+    Attributes
+    ----------
+    certificate_ : Certificate or None
+        The certificate of `tailboost.calibrate` for this rule.
+    groups_ : sequence
+        Names of the groups of the fit; empty without groups.
+    records_ : Records
+        The rows that the classifier has read, by their use, and the attempts to calibrate it.
+    """
 
     selection_: Selection
     estimators_: Any
@@ -78,6 +94,198 @@ class SelectedModels(ReportedClassifier):
     error_budget: Any
     confidence: Any
     infer_groups: Any
+
+    def _html_repr(self: Any) -> str:
+        """Return the text of a fitted classifier, and scikit-learn's diagram."""
+        text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
+        return text + estimator_html_repr(self)
+
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def predict(
+        self: Any, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
+    ) -> Array:
+        """Return the label of each row.
+
+        The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
+        rows, `defers` tells which. `predict` gives them ``deferred`` or, with a warning, the label that would
+        be answered. Limits and certificates count these rows as deferred, not with this label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`, or a dict of the models' probabilities of the rows; models without weight (see
+            ``used_models_``) may be left out.
+        groups : array-like of shape (n,), optional
+            Group of each row, one of the groups in `fit`; needed with ``by_group=True`` alone.
+        deferred : str or number, optional
+            Value for deferred rows, as "human review"; none of the labels.
+        default : label, "human review" or None, optional
+            Answer to rows without a score (`Scores`), and to rows of an unknown group or none, as in the
+            `predict` of a rule. Without it they are an error.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in ``classes_``; of dtype object if ``deferred`` is of another kind.
+
+        Raises
+        ------
+        ValueError
+            If groups are missing, not used, or not among the groups of `fit`; if ``deferred`` is a label, or
+            ``default`` is no answer.
+
+        Warns
+        -----
+        DeferredRowsWarning
+            Counts the deferred rows, if ``deferred`` is not given.
+        UncertifiedGroupsWarning
+            Counts the rows of a table in groups that the certificate does not name.
+        """
+        check_is_fitted(self)
+        if default is not ...:
+            return self._with_default(X, groups, deferred, default)
+        labels, is_deferred = self._answers(X, groups)
+        if self.certificate_ is not None:
+            warn_of_other_groups(self.certificate_.groups_named, X, groups)
+        return labels_or_mark(self, self.classes_[labels], is_deferred, deferred)
+
+    def defers(self: Any, X: Table, *, groups: Groups = None) -> Mask:
+        """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            All False if the rule never defers.
+        """
+        _, is_deferred = self._answers(X, groups)
+        return is_deferred
+
+    def predict_log_proba(self: Any, X: Table) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _with_default(
+        self: Any, X: Table, groups: Groups, deferred: Any, default: Any
+    ) -> Labels:
+        """Return the answers of `predict`, the default to rows without a score or a known group."""
+        table = as_pandas(X)
+        has_answer = ~self._without_score(table)
+        known = self.rule_.groups
+        if known is not None:
+            groups = self._groups_of(table, groups_in(table, groups))
+            column = None if self.by_group is True else self.by_group
+            has_answer &= (
+                group_numbers(groups, known, n_rows_of(table), column, unknown=True) >= 0
+            )
+        rows = np.flatnonzero(has_answer)
+        answers = rows
+        if rows.size:
+            answers = self.predict(
+                take(table, rows), groups=take(groups, rows), deferred=deferred
+            )
+        return with_default(answers, has_answer, self.classes_.tolist(), default)
+
+    # -- the rows of the fit ---------------------------------------------------------------------------
+
+    @property
+    def ledger_(self) -> Ledger:
+        """The attempts to calibrate this fit."""
+        return self.records_.ledger
+
+    def seen_share(self: Any, X: Table) -> float:
+        """Return the share of rows equal to training rows; errors on such rows are too small.
+
+        Rows are compared by content, without labels, with the fingerprints in the model and its file
+        (``records_.trained``): of up to 50,000 distinct training rows, or of a sample of this size.
+        Anybody who has the model can therefore test whether a row he knows was a training row. Numbers are
+        compared as float32, fractions to 16 significant bits. So rows are recognised after a file, another
+        type or a column of objects, but not after scaling or noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows. In a table with few different values fresh rows equal training rows by chance.
+
+        Returns
+        -------
+        float
+            From 0 to 1, each row counts once; NaN if the sample contains none of the rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from tailboost import RobustMixtureClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = RobustMixtureClassifier([("bayes", GaussianNB())]).fit(X[::2], y[::2])
+        >>> clf.seen_share(X[::2])
+        1.0
+        """
+        check_is_fitted(self)
+        rows = Seen.of(self._row_hashes(X))
+        if self.records_.trained is None:
+            return float("nan")
+        return rows.share_in(self.records_.trained)
+
+    # -- errors on the selection data ------------------------------------------------------------------
+
+    @property
+    def rates_(self: Any) -> RateTable:
+        """The rates of the objective and of the limits by subgroup, on the selection data.
+
+        After `tailboost.calibrate` the verdict of the certificate comes first.
+        """
+        check_is_fitted(self)
+        if self.certificate_ is None:
+            return self.selection_.estimates
+        table = self.selection_.stated_within(self._stated_limits).estimates
+        return replace(table, certificate=self.certificate_.title)
+
+    @property
+    def limits_met_(self: Any) -> bool | None:
+        """Whether all limits are certified, or without a certificate kept on the selection data.
+
+        It is about `predict`, and None without limits.
+        """
+        check_is_fitted(self)
+        certificate = self.certificate_
+        if certificate is None:
+            return self.selection_.limits_met
+        verdicts = [bound.certified for bound in certificate.bounds if bound.target is not None]
+        return all(verdicts) if verdicts else None
+
+    @property
+    def subgroup_errors_(self: Any) -> dict[Any, float]:
+        """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
+        check_is_fitted(self)
+        return {line.subgroup: line.value for line in self.selection_.errors}
+
+    @property
+    def subgroup_intervals_(self: Any) -> Floats:
+        """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
+        check_is_fitted(self)
+        lines = self.selection_.errors
+        return np.array([(line.low, line.high) for line in lines]).reshape(-1, 2)
+
+    # -- other selections ------------------------------------------------------------------------------
 
     def reweight(
         self,
@@ -138,7 +346,8 @@ class SelectedModels(ReportedClassifier):
         ResubstitutionWarning
             If models were fitted on the given rows.
         """
-        self._check_candidates()
+        if not hasattr(self, "selection_"):  # `InfeasibleLimitsError.unselected` has one
+            check_is_fitted(self)
         given = Given(*unpack(X, y), groups, sample_weight, costs)
         if (given.X is None) != (given.y is None):
             raise ValueError("reweight needs both X and y, or neither")
@@ -160,10 +369,28 @@ class SelectedModels(ReportedClassifier):
         new._validate_params()
         problem = new._problem()
         engine = new.selection_.engine
+        outputs = engine.outputs
         if given.X is not None:
-            engine = new._engine_on(given, problem)
+            if given.groups is not None:
+                new._name_groups(GroupNames.from_groups(given.groups, n_rows_of(given.groups)))
+            models, table = new._read(given.X)
+            outputs, rows = new._outputs_on(models, table, given, "reweight")
+            new._check_groups(problem, rows.groups)
+            if models.are_given:
+                outputs.check_order(new.classes_)
+            if problem.needs_costs and rows.costs is None:
+                raise ValueError(COSTS_NOT_KEPT)
+            features = None if only_scores(models.fitted) else rows.X
+            engine = new._engine_of(problem, outputs, features, rows.costs)
         elif groups is not None:
-            engine = new._engine_by(given.groups, problem)
+            used = rows_among(given.groups, outputs.rows)
+            names = GroupNames.from_groups(given.groups, n_rows_of(given.groups), used)
+            new._name_groups(names)
+            numbers = names.numbers_of(given.groups, "groups", len(used), used)
+            if problem.needs_costs:
+                raise ValueError(COSTS_NOT_KEPT)
+            outputs = replace(outputs, rows=replace(outputs.rows, groups=numbers))
+            engine = new._engine_of(problem, outputs)
         new._check_groups(problem, engine.outputs.rows.groups)
         new._set_rule(engine.select(problem))
         new.selection_.warn(forewarned=False)
@@ -217,22 +444,6 @@ class SelectedModels(ReportedClassifier):
             curve = deferring._curve(limited, traded.also_within(limit), n_points)
             curves[fraction] = replace(curve, _curves=together)
         return curves
-
-    def predict_log_proba(self: Any, X: Table) -> Floats:
-        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows, as in `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of `classes_`.
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
     def _curve(self, limited: Any, traded: Problem, n_points: int) -> Curve:
         """Return the trade-off of two rates from candidates for ``n_points`` limits."""
@@ -304,7 +515,9 @@ class SelectedModels(ReportedClassifier):
     def _set_rule(self, selection: Selection) -> None:
         """Set the selection of a new classifier, or of a copy, and drop the certificate of another rule."""
         self.selection_ = selection
-        self.__dict__.pop("certificate_", None)
+        self.certificate_ = None
+        self._can_defer = bool(selection.member.defers)
+        self._weighs_groups = bool(selection.member.weighs_groups)
 
     def _first_selection(self, engine: Engine, problem: Problem, records: Records) -> None:
         """Select on the rows of the records: only this step makes a fitted classifier.
@@ -312,6 +525,9 @@ class SelectedModels(ReportedClassifier):
         An error for contradicting limits keeps the engine, and so the fitted models.
         """
         self.records_ = records
+        models = engine.outputs.models.fitted
+        self._reads_scores = only_scores(models)
+        self._columns_of_scores = columns_of_scores(models)
         try:
             self._set_rule(engine.select(problem))
         except InfeasibleLimitsError as failure:
@@ -324,11 +540,6 @@ class SelectedModels(ReportedClassifier):
             raise
 
     # -- the problem and its rows ----------------------------------------------------------------------
-
-    def _check_candidates(self) -> None:
-        """Raise NotFittedError without candidates, which `InfeasibleLimitsError.unselected` has."""
-        if not hasattr(self, "selection_"):
-            check_is_fitted(self)
 
     def _problem(self) -> Problem:
         """Return objective and limits of the parameters; raise ValueError if these exclude each other."""
@@ -360,6 +571,7 @@ class SelectedModels(ReportedClassifier):
     def _name_groups(self, names: GroupNames) -> None:
         """Set the names of groups; raise ValueError if they lack the column of ``by_group``."""
         self._group_names = names
+        self._group_titles = names.titles
         self.groups_ = names.names
         self.group_combinations_ = names.combinations
         self._column_read()
@@ -385,16 +597,12 @@ class SelectedModels(ReportedClassifier):
         )
 
     def _outputs_on(
-        self, models: Models, given: Given, method: str
+        self, models: Models, X: Table, given: Given, method: str
     ) -> tuple[ModelOutputs, Rows]:
         """Return the models' log-probabilities of new selection data, and these rows with features and costs.
 
-        ``method`` is the name of the called method, for messages.
+        ``X`` is the table that the models read, ``method`` the name of the called method, for messages.
         """
-        if models.are_given:
-            X = stacked(given.X, models.names, self.classes_, n_rows_of(given.y))
-        else:
-            X = self._checked(given.X)
         rows = selection_rows(self, X, given, f"the {{:,}} rows given to {method}")
         known = records_of_fit(self, None).used
         if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
@@ -408,7 +616,7 @@ class SelectedModels(ReportedClassifier):
 
     def _engine_of(
         self, problem: Problem, outputs: ModelOutputs, X: Table = None, costs: Table = None
-    ) -> Engine:
+    ) -> Any:
         """Return the candidates for the selection.
 
         Parameters
@@ -439,142 +647,95 @@ class SelectedModels(ReportedClassifier):
             costs=costs,
         )
 
-    def _engine_on(self, given: Given, problem: Problem) -> Engine:
-        """Return the candidates on the rows of a call of `reweight`; this copy gets their groups."""
-        if given.groups is not None:
-            self._name_groups(GroupNames.from_groups(given.groups, n_rows_of(given.groups)))
-        models = self.selection_.engine.outputs.models
-        outputs, rows = self._outputs_on(models, given, "reweight")
-        self._check_groups(problem, rows.groups)
-        if models.are_given:
-            outputs.check_order(self.classes_)
-        if problem.needs_costs and rows.costs is None:
-            raise ValueError(COSTS_NOT_KEPT)
-        # No group is estimated from scores.
-        features = None if only_scores(models.fitted) else rows.X
-        return self._engine_of(problem, outputs, features, rows.costs)
+    # -- answers of the models -------------------------------------------------------------------------
 
-    def _engine_by(self, groups: Groups, problem: Problem) -> Engine:
-        """Return the candidates on the same selection data with other groups; this copy gets them."""
-        outputs = self.selection_.engine.outputs
-        used = rows_among(groups, outputs.rows)
-        self._name_groups(GroupNames.from_groups(groups, n_rows_of(groups), used))
-        numbers = self._group_names.numbers_of(groups, "groups", len(used), used)
-        if problem.needs_costs:
-            raise ValueError(COSTS_NOT_KEPT)
-        rows = replace(outputs.rows, groups=numbers)
-        return self._engine_of(problem, replace(outputs, rows=rows))
+    def _read(self, X: Table) -> tuple[Models, Any]:
+        """Return the models, and a table as they read it: in the form of the fit.
 
-    def _reading(self, X: Table, y: Any) -> Seen:
-        """Return rows on which a rule is selected, to recognise them later; labels count for scores alone."""
-        labels = y if self._reads_scores else None
-        return Seen.of(self._row_hashes(X), SELECTED_ON, labels)
-
-    # -- answers ---------------------------------------------------------------------------------------
-
-    def _checked(self, X: Table) -> Any:
-        """Return a table in the form of the fit, or given probabilities as an array, shape (n, M, K)."""
+        Given probabilities of the models become an array of shape (n, M, K).
+        """
         models = self.selection_.engine.outputs.models
         if has_named_columns(X):
-            return stacked(X, models.names, self.classes_)
+            given = Models.from_given(models.names, self.classes_, models.average)
+            return given, stacked(X, models.names, self.classes_)
         if models.are_given:
             raise AttributeError(
                 "this classifier is made from_probabilities and has no models: give a dict of "
                 "their probabilities of the new rows"
             )
-        return checked_table(self, X)
+        return models, checked_table(self, X)
 
-    def _models_for(self, X: Table) -> Models:
-        """Return the models for a table, or for given probabilities."""
-        check_is_fitted(self)
-        models = self.selection_.engine.outputs.models
-        if has_named_columns(X):
-            return Models.from_given(models.names, self.classes_, models.average)
-        return models
-
-    def _tables(self, X: Table, groups: Groups) -> tuple[Iterator[LogProbabilities], Any]:
-        """Return the models' log-probabilities of rows in batches with the numbers of groups, and the table.
-
-        Arguments are checked before the first batch is asked for.
-        """
-        groups = groups_in(X, groups)
-        check_indexes(X=X, groups=groups)
-        check_groups_read(groups, reads=bool(self.by_group))
-        models = self._models_for(X)
-        table = self._checked(X)
-        numbers = self._group_numbers(groups, n_rows_of(table))
-
-        def opened(place: Ints, rows: Any) -> LogProbabilities:
-            logs = models.transform(rows)
-            return logs if numbers is None else logs.knowing(numbers[place])
-
-        return (opened(*batch) for batch in batched(table)), table
-
-    def _group_numbers(self, groups: Groups, n: int) -> Ints | None:
-        """Return the number of each row's group, shape (n,), in the column of a group-aware rule.
-
-        None for a group-blind rule.
+    def _read_by(self, X: Table, groups: Groups) -> tuple[Models, Any, Ints | None]:
+        """Return models and table, and the number of each row's group for a group-aware rule.
 
         Raises
         ------
         ValueError
-            If ``by_group`` was changed after the selection, or groups are missing, unknown or not used.
+            If the table is none of the fit, or groups are missing, unknown or not used.
         """
-        column = self._column_read()
-        may_read = column is not None and len(self._group_names.values[column]) > 1
-        if self.selection_.engine.probabilities.group_aware != may_read:
-            raise ValueError(
-                f"by_group={self.by_group!r} was set after the selection of the rule: tune again"
-            )
-        if column is None:
-            return None
-        names = self._group_names.only(column)
+        check_is_fitted(self)
+        engine = self.selection_.engine
+        groups = groups_in(X, groups)
+        check_indexes(X=X, groups=groups)
+        check_groups_read(groups, reads=engine.told is not None)
+        models, table = self._read(X)
+        if engine.told is None:
+            return models, table, None
+        names = self._group_names.only(engine.told)
         groups = as_pandas(groups)
         if names_columns(groups):
             # The rule reads one of several columns; `numbers_of` refuses a table without this column.
             groups = {name: groups[name] for name in groups if name in names.titles} or groups
-        return names.numbers_of(groups, "groups", n)
+        return models, table, names.numbers_of(groups, "groups", n_rows_of(table))
 
     def _opened(self, X: Table, groups: Groups = None) -> LogProbabilities:
         """Return the models' log-probabilities of rows, computed once for all rules."""
-        tables, table = self._tables(X, groups if self.by_group else None)
-        return LogProbabilities.joined(list(tables), table)
+        models, table, numbers = self._read_by(X, groups if self.by_group else None)
+        return models.transform(table).knowing(numbers)
 
     def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
         """Return the number of each row's label, and which rows are deferred; the rows may be opened."""
-        tables: Any = [X]
-        if not isinstance(X, LogProbabilities):
-            tables, _ = self._tables(X, groups)
-        labels, deferred = zip(*map(self.selection_.member.answers, tables), strict=True)
-        return np.concatenate(labels), np.concatenate(deferred)
+        member = self.selection_.member
+        if isinstance(X, LogProbabilities):
+            labels, deferred = member.answers(X)
+            return labels, deferred
+        models, table, numbers = self._read_by(X, groups)
+        found = []
+        for place, rows in batched(table):
+            opened = models.transform(rows)
+            opened.groups = None if numbers is None else numbers[place]
+            found.append(member.answers(opened))
+        return np.concatenate([each[0] for each in found]), np.concatenate(
+            [each[1] for each in found]
+        )
 
     # -- what other parts of the library read ----------------------------------------------------------
+
+    @property
+    def _equal_rows(self) -> EqualRows:
+        """How the certificate treated equal rows: as copies without one."""
+        return "copies" if self.certificate_ is None else self.certificate_.equal_rows
 
     @property
     def _stated_limits(self) -> tuple[Limit, ...]:
         """The limits on rates of the parameters ``limits`` and ``max_error``."""
         return self._problem().limits
 
-    @property
-    def _can_defer(self) -> bool:
-        """Whether the rule may defer rows."""
-        check_is_fitted(self)
-        return bool(self.selection_.member.defers)
+    def _reads(self, column: Any) -> bool:
+        """Return whether answers need the groups of a column."""
+        return self.by_group is True or (bool(self.by_group) and self.by_group == column)
 
-    @property
-    def _weighs_groups(self) -> bool:
-        """Whether the rule weighs an estimate of p(group | x, y) for each row."""
-        return bool(self.selection_.member.weighs_groups)
+    def _numbered_answers(
+        self: Any, X: Table, groups: Groups, classes: Labels, *, defers: bool
+    ) -> Ints | None:
+        """Return the answers of `predict` as numbers of labels; None if the classifier has other labels.
 
-    @property
-    def _reads_scores(self) -> bool:
-        """Whether the rule reads scores alone: then equal rows count as different rows."""
-        return only_scores(self.estimators_)
-
-    @property
-    def _columns_of_scores(self) -> list[Any]:
-        """The columns of scores among the models; [] without any."""
-        return columns_of_scores(self.estimators_)
+        With ``defers``, deferred rows have the number of labels.
+        """
+        if not np.array_equal(self.classes_, classes):
+            return None
+        labels, deferred = self._answers(X, groups if self.by_group else None)
+        return np.where(deferred, len(classes), labels) if defers else labels
 
     def _without_score(self, X: Table) -> Mask:
         """Return which rows lack a score that the rule reads; given probabilities are no scores."""
@@ -589,19 +750,23 @@ class SelectedModels(ReportedClassifier):
     def _rule_digest(self) -> str:
         """Digest of the rule and its models: of columns of scores, or of outputs on the selection data."""
         outputs = self.selection_.engine.outputs
-        models = outputs.models
-        if only_scores(models.fitted) and not models.are_given:
-            return digest_of_rule(
-                self.rule_, [columns_of(model.estimator) for model in models.fitted]
-            )
+        if self._reads_scores and not outputs.models.are_given:
+            scores = [columns_of(model.estimator) for model in self.estimators_]
+            return digest_of_rule(self.rule_, scores)
         return digest(
             digest_of_rule(self.rule_).encode(), *(log.tobytes() for log in outputs.logs)
         )
 
     def _row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the rule reads, or of features."""
-        self._check_candidates()
-        return self.selection_.engine.outputs.models.row_hashes(self._checked(X))
+        if not hasattr(self, "selection_"):
+            check_is_fitted(self)
+        models, table = self._read(X)
+        return models.row_hashes(table)
+
+    def _reading(self, X: Table, y: Any) -> Seen:
+        """Return rows on which a rule is selected, to recognise them later; labels count for scores alone."""
+        return Seen.of(self._row_hashes(X), SELECTED_ON, y if self._reads_scores else None)
 
     def _measured(self, *rates: Rate | Limit) -> RateTable:
         """Return rates on the selection data, by subgroup and with intervals."""
