@@ -671,10 +671,15 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         Raises
         ------
         ValueError
-            If the table is none of the fit, or groups are missing, unknown or not used.
+            If the table is none of the fit, ``by_group`` was changed after the selection, or groups are
+            missing, unknown or not used.
         """
         check_is_fitted(self)
         engine = self.selection_.engine
+        if bool(self.by_group) != (engine.told is not None):
+            raise ValueError(
+                f"by_group={self.by_group!r} was set after the selection of the rule: tune again"
+            )
         groups = groups_in(X, groups)
         check_indexes(X=X, groups=groups)
         check_groups_read(groups, reads=engine.told is not None)
