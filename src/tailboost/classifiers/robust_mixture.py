@@ -66,8 +66,8 @@ from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Seen
 from tailboost.rows.subgroups import GroupNames, refuse_many_numbers
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.problem import strata_of
-from tailboost.selection.search import Program
 from tailboost.selection.rule import Rule, ThresholdRule, check_named, stacked
+from tailboost.selection.search import Program
 from tailboost.selection.selection import Selection, warn_of_limits
 from tailboost.selection.summary import Summary
 
