@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from itertools import permutations
+from itertools import compress, permutations
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,6 @@ from tailboost.core.array_types import (
     Floats,
     Groups,
     Hashes,
-    Ints,
     Mask,
     Model,
     Table,
@@ -27,13 +25,11 @@ from tailboost.core.checks import (
     check_format,
     check_indexes,
     check_length,
-    check_same_kind,
     is_missing,
     label_column,
     n_rows_of,
     positions,
     reading,
-    refuse_missing,
     take,
 )
 from tailboost.core.exceptions import LeakageError
@@ -82,14 +78,14 @@ class Bets:
         """Return the bets after one more batch, with the rows of each subgroup in random order."""
         if any(sample.high <= sample.low for sample in samples):
             return self  # a rate with one possible value breaks no bound
-        new_bets = bets_of(bound, samples)
-        before = self.evidence or [Evidence.against(level) for _, level in new_bets]
-        pairs = zip(before, new_bets, strict=True)
-        sums = np.zeros_like(self.sums)
-        for line, sample in zip(sums, samples, strict=True):
-            n = len(sample.rows)
-            line[:] = n, n if sample.among is None else sample.among.sum(), sample.values.sum()
-        return Bets(tuple(bet.add(numbers) for bet, (numbers, _) in pairs), self.sums + sums)
+        new = bets_of(bound, samples)
+        before = self.evidence or [Evidence.against(level) for _, level in new]
+        after = [bet.add(numbers) for bet, (numbers, _) in zip(before, new, strict=True)]
+        sums = [
+            (len(s.rows), len(s.rows) if s.among is None else s.among.sum(), s.values.sum())
+            for s in samples
+        ]
+        return Bets(tuple(after), self.sums + sums)
 
     @property
     def value(self) -> float:
@@ -126,8 +122,7 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floa
 
 def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> tuple[Floats, float]:
     """Return a bet that ``factor`` times the first rate exceeds the second one by more than the gap."""
-    level = bound.upper if bound.subgroup == GAP else bound.lower
-    factor, gap = Limit(bound.subgroup, bound.rate, level).pair
+    factor, gap = (1.0, bound.upper) if bound.subgroup == GAP else (bound.lower, 0.0)
     n = min(len(first.rows), len(second.rows))
     least = factor * first.low - first.high
     width = (1.0 + factor) * (first.high - first.low)
@@ -146,12 +141,12 @@ def _block_means(values: Floats, n: int) -> Floats:
 def _rate_of(bound: CertifiedBound, sums: Floats) -> list[Any]:
     """Return the number of rows (of the smallest compared subgroup), and the rate, gap or ratio of sums."""
     n = int(sums[:, 0].min())
-    _, weight, counted = sums[sums[:, 1] > 0].T
-    if not len(weight) or not (n or bound.subgroups):
-        return [n, None]
+    if not n:
+        return [0, None]
+    rates = sums[:, 2] / sums[:, 1]
     if bound.subgroups:
-        return [n, Limit(bound.subgroup, bound.rate, 0.0).value(counted / weight)]
-    return [n, float(counted[0] / weight[0])]
+        return [n, Limit(bound.subgroup, bound.rate, 0.0).value(rates)]
+    return [n, float(rates[0])]
 
 
 # -- the monitor -------------------------------------------------------------------------------------------
@@ -289,33 +284,36 @@ class Monitor:
             If an argument is not as described.
         """
         reader = judged(self.rule)
+        check_indexes(X=X, id=id)
         # Later rows may equal earlier ones.
         given = Given(X, y, groups, clusters=clusters, equal_rows="natural")
-        check_indexes(X=X, id=id)
         given = replace(given, groups=reader._groups_of(X, given.groups))
         n = n_rows_of(X)
         if not n:
             raise ValueError("X has no rows")
-        for argument in ("groups", "clusters"):
+        for argument in ("y", "groups", "clusters"):
             if getattr(given, argument) is not None:
                 check_length(getattr(given, argument), argument, n)
         is_answered = rows_with_score(self.rule, X)
         if reader.by_group and given.groups is not None:
             is_answered &= answered_rows(reader, given.groups)
-        if not is_answered.all():
-            given = _part(given, is_answered)
-            id = take(as_pandas(id), is_answered)
-        labels = _label_numbers(given.y, self.rule.classes_, n_rows_of(given.X))
+        given = _part(given, is_answered)
+        id = take(as_pandas(id), is_answered)
+        values = [None] * int(is_answered.sum())
+        if y is not None:
+            values = np.asarray(given.y, dtype=object).tolist()
+        # pandas' NaT is missing too, and differs from itself.
+        has_label = np.array([not is_missing(value) and value == value for value in values])
+        classes = np.asarray(self.rule.classes_)
+        labels = positions(list(compress(values, has_label)), classes, "y")
 
         names = {batch.name for batch in self.batches}
         name = str(len(names) + 1 if name is None else name)
-        is_tested, ids, seen = self._unused(name, given, labels > 0, id)
+        is_tested, ids, seen = self._unused(name, given, has_label, id)
         bets = self.bets
         if is_tested.any():
-            classes = np.asarray(self.rule.classes_)
-            bets = self._bets_after(
-                replace(_part(given, is_tested), y=classes[labels[is_tested] - 1])
-            )
+            y = classes[labels[is_tested[has_label]]]
+            bets = self._bets_after(replace(_part(given, is_tested), y=y))
         else:  # unreadable rows are refused now, not with their late labels
             predicted_labels(self.rule, given.X, **group_arguments(self.rule, given.groups))
         if name not in names:
@@ -323,9 +321,9 @@ class Monitor:
         sums = [after.sums - before.sums for before, after in zip(self.bets, bets, strict=True)]
         look = MonitoredBatch(
             name,
-            rows=len(labels),
+            rows=len(values),
             labelled=int(is_tested.sum()),
-            waiting=int((labels == 0).sum()),
+            waiting=int((~has_label).sum()),
             errors=list(map(_rate_of, self.tested, sums)),
             evidence=[each.value for each in bets],
         )
@@ -360,7 +358,8 @@ class Monitor:
                 "id: earlier batches were given without ids; leave it out here too"
             )
         n = len(has_label)
-        hashes = _hashes_of(id, "id", n)
+        check_length(id, "id", n)
+        hashes = hashes_of_names(label_column(id, "id"))
         if len(np.unique(hashes)) < n:
             raise ValueError(
                 "id: two rows have the same id; rows of one person need clusters= instead"
@@ -374,7 +373,8 @@ class Monitor:
         is_tested = has_label & ~is_known
         used = [self.ids, hashes[is_tested]]
         if given.clusters is not None:
-            of_batch = _hashes_of(given.clusters, "clusters", n) ^ _hashes_of([name], "name", 1)
+            clusters = label_column(given.clusters, "clusters")
+            of_batch = hashes_of_names(clusters) ^ hashes_of_names(np.array([name]))
             is_tested &= ~np.isin(of_batch, self.ids)
             used.append(np.unique(of_batch[is_tested]))
         if not (is_new or is_tested.any()):
@@ -390,12 +390,8 @@ class Monitor:
         bets = []
         for bound, before in zip(self.tested, self.bets, strict=True):
             samples = {sample.name: sample for sample in fresh.samples(bound.rate)}
-            names = bound.subgroups or (bound.subgroup,)
-            if samples.keys().isdisjoint(names):
-                bets.append(before)
-                continue
             absent = next(iter(samples.values())).taken([])
-            named = [samples.get(each, replace(absent, name=each)) for each in names]
+            named = [samples.get(each, absent) for each in bound.subgroups or (bound.subgroup,)]
             if fresh.clusters is not None and not fresh.are_apart(named):
                 raise ValueError(
                     "clusters: some have rows in several of the subgroups that a gap or ratio compares, so "
@@ -460,15 +456,13 @@ class Monitor:
             result = "not contradicted" if n else "no rows"
             if self._since(j) is not None:
                 result = "contradicted"
-            words = partial(rate_words, beside=bound.target, in_percent=bound.in_percent)
-            row = [
-                result,
-                bound.title,
-                bound.bound_text,
-                words(latest[1], latest[0]),
-                words(rate, n),
+            rates = [
+                rate_words(value, of_n, beside=bound.target, in_percent=bound.in_percent)
+                for of_n, value in (latest, [n, rate])
             ]
-            rows.append([*row, f"{n:,}", f"{evidence:.3g}"])
+            rows.append(
+                [result, bound.title, bound.bound_text, *rates, f"{n:,}", f"{evidence:.3g}"]
+            )
         allowed = percent(round(1.0 - self.certificate.confidence, 12))
         meaning = (
             "Evidence is what a stake of 1 has become by bets on the new rows against a bound. If all bounds "
@@ -539,40 +533,6 @@ def _part(given: Given, rows: Mask) -> Given:
     names = ("X", "y", "groups", "clusters")
     parts = {name: take(as_pandas(getattr(given, name)), rows) for name in names}
     return replace(given, **parts)
-
-
-def _label_numbers(y: Column, classes: Any, n: int) -> Ints:
-    """Return the label of each of n rows as 1 plus its class number, shape (n,); 0 for a missing label."""
-    numbers = np.zeros(n, dtype=np.intp)
-    if y is None:
-        return numbers
-    check_length(y, "y", n)
-    values = y.tolist() if hasattr(y, "tolist") else list(y)
-    # pandas' NaT is missing too, and differs from itself.
-    present = [row for row, v in enumerate(values) if not is_missing(v) and v == v]
-    if present:
-        known_labels = label_column(classes, "classes_")
-        labels = label_column(_whole(np.array([values[row] for row in present])), "y")
-        check_same_kind(labels, "y", known_labels, "classes_ of the model")
-        numbers[present] = 1 + positions(labels, known_labels, "y")
-    return numbers
-
-
-def _whole(column: Any) -> Any:
-    """Return integers for whole numbers as floats, as in a column with missing values."""
-    if column.dtype.kind == "f" and (column == np.floor(column)).all():
-        return column.astype(np.int64)
-    return column
-
-
-def _hashes_of(column: Any, name: str, n: int) -> Hashes:
-    """Return a hash of each of n ids or clusters, shape (n,); numbers are hashed as exact text."""
-    refuse_missing(column, name)
-    check_length(column, name, n)
-    names = _whole(np.asarray(column))
-    if names.ndim != 1:
-        raise ValueError(f"{name} must be one column of n names, got shape {names.shape}")
-    return hashes_of_names(names)
 
 
 def state_digest(state: Mapping[str, Any]) -> str:
