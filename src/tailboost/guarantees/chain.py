@@ -49,7 +49,6 @@ from tailboost.guarantees.tests import DEFERRED, FIRST, Tests
 
 # Part of the level for the tests beside ranks.
 PART = 0.2
-RULES = 501  # the most rules of a chain
 ALONG = "The other limits were tested along a chain of rules fixed before these rows were used."
 NONE = "no thresholds within the ranks of some limits keep the others"
 
@@ -117,7 +116,7 @@ def run(case: Case, has_ranks: list[bool]) -> Outcome:
     end = case.cells.end
     errors = [test for test in joint if case.defers and test.answers.max() < DEFERRED]
     joint = [test for test in joint if test not in errors]
-    n_errors = sum(len(test.names) for test in errors)
+    n_errors = sum(len(test.wrong) for test in errors)
     level = case.level * (1.0 - PART if joint else 1.0)
     low, high, level_of_errors = windows(case, ranked, case.cell, end, level, n_errors)
     votes = case.fresh.voters(np.arange(len(case.fresh)))
@@ -125,8 +124,7 @@ def run(case: Case, has_ranks: list[bool]) -> Outcome:
     np.add.at(rows, (case.fresh.answered.stratum[votes], case.cell[votes]), 1.0)
     fresh = Cells(rows, case.fresh_place)
     chances = case.odds.chances
-    every = np.concatenate([*chances, *(1.0 - chances), [0.0, 2.0]])
-    prices = np.unique(np.quantile(every, np.linspace(0.0, 1.0, RULES), method="nearest"))
+    prices = np.unique([*chances.ravel(), *(1.0 - chances).ravel(), 0.0, 2.0])
     first = np.stack([np.searchsorted(each, prices) for each in chances], axis=1)
     level = PART * case.level
     if case.defers:
@@ -146,35 +144,20 @@ def run(case: Case, has_ranks: list[bool]) -> Outcome:
             ],
             axis=2,
         )
-        level /= max(sum(len(test.names) for test in joint), 1)
+        level /= max(sum(len(test.wrong) for test in joint), 1)
     else:
         first = last = first.clip(low, high)
         tested = np.stack([first, last], axis=2)
     rules = np.stack([first, last], axis=2)
     tested = tested.clip(0, end)
     answered, possible = fresh.answered(tested), fresh.possible(tested)
-    losses = (case.cells.answered(rules) * case.losses).sum(axis=2)
-    places = [test.places(case.fresh_place) for test in joint]
-    blocks = np.full((1, case.n_places), True)
-    if (
-        case.defers
-        and not errors
-        and all((of_test.sum(axis=1) == 1).all() for of_test in places)
-    ):
-        blocks = np.eye(case.n_places, dtype=bool)  # each place has a chain of its own
-    best = rules[0 if joint and joint[0].answers[0] == FIRST else -1].copy()
-    likeliest = best.copy()
-    has_passed = case.defers or (low <= high).all()
-    for block in blocks:
-        passes = np.ones(len(rules), dtype=bool)
-        for test, of_test in zip(joint, places, strict=True):
-            part = test.taken((of_test & block).any(axis=1))
-            if part.names:
-                passes &= part.passes(*part.counts(answered), part.kept(possible), level)
-        loss = np.where(passes, losses[:, block[case.cells.place]].sum(axis=1), np.inf)
-        best[block] = rules[loss.argmin()][block]
-        has_passed = has_passed and passes.any()
-    if not has_passed:
+    passes = np.repeat(case.defers or (low <= high).all(), len(rules))
+    for test in joint:
+        passes &= test.passes(*test.counts(answered), test.kept(possible), level)
+    if not passes.any():
+        likeliest = rules[0 if joint and joint[0].answers[0] == FIRST else -1]
         return Outcome(case.answered_by(likeliest), level, NONE)
+    losses = (case.cells.answered(rules) * case.losses).sum(axis=(1, 2))
+    best = rules[np.where(passes, losses, np.inf).argmin()]
     made = f"{AT_RANKS} {ALONG}" if joint else AT_RANKS
     return case.certified(case.rule(best), "ranks and a test", made)

@@ -202,27 +202,21 @@ def applies(case: Case) -> list[Path] | None:
     across = m > 1 and any(limit.rate.is_across for limit in case.limits)
     if across or not all(map(case.fresh.are_apart, compared)):
         return None
-    of_tests = [test.places(case.cells.place) for test in case.tests]
-    is_alone = [
-        not test.limit.compares and (of.sum(axis=1) == 1).all()
-        for test, of in zip(case.tests, of_tests, strict=True)
-    ]
-    units = [[place] for place in range(m)] if all(is_alone) else [list(range(m))]
+    is_alone = all(
+        not test.limit.compares and (test.places(case.cells.place).sum(axis=1) == 1).all()
+        for test in case.tests
+    )
     paths = []
-    for places in units:
-        own = [
-            test.taken(of[:, places].any(axis=1))
-            for test, of in zip(case.tests, of_tests, strict=True)
-        ]
+    for places in [[place] for place in range(m)] if is_alone else [list(range(m))]:
         here = np.isin(case.cells.place, places)
-        place = np.zeros_like(case.cells.place) if all(is_alone) else case.cells.place
+        place = np.zeros_like(case.cells.place) if is_alone else case.cells.place
         search = Search(
             cells=Cells(case.cells.rows * here[:, None], place),
             chances=case.odds.chances[places],
             losses=case.losses,
-            tests=[test for test in own if test.names],
+            tests=[part for t in case.tests for part in t.in_places(case.cells.place, places)],
             ratio=case.ratio,
-            level=case.level / len(units),
+            level=case.level / (m if is_alone else 1),
             defers=case.defers,
         )
         rules, power = search.path()
@@ -241,9 +235,9 @@ def run(case: Case, paths: list[Path]) -> Outcome:
         cuts[places] = rules[0]
     first = cuts.copy()
     for places, rules in paths:
-        here = np.isin(case.fresh_place, places)
-        own = [test.taken((test.strata & here).any(axis=1)) for test in case.fresh_tests]
-        tests = [test for test in own if test.names]
+        tests = [
+            part for t in case.fresh_tests for part in t.in_places(case.fresh_place, places)
+        ]
         passed = None
         for rule in rules:
             cuts[places] = rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
@@ -33,16 +33,13 @@ class Tests:
     ----------
     limit : Limit
         The limit.
-    names : list
-        The m subgroups.
     wrong, among : ndarray of shape (m, S, 3)
-        1 for strata and answers that count against the limit, and among which.
+        1 for strata and answers that count against the limit in each of m subgroups, and among which.
     allowed : ndarray of shape (m,)
         The largest allowed share of wrong rows; NaN for a gap or ratio.
     """
 
     limit: Limit
-    names: list[Any]
     wrong: Floats
     among: Floats
     allowed: Floats
@@ -56,27 +53,21 @@ class Tests:
         if not np.isin([counted, among], [0.0, 1.0]).all():
             return None
         wrong = counted if limit.from_above or limit.compares else among - counted
-        padding = (
-            (0, 0),
-            (0, 0),
-            (0, 3 - strata.n_actions),
-        )  # a third answer, which is never wrong
+        padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))  # an answer that is never wrong
         wrong, among = np.pad(wrong, padding), np.pad(among, padding, mode="edge")
         if limit.compares:
-            return cls(limit, names, wrong, among, np.full(len(names), np.nan))
+            return cls(limit, wrong, among, np.full(len(names), np.nan))
         allowed = limit.against(limit.bounds(names))
-        return cls(limit, names, wrong, among, allowed).taken(~np.isnan(allowed))
+        return cls(limit, wrong, among, allowed)._taken(~np.isnan(allowed))
 
-    def taken(self, which: Mask) -> Tests:
-        """Return the tests of some subgroups."""
-        names = [name for name, is_taken in zip(self.names, which, strict=True) if is_taken]
-        return replace(
-            self,
-            names=names,
-            wrong=self.wrong[which],
-            among=self.among[which],
-            allowed=self.allowed[which],
-        )
+    def _taken(self, which: Mask) -> Tests:
+        return Tests(self.limit, self.wrong[which], self.among[which], self.allowed[which])
+
+    def in_places(self, place: Ints, here: Any) -> list[Tests]:
+        """Return the tests that depend on some thresholds, as a list, which is empty without any."""
+        reads = np.asarray(self.places(place)[:, here].any(axis=1))
+        part = self._taken(reads)
+        return [part] if len(part.wrong) else []
 
     @property
     def strata(self) -> Mask:
@@ -109,7 +100,7 @@ class Tests:
         if not self.limit.compares:
             return wrong == 0
         equal = (wrong == 0).all(axis=1) | (wrong == among).all(axis=1)
-        return np.repeat(equal[:, None], len(self.names), axis=1)
+        return np.repeat(equal[:, None], len(self.wrong), axis=1)
 
     def passes(self, wrong: Floats, rows: Floats, kept: Mask, level: float) -> Mask:
         """Return which rules pass all tests at a level, shape (K,), by numbers of rows of shape (K, m).
@@ -151,13 +142,13 @@ class Tests:
             on_fresh = deviations / np.sqrt(ratio)
             rooms = self.limit.rooms(shares, shares) + ndtri(level) * on_fresh
             probits = rooms / np.maximum(np.hypot(deviations, on_fresh), 1e-12)
-            probits[..., np.eye(len(self.names), dtype=bool)] = np.inf
+            probits[..., np.eye(len(self.wrong), dtype=bool)] = np.inf
             least = probits.min(axis=(-2, -1)).clip(NEVER, ALWAYS)
             return np.where(kept[:, :1], ALWAYS, least[:, None])
         shares = (wrong.sum(axis=1, keepdims=True) + 0.5) / (
             rows.sum(axis=1, keepdims=True) + 1.0
         )
-        if len(self.names) > 1:
+        if len(self.wrong) > 1:
             shares = (wrong + PRIOR * shares) / (rows + PRIOR)
         expected = ratio * rows
         fresh = expected + QUANTILES * np.sqrt(expected * (1.0 + ratio))
