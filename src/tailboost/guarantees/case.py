@@ -138,27 +138,23 @@ class Case:
         """Return the fresh rows of some strata, shape (S,), of each cluster one."""
         return self.fresh.voters(np.flatnonzero(strata[self.fresh.answered.stratum]))
 
-    def counted(self, answered: Fresh, tests: Tests) -> tuple[Floats, Floats]:
-        """Return wrong rows and all rows of each test on answered fresh rows, shape (1, m) each.
+    def passes(
+        self, answered: Fresh, tests: Sequence[Tests], possible: Floats, level: float
+    ) -> bool:
+        """Return whether answered fresh rows pass tests; ``possible`` are answers by stratum, (1, S, 3).
 
         A cluster has one vote in a test.
         """
         stratum, actions = answered.answered.stratum, answered.answered.actions
-        counts = []
-        for wrong, among in zip(tests.wrong, tests.among, strict=True):
-            voters = answered.voters(np.flatnonzero(among[stratum, actions] > 0))
-            counts.append((wrong[stratum[voters], actions[voters]].sum(), len(voters)))
-        numbers = np.array(counts, dtype=np.float64).reshape(1, -1, 2)
-        return numbers[..., 0], numbers[..., 1]
-
-    def passes(
-        self, answered: Fresh, tests: Sequence[Tests], possible: Floats, level: float
-    ) -> bool:
-        """Return whether answered fresh rows pass tests; ``possible`` are answers by stratum, (1, S, 3)."""
-        return all(
-            test.passes(*self.counted(answered, test), test.kept(possible), level).all()
-            for test in tests
-        )
+        for test in tests:
+            counts = []
+            for wrong, among in zip(test.wrong, test.among, strict=True):
+                rows = answered.voters(np.flatnonzero(among[stratum, actions]))
+                counts.append((wrong[stratum[rows], actions[rows]].sum(), len(rows)))
+            n_wrong, n_rows = np.array(counts, dtype=np.float64).T[:, None]
+            if not test.passes(n_wrong, n_rows, test.kept(possible), level).all():
+                return False
+        return True
 
     def certified(self, selection: Any, method: str, words: str) -> Outcome:
         """Return the outcome of a certified rule."""

@@ -39,10 +39,11 @@ are fewer errors, so Theorem 1 holds; all cells that were counted so are deferre
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
-from tailboost.core.array_types import Ints
+from tailboost.core.array_types import Ints, Mask
 from tailboost.guarantees.case import Case, Cells, Outcome
 from tailboost.guarantees.ranks import AT_RANKS, is_ranked, windows
 from tailboost.guarantees.tests import DEFERRED, FIRST, Tests
@@ -53,35 +54,28 @@ ALONG = "The other limits were tested along a chain of rules fixed before these 
 NONE = "no thresholds within the ranks of some limits keep the others"
 
 
-def applies(case: Case) -> list[bool] | None:
+def applies(case: Case) -> Mask | None:
     """Return which limits have ranks, if the others are on deferral, or on one answer to another label."""
     if case.odds is None or any(limit.compares for limit in case.limits):
         return None
-    has_ranks = [
-        is_ranked(test, case.cells.place) and (test.answers != DEFERRED).all()
-        for test in case.tests
-    ]
-    ranked, joint = _divided(case.tests, has_ranks)
-    answers = {answer for test in joint for answer in test.answers.tolist()}
-    if not (case.fresh_place >= 0).all():
+    answers = np.concatenate([test.answers for test in case.tests])
+    if (case.fresh_place < 0).any() or answers.min() < 0:
         return None
-    if case.defers:
-        return has_ranks if -1 not in answers and (ranked or answers != {DEFERRED}) else None
-    if not ranked:
-        return None
-    of_ranks, others = (
-        np.any([test.strata.any(axis=0) for test in part], axis=0) for part in (ranked, joint)
+    has_ranks = np.array(
+        [
+            is_ranked(test, case.cells.place) and test.answers.max() < DEFERRED
+            for test in case.tests
+        ]
     )
-    is_apart = not np.any(of_ranks & others) and case.fresh.clusters is None
-    return has_ranks if is_apart and len(answers) == 1 and min(answers) >= 0 else None
-
-
-def _divided(
-    tests: Sequence[Tests], has_ranks: Sequence[bool]
-) -> tuple[list[Tests], list[Tests]]:
-    """Return the tests of limits with ranks, and of others."""
-    pairs = list(zip(tests, has_ranks, strict=True))
-    return [test for test, has in pairs if has], [test for test, has in pairs if not has]
+    if case.defers:
+        return has_ranks if answers.min() < DEFERRED else None
+    joint = list(compress(case.tests, ~has_ranks))
+    of_one_answer = len(np.unique([test.answers[0] for test in joint])) == 1
+    if case.fresh.clusters is not None or not (has_ranks.any() and of_one_answer):
+        return None
+    reads = np.array([test.strata.any(axis=0) for test in case.tests])
+    is_apart = not (reads[has_ranks].any(axis=0) & reads[~has_ranks].any(axis=0)).any()
+    return has_ranks if is_apart else None
 
 
 def _stops(
@@ -110,9 +104,10 @@ def _stops(
     return stops, counted
 
 
-def run(case: Case, has_ranks: list[bool]) -> Outcome:
+def run(case: Case, has_ranks: Mask) -> Outcome:
     """Return the rule of least loss within the ranks among those that pass the tests of the other limits."""
-    ranked, joint = _divided(case.fresh_tests, has_ranks)
+    ranked = list(compress(case.fresh_tests, has_ranks))
+    joint = list(compress(case.fresh_tests, ~has_ranks))
     end = case.cells.end
     errors = [test for test in joint if case.defers and test.answers.max() < DEFERRED]
     joint = [test for test in joint if test not in errors]

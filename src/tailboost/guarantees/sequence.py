@@ -31,7 +31,7 @@ from scipy.special import log_ndtr
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.case import Case, Cells, Outcome
-from tailboost.guarantees.tests import ALWAYS, FIRST, NEVER, SECOND, Tests
+from tailboost.guarantees.tests import ALWAYS, NEVER, Tests
 
 # Probits of the predicted probability of passing all tests, along the sequence.
 STEPS = np.r_[ALWAYS, np.arange(3.5, -1.31, -0.3)]
@@ -131,50 +131,18 @@ class Search:
     # -- starts --------------------------------------------------------------------------------------
 
     def starts(self) -> Ints:
-        """Return rules with equal cuts, at common prices within the loosest cuts, and of equal shares."""
+        """Return rules with equal cuts, at common prices, and of equal shares."""
         values = np.arange(self.cells.end + 1)
         equal = np.repeat(values[:, None], self.n_places, axis=1)
         at_prices = np.stack([np.searchsorted(each, PRICES) for each in self.chances], axis=1)
-        found = [equal]
-        if self.n_places > 1:
-            found += [at_prices.clip(*within) for within in self._loosest()]
-        found += [self._equal_shares(t) for t in self.tests if t.limit.compares]
-        cuts = np.unique(np.vstack(found), axis=0)
+        alike = [self._equal_shares(test) for test in self.tests if test.limit.compares]
+        cuts = np.unique(np.vstack([equal, at_prices, *alike]), axis=0)
         bands = np.stack([cuts, cuts], axis=2)
         if not self.defers:
             return bands
         at_doubts = np.stack([at_prices, at_prices[::-1]], axis=2)[: len(PRICES) // 2 + 1]
         all_deferred = np.array([[[0, self.cells.end]] * self.n_places])
         return np.concatenate([bands, at_doubts, all_deferred])
-
-    def _loosest(self) -> Ints:
-        """Return the least and largest cuts by the limits on one answer to rows of one place, (k, 2, m).
-
-        There are such cuts for each step of the predicted power.
-        """
-        end = self.cells.end
-        cut = np.arange(end + 1)
-        every = np.repeat(np.repeat(cut[:, None, None], self.n_places, axis=1), 2, axis=2)
-        within = np.zeros((len(STEPS), 2, self.n_places), dtype=np.intp)
-        within[:, 1] = end
-        for test in self.tests:
-            if test.limit.compares:
-                continue
-            against = test.wrong.max(axis=1) > 0
-            reaches = (
-                self._probits(test, every).T[:, None] >= STEPS[:, None]
-            )  # (m, steps, V + 1)
-            for j, places in enumerate(test.places(self.cells.place)):
-                if places.sum() != 1 or against[j].sum() != 1:
-                    continue
-                place = places.argmax()
-                if against[j, FIRST]:
-                    last = np.where(reaches[j], cut, 0).max(axis=1)
-                    within[:, 1, place] = np.minimum(within[:, 1, place], last)
-                if against[j, SECOND]:
-                    first = np.where(reaches[j], cut, end).min(axis=1)
-                    within[:, 0, place] = np.maximum(within[:, 0, place], first)
-        return np.unique(within, axis=0)
 
     def _equal_shares(self, test: Tests) -> Ints:
         """Return cuts at which all compared groups have the nearest shares to common ones, (k, m)."""
