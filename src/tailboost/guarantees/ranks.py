@@ -32,15 +32,9 @@ def is_ranked(test: Tests, place: Ints) -> bool:
 
 
 def ends_between(scores: Floats) -> tuple[Floats, Ints]:
-    """Return the thresholds between scores, from −∞ to ∞, with the number of scores below each."""
-    ascending = np.sort(scores)
-    below = np.flatnonzero(np.diff(ascending)) + 1
-    inner = ascending[below] / 2.0 + ascending[below - 1] / 2.0
-    inner = np.maximum(
-        inner, np.nextafter(ascending[below - 1], np.inf)
-    )  # rounding may reach it
-    ends = np.concatenate([[-np.inf], inner, [np.inf]])
-    return ends, np.concatenate([[0], below, [len(scores)]])
+    """Return the thresholds between different scores, from −∞ to ∞, with the number of scores below each."""
+    values, counts = np.unique(scores, return_counts=True)
+    return np.r_[-np.inf, values[1:], np.inf], np.r_[0, counts.cumsum()]
 
 
 def windows(
@@ -85,10 +79,8 @@ def applies(case: Case) -> bool | None:
 
 def run(case: Case, plan: bool) -> Outcome:
     """Return the rule of least loss within all ranks."""
-    ends, below = ends_between(case.scores)
-    n_cells = len(ends) - 1
-    cell = np.empty(len(case.scores), dtype=np.intp)
-    cell[np.argsort(case.scores)] = np.repeat(np.arange(n_cells), np.diff(below))
+    values, cell = np.unique(case.scores, return_inverse=True)
+    ends, n_cells = np.r_[-np.inf, values[1:], np.inf], len(values)
     low, high, _ = windows(case, case.fresh_tests, cell, n_cells, case.level)
     if (low > high).any():
         return Outcome(case.fresh, case.level, "no threshold keeps all limits on these rows")

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -83,13 +84,12 @@ class Search:
 
     def log_power(self, cuts: Ints) -> Floats:
         """Return the logarithm of the predicted probability of passing all tests, shape (K,)."""
-        z = np.hstack([self._probits(test, cuts) for test in self.tests])
+        answered, possible = self.cells.answered(cuts), self.cells.possible(cuts)
+        z = np.hstack(
+            [test.probits(answered, possible, self.ratio, self.level) for test in self.tests]
+        )
         powers = np.where(z >= ALWAYS, 0.0, log_ndtr(z)).sum(axis=1)
         return np.where((z <= NEVER).any(axis=1), -np.inf, powers)
-
-    def _probits(self, test: Tests, cuts: Ints) -> Floats:
-        answered = self.cells.answered(cuts)
-        return test.probits(answered, self.cells.possible(cuts), self.ratio, self.level)
 
     def path(self) -> tuple[Ints, float]:
         """Return the rules in the order of their tests, (K, m, 2), and the logarithm of the largest power."""
@@ -110,22 +110,16 @@ class Search:
     def descended(self, loss: float, rule: Ints, step: float) -> tuple[float, Ints]:
         """Return less loss and its rule, after searches over one cut at a time at a power of the step."""
         values = np.arange(self.cells.end + 1)
-        for _ in range(PASSES):
-            before = loss
-            for place in range(self.n_places):
-                for sides in ((0,), (1,)) if self.defers else ((0, 1),):
-                    line = np.repeat(rule[None], len(values), axis=0)
-                    for side in sides:
-                        line[:, place, side] = values
-                    line = line[line[:, place, 0] <= line[:, place, 1]]
-                    line = line[self.loss(line) < loss - 1e-12]
-                    if len(line):
-                        powers = self.log_power(line)
-                        losses = np.where(powers >= step, self.loss(line), np.inf)
-                        if losses.min() < np.inf:
-                            loss, rule = float(losses.min()), line[losses.argmin()]
-            if loss == before:
-                break
+        sides = [[0], [1]] if self.defers else [[0, 1]]  # cuts that move together
+        for place, moving in [*product(range(self.n_places), sides)] * PASSES:
+            line = np.repeat(rule[None], len(values), axis=0)
+            line[:, place, moving] = values[:, None]
+            line = line[line[:, place, 0] <= line[:, place, 1]]
+            line = line[self.loss(line) < loss - 1e-12]
+            line = line[self.log_power(line) >= step]
+            if len(line):
+                losses = self.loss(line)
+                loss, rule = float(losses.min()), line[losses.argmin()]
         return loss, rule
 
     # -- starts --------------------------------------------------------------------------------------
