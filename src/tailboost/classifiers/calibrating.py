@@ -233,7 +233,6 @@ def calibrate(
         without_selection,
         certifying,
         limits=stated,
-        places_alone=certifying is given,
         notes=[note],
         **options,
     )
@@ -307,8 +306,10 @@ def selected_on_part(
         # Limits that every rule keeps: they only name the groups.
         loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
         everything = tuned(np.ones(len(labels), dtype=bool), loosest)
-        if ranks.applies(Case(everything.selection_.stated_within(limits), None, 0.0)):
-            return everything, given  # within the limits by ranks alone
+        selection = everything.selection_.stated_within(limits)
+        if ranks.applies(Case(selection, None, 0.0)):
+            everything.selection_ = selection  # ranks alone replace its rule
+            return everything, given
     clusters = numbered_clusters(given.clusters, len(labels))
     selects = drawn_part(
         selecting_numbers(contents, ties, clusters),

@@ -179,6 +179,11 @@ class CertifiedBound:
         return rate_words(self.estimate, self.n, beside=self.target, in_percent=self.in_percent)
 
     @property
+    def deferred_text(self) -> str:
+        """The share of deferred rows; empty without one."""
+        return "" if self.deferred is None else whole_percents(self.deferred)
+
+    @property
     def bound_text(self) -> str:
         """The certified sides, as printed."""
         ends = [
@@ -206,7 +211,7 @@ class CertifiedBound:
             self.estimate,
             *self.sides,
             self.target,
-            "" if self.deferred is None else whole_percents(self.deferred),
+            self.deferred_text,
         )
 
     def at_target(self, method: str) -> CertifiedBound:
@@ -218,8 +223,7 @@ class CertifiedBound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON; `from_dict` is the inverse."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
-        return values | {"rate": repr(self.rate), "certified": self.certified}
+        return {**vars(self), "rate": repr(self.rate), "certified": self.certified}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:

@@ -71,7 +71,6 @@ def calibrate_selected(
     confidence: float = 0.95,
     previous: Any = None,
     reference: Callable[[Fresh], Fresh | None] = lambda fresh: fresh,
-    places_alone: bool = False,
     notes: Sequence[str] = (),
 ) -> Any:
     """Return the least restricted rule of a classifier with a certificate; see `tailboost.calibrate`.
@@ -86,8 +85,6 @@ def calibrate_selected(
         As in `tailboost.calibrate`.
     reference : callable
         Returns fresh rows with the answers without limits, for the price; by default those of the given rule.
-    places_alone : bool, default=False
-        Whether the same rows gave the model its scale, so that nothing but thresholds at ranks may be chosen.
     notes : sequence of str
         Further assumptions.
 
@@ -105,11 +102,8 @@ def calibrate_selected(
     fresh = Fresh.of(model, given, [limit.rate for limit in stated])
     _refuse_few_rows(stated, fresh, 1.0 - confidence, earlier)
     with before_any_attempt():
-        if places_alone:  # the rule stays as it is, for ranks to replace
-            selection = model.selection_.stated_within(stated)
-        elif list(model.selection_.problem.limits) == stated:
-            selection = model.selection_
-        else:
+        selection = model.selection_
+        if list(selection.problem.limits) != stated:
             selection = judged(model)._selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.

@@ -192,17 +192,10 @@ class Certificate:
         heads = ["rate", "of", "limit", "rows", "estimate", head, "deferred", "result", ""]
         rows = []
         for bound in self.bounds:
-            row = [
-                str(bound.rate),
-                bound.name,
-                bound.limit,
-                f"{bound.n:,}",
-                bound.estimate_text,
-            ]
-            row.append(bound.bound_text.removeprefix("≤ ") if is_above else bound.bound_text)
-            row.append("" if bound.deferred is None else whole_percents(bound.deferred))
-            row.append(CERTIFIED_WORDS[bound.certified] if self.certified is False else "")
-            rows.append([*row, bound.reason])
+            numbers = [bound.estimate_text, bound.bound_text.removeprefix("≤ " * is_above)]
+            verdict = CERTIFIED_WORDS[bound.certified] if self.certified is False else ""
+            row = [str(bound.rate), bound.name, bound.limit, f"{bound.n:,}", *numbers]
+            rows.append([*row, bound.deferred_text, verdict, bound.reason])
         return filled_columns(heads, rows)
 
     def lines(self) -> list[str]:
@@ -213,10 +206,8 @@ class Certificate:
             if price.limit:
                 lines.append(f"Price of {price.limit}: {price}.")
                 continue
-            own, without = (
-                rate_words(value, self.n_rows, in_percent=in_percent)
-                for value in (price.error, price.without)
-            )
+            own = rate_words(price.error, self.n_rows, in_percent=in_percent)
+            without = rate_words(price.without, self.n_rows, in_percent=in_percent)
             counted = ""
             if self.deferred:
                 counted = f", {whole_percents(self.deferred)} deferred and counted as right"
@@ -385,13 +376,10 @@ def certify(
     fresh = Fresh.of(model, given, [expression.rate for expression in expressions])
     parts = [expressions]
     if not expressions:  # the kinds of errors divide the level evenly
-        kinds = [None, "class"]
-        if fresh.answered.strata.columns:
-            kinds += ["group", "cell"]
+        kinds = (None, "class", "group", "cell")[: 4 if fresh.answered.strata.columns else 2]
         parts = [[Largest(error(by=kind))] for kind in kinds]
-    bounds = []
-    for part in parts:
-        bounds += joint_bounds(part, fresh, (1.0 - confidence) / len(parts))
+    level = (1.0 - confidence) / len(parts)
+    bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
     certificate = certificate_of(fresh, bounds, confidence)
     return replace(certificate, model=model if hasattr(model, "predict") else None)
 

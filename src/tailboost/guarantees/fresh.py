@@ -355,7 +355,7 @@ def _answered(
     labels = given.labels
     if labels is None:  # no counted rate needs a label
         labels = np.repeat(classes[:1], len(answers))
-    positions(labels, classes, "y")
+    positions(np.unique(labels), classes, "y")
     answered = Answered.from_arrays(
         labels,
         answers,
@@ -412,20 +412,15 @@ def _given_answers(answers: Any, given: Given) -> tuple[Labels, Labels]:
                 f"{len(classes)}; give the predicted labels instead"
             )
         return classes[check_probabilities(array, len(y), "model", "y").argmax(axis=1)], classes
-    if array.ndim == 1:
-        is_fraction = array.dtype.kind == "f" and y.dtype.kind in "biuf"
-        if is_fraction and ((array != np.floor(array)) & ~np.isin(array, y)).any():
-            raise ValueError(
-                "model holds numbers that are not labels of y. If they are probabilities, give labels, or "
-                "probabilities of shape (n, K) with a column for each label"
-            )
-        labels = label_column(array, "model")
-        check_length(labels, "model", len(y), "y")
-        return labels, _all_labels(y, labels)
-    raise ValueError(
-        "model must be a fitted classifier, an array of n labels or of (n, K) probabilities, got shape "
-        f"{array.shape}"
-    )
+    is_fraction = array.dtype.kind == "f" and y.dtype.kind in "biuf"
+    if is_fraction and ((array != np.floor(array)) & ~np.isin(array, y)).any():
+        raise ValueError(
+            "model holds numbers that are not labels of y. If they are probabilities, give labels, or "
+            "probabilities of shape (n, K) with a column for each label"
+        )
+    labels = label_column(array, "model")
+    check_length(labels, "model", len(y), "y")
+    return labels, _all_labels(y, labels)
 
 
 def _all_labels(y: Labels, answers: Labels) -> Labels:

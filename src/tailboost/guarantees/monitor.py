@@ -425,8 +425,8 @@ class Monitor:
         of_bounds = how_many(len(self.tested), "bound")
         if not n_batches:
             return f"No rows yet: {of_bounds} to test."
-        contradict = "contradicts" if n_rows == 1 else "contradict"
-        rows = f"{how_many(n_rows, 'row')} of {how_many(n_batches, 'batch', 'batches')} {contradict}"
+        batches = how_many(n_batches, "batch", "batches")
+        rows = f"{how_many(n_rows, 'row')} of {batches} contradict"
         since = [
             f"{bound.title} {bound.bound_text} since {self._since(j)}"
             for j, bound in enumerate(self.tested)

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from tailboost.guarantees.bounds import tested_bounds
 from tailboost.guarantees.case import Case, Outcome
-from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.rates import InfeasibleLimitsError
 from tailboost.selection.intervals import NORMAL_975
 
 # Probits of the predicted probability of passing the test of each limit.
@@ -38,7 +38,7 @@ def run(case: Case, plan: bool) -> Outcome:
             widths = {}
             for line in plain.estimates:
                 if line.limit == str(limit):
-                    spread, margin = _noise(line, limit, ratio, case.level)
+                    spread, margin = _noise(line, ratio, case.level)
                     widths[line.subgroup] = float(
                         np.nan_to_num(max(0.0, step * spread + margin))
                     )
@@ -67,11 +67,8 @@ def run(case: Case, plan: bool) -> Outcome:
     return case.certified(passed, "fixed sequence", made)
 
 
-def _noise(line: Any, limit: Limit, ratio: float, level: float) -> tuple[float, float]:
+def _noise(line: Any, ratio: float, level: float) -> tuple[float, float]:
     """Return the standard deviation of a rate and its test together, and the margin of the test."""
-    deviation = max(line.high - line.value, line.value - line.low) / NORMAL_975
-    if limit.rate.is_share and not limit.compares:  # the interval of no error is one-sided
-        share = (line.value * line.rows + 0.5) / (line.rows + 1.0)
-        deviation = np.sqrt(share * (1.0 - share) / max(line.rows, 1.0))
+    deviation = (line.high - line.low) / (2.0 * NORMAL_975)
     on_fresh = deviation / np.sqrt(ratio)
     return float(np.hypot(deviation, on_fresh)), float(-ndtri(level) * on_fresh)
