@@ -1,13 +1,11 @@
-"""Probabilities are read by the names of their columns; an implausible order gives a warning."""
+"""Probabilities are read by the names of their columns."""
 
-import warnings
 from itertools import permutations
 
 import numpy as np
 import pytest
 
 from tailboost import RobustMixtureClassifier
-from tailboost.selection.outputs import better_order
 
 RNG = np.random.default_rng(0)
 
@@ -49,39 +47,3 @@ def test_a_column_named_by_the_first_class_is_not_the_second():
     for name in (1, None, "score"):
         mix = mixed(pandas.Series(P[:, 1], name=name), y)
         assert np.mean(mix.predict({"net": P[:, 1]}) == P.argmax(axis=1)) > 0.95
-
-
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
-@pytest.mark.parametrize("share", [0.5, 0.02])
-def test_swapped_columns_are_asked_about(share):
-    y = (RNG.random(2000) < share).astype(int)
-    P, labels = said(y, 2, 2.0), np.array(["good", "bad"])[y]  # sorted, bad comes first
-    with pytest.warns(UserWarning, match="classes"):
-        mix = mixed(P, labels)
-    with pytest.warns(UserWarning, match="classes"):
-        mix.reweight({"net": P}, labels, error_budget=0.1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        mixed(P, labels, classes=["good", "bad"])
-
-
-def test_an_order_is_seldom_suspected_without_cause():
-    """No warning for uninformative or correct models: probability 1e-6, 1,200 tried."""
-    found = [
-        better_order(np.log(said(y, K, merit)), y)
-        for K in (2, 3, 8)
-        for n in (30, 300)
-        for merit in (0.0, 0.5)
-        for y in RNG.choice(K, p=RNG.dirichlet(np.ones(K)), size=(100, n))
-    ]
-    assert all(order is None for order in found)
-
-
-@pytest.mark.parametrize("K", [2, 3, 8])
-def test_the_order_found_is_that_in_which_the_columns_stand(K):
-    y = RNG.integers(K, size=1500)
-    P = said(y, K, 2.0)
-    for _ in range(10):
-        order = RNG.permutation(K)
-        found = better_order(np.log(P[:, np.argsort(order)]), y)
-        assert np.array_equal(np.arange(K) if found is None else found, order)

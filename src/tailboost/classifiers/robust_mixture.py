@@ -600,7 +600,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         mix.records_ = Records()
         P = stacked(probabilities, models.names, mix.classes_, len(labels))
         outputs, rows = mix._outputs_on(models, P, given, "from_probabilities")
-        outputs.check_order(mix.classes_)
         seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, labels[rows.places])
         engine = mix._engine_of(problem, averaging(outputs), costs=rows.costs)
         mix._first_selection(engine, problem, Records(used=(seen,)))

@@ -376,8 +376,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             models, table = new._read(given.X)
             outputs, rows = new._outputs_on(models, table, given, "reweight")
             new._check_groups(problem, rows.groups)
-            if models.are_given:
-                outputs.check_order(new.classes_)
             if problem.needs_costs and rows.costs is None:
                 raise ValueError(COSTS_NOT_KEPT)
             features = None if only_scores(models.fitted) else rows.X
@@ -696,7 +694,9 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     def _opened(self, X: Table, groups: Groups = None) -> LogProbabilities:
         """Return the models' log-probabilities of rows, computed once for all rules."""
         models, table, numbers = self._read_by(X, groups if self.by_group else None)
-        return models.transform(table).knowing(numbers)
+        opened = models.transform(table)
+        opened.groups = numbers
+        return opened
 
     def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
         """Return the number of each row's label, and which rows are deferred; the rows may be opened."""

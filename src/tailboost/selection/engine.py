@@ -13,7 +13,7 @@ from tailboost.learners.scores import only_scores
 from tailboost.rates import ROUNDING, Strata
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.intervals import probability_kept, tightened
-from tailboost.selection.outputs import ModelOutputs
+from tailboost.selection.outputs import LogProbabilities, ModelOutputs
 from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.search import (
     Best,
@@ -93,7 +93,10 @@ class Engine:
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         data = Counts(strata, stratum, rows.base, costs if problem.needs_costs else None)
         p = StratumProbabilities(strata, column_read_by_rules(strata, names, rule_column))
-        table = replace(outputs.table, X=X, groups=p.places[strata.combination[stratum]])
+        groups = p.places[strata.combination[stratum]]
+        table = LogProbabilities(
+            len(groups), outputs.logs.__getitem__, models.average, groups, X
+        )
         family: Thresholds | ClassWeights
         inferred = None
         infers = infers_groups(problem, outputs, rule_column, stated=infer_groups)

@@ -8,13 +8,12 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment, minimize
-from scipy.special import gammaln, log_softmax
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
 from tailboost.core.checks import as_table, check_length, n_rows_of
-from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import one_blas_thread
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, hashes_of_pairs
@@ -25,8 +24,6 @@ from tailboost.selection.rule import checked, logs_of
 # preference-weighted error is .0037 ± .0031 lower for 300 rows of selection data (33 tables). With all rows
 # there is no difference.
 PSEUDO_ROWS = 10.0
-# About the most rows on which the average is fitted: only M + K numbers are learned.
-ROWS_OF_AVERAGE = 2**17
 # Relative increase of the penalised log loss up to which a model gets no weight. It then takes no time in
 # predictions. On 12 tables log loss and error rose by at most .0001, and 10⁵ rows took at most 1.2 s less
 # (`benchmarks/prediction.py`).
@@ -35,8 +32,6 @@ IDLE = 2e-4
 GRAIN = 2.0**-12
 # Relative difference of weights that counts as rounding.
 SAME_WEIGHT = 1e-12
-# Probability of a false alarm of this test, over all orders of the columns.
-FALSE_ALARMS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -133,33 +128,14 @@ class LogProbabilities:
     X: Table = None  # features of the rows, from which groups are estimated
     # Shape (n,): the single score of which rules are functions; None without one.
     scores: Floats | None = None
-    _computed: dict[Any, Any] = field(init=False, default_factory=dict)
-
-    @classmethod
-    def joined(cls, batches: Sequence[LogProbabilities], X: Table) -> LogProbabilities:
-        """Return the rows of all batches of a table ``X`` as one table."""
-
-        def all_of(parts: Sequence[Any]) -> Any:
-            return None if parts[0] is None else np.concatenate(parts)
-
-        return replace(
-            batches[0],
-            n_rows=sum(batch.n_rows for batch in batches),
-            of_model=cache(lambda model: all_of([batch[model] for batch in batches])),
-            groups=all_of([batch.groups for batch in batches]),
-            X=X,
-            scores=all_of([batch.scores for batch in batches]),
-        )
+    # Probabilities of strata by their `StratumProbabilities`, computed once.
+    of_strata: dict[Any, Any] = field(init=False, default_factory=dict)
 
     def places(self, *, by_group: bool) -> Ints:
         """Return the number of the group of each row; 0 for all rows unless rules read groups."""
         if not by_group or self.groups is None:
             return np.zeros(self.n_rows, dtype=np.intp)
         return self.groups
-
-    def knowing(self, groups: Ints | None) -> LogProbabilities:
-        """Return the table with the groups of the rows."""
-        return replace(self, groups=groups)
 
     def __getitem__(self, model: int) -> Floats:
         return self.of_model(model)
@@ -168,12 +144,6 @@ class LogProbabilities:
     def pooled(self) -> Floats:
         """The average of all models' log-probabilities, shape (n, K)."""
         return self.average.of(self[i] for i in self.average.used_models.tolist())
-
-    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return the result of ``make``, which is called once for each key."""
-        if key not in self._computed:
-            self._computed[key] = make()
-        return self._computed[key]
 
 
 @dataclass(eq=False)
@@ -304,55 +274,8 @@ class ModelOutputs:
             rows = replace(rows, row_hashes=hashes)
         return cls(models, tuple(logs), rows)
 
-    def check_order(self, classes: Array) -> None:
-        """Warn if the probabilities of a model fit the labels better in another order of the columns."""
-        for name, logs in zip(self.models.names, self.logs, strict=True):
-            order = better_order(logs, self.rows.y)
-            if order is not None:
-                warn_user(
-                    f"probabilities[{name!r}]: columns in the order {classes.tolist()} fit {self.rows.words} "
-                    f"worse than in the order {classes[np.argsort(order)].tolist()}: is `classes=` right?"
-                )
-
-    @property
-    def table(self) -> LogProbabilities:
-        """The log-probabilities by model."""
-        n_rows = len(self.rows.y)
-        get = self.logs.__getitem__
-        return LogProbabilities(n_rows, get, self.models.average, self.rows.groups)
-
 
 def averaging(outputs: ModelOutputs) -> ModelOutputs:
-    """Return the outputs with the average of the models, fitted on the selection data.
-
-    More than `ROWS_OF_AVERAGE` rows are sampled by their hashes.
-    """
-    rows = outputs.rows
-    logs = outputs.logs
-    if len(rows.y) > ROWS_OF_AVERAGE and rows.row_hashes is not None:
-        sampled = rows.row_hashes < 2**64 * (ROWS_OF_AVERAGE / len(rows.y))
-        rows = rows.part(sampled)
-        logs = tuple(log[sampled] for log in logs)
-    return replace(outputs, models=replace(outputs.models, average=Average.learned(logs, rows)))
-
-
-def better_order(logs: Floats, y: Ints) -> Ints | None:
-    """Return the best column of each class, shape (K,), if another order of columns is significantly better.
-
-    Otherwise return None. ``logs`` has shape (n, K), and ``y`` the class numbers, shape (n,).
-
-    The best order maximises the sum of the probabilities of the true class, less the means of the columns. A
-    useless model has a best order too. So the gain must be larger than for shuffled labels:
-    z² ≥ 2 log(K!/10⁻⁶), a normal tail for each of the K! orders, with at least the variance of the gain over
-    all shuffles (Hoeffding 1951).
-    """
-    K = logs.shape[1]
-    P = np.exp(logs)
-    P -= P.mean(axis=0)
-    of_class = np.arange(K) == y[:, None]
-    _, order = linear_sum_assignment(of_class.T.astype(np.float64) @ P, maximize=True)
-    gain = P[:, order] - P  # of each row if the row had each class
-    total = gain[of_class].sum()
-    variance = (gain**2).sum(axis=0) @ of_class.mean(axis=0)
-    least_square = 2 * (gammaln(K + 1) - np.log(FALSE_ALARMS))
-    return order if total > 0 and total**2 >= least_square * variance else None
+    """Return the outputs with the average of the models, fitted on the selection data."""
+    average = Average.learned(outputs.logs, outputs.rows)
+    return replace(outputs, models=replace(outputs.models, average=average))

@@ -182,14 +182,14 @@ class StratumProbabilities:
 
     def predict(self, table: LogProbabilities) -> Floats32:
         """Return p(s | x) of the rows of a table, shape (S, n), computed once for each table."""
-
-        def make() -> Floats32:
+        if self not in table.of_strata:
             if self.models:
-                return self._joint(table, self._groups(self.models, self._features(table)))
-            read = table.places(by_group=self.group_aware)
-            return self._joint(table, self.shares[:, :, None] * (read == self.places[:, None]))
-
-        probabilities: Floats32 = table.derived(("strata", self), make)
+                groups = self._groups(self.models, self._features(table))
+            else:
+                read = table.places(by_group=self.group_aware)
+                groups = self.shares[:, :, None] * (read == self.places[:, None])
+            table.of_strata[self] = self._joint(table, groups)
+        probabilities: Floats32 = table.of_strata[self]
         return probabilities
 
     def _features(self, table: LogProbabilities) -> Any:
