@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,6 @@ from tailboost.core.array_types import (
     Column,
     Floats,
     Groups,
-    Hashes,
     Labels,
     Mask,
     Model,
@@ -217,8 +215,7 @@ def calibrate(
     # Rows of one batch are different rows, also if a row of each part has the same content. So the
     # records of the selection are left out while the other rows certify.
     records = classifier.records_
-    without_selection = copy.copy(classifier)
-    without_selection.records_ = replace(records, used=())
+    classifier.records_ = replace(records, used=())
     n_rows = n_rows_of(given.X)
     n_certifying = n_rows_of(certifying.X)
     note = "All rows of the batch certify: they only place thresholds on the score."
@@ -230,7 +227,7 @@ def calibrate(
     if previous is None:
         note += " Earlier calls on these rows are not known without previous=."
     calibrated = calibrate_selected(
-        without_selection,
+        classifier,
         certifying,
         limits=stated,
         notes=[note],
@@ -242,10 +239,10 @@ def calibrate(
 
 def without_limits(fresh: Fresh) -> Fresh | None:
     """Return fresh rows with their most probable labels as answers; None if a score is no probability."""
-    for model in fresh.model.estimators_:
+    table = fresh.table
+    for model in fresh.model.selection_.engine.outputs.models.fitted:
         if getattr(getattr(model, "estimator", None), "kind", "") == "number":
             return None
-    table = fresh.table
     logs = table.pooled if len(table.average.weights) > 1 else table[0]
     return fresh.with_actions(logs.argmax(axis=1))
 
@@ -273,8 +270,12 @@ def selected_on_part(
     check_classification_targets(labels)
     check_length(labels, "y", n_rows_of(given.X), "X")
     models = [each for _, each in named_models(model)]
-    ties = hashes_of_groups(given)
-    contents = contents_of(given.X, labels)
+    # A hash of each row with its label, whatever the order of the columns, and one of its groups.
+    table = as_table(given.X, sorted_names(list(getattr(given.X, "columns", ()))))
+    contents = hashes_of_pairs(hash_rows(table), hashes_of_names(labels))
+    ties = np.zeros(len(labels), dtype=np.uint64)
+    for column in given.columns.values():
+        ties = hashes_of_pairs(ties, hashes_of_names(column))
     if given.clusters is None:
         refuse_persons(given.X, [*given.columns, *columns_of_scores(models)])
         refuse_copied("X", hashes_of_pairs(contents, ties))
@@ -339,35 +340,18 @@ def _limited_columns(
 def default_share(limits: Sequence[Limit], strata: Strata) -> float:
     """Return the fraction of the selecting rows: more for tests than for ranks, see `calibrate`.
 
-    ``strata`` are those of the labels.
+    Ranks serve limits on the share of a fixed number of rows with one answer. ``strata`` are those of labels.
     """
     on_deferral = [limit.rate.counts_deferral for limit in limits]
     strata = replace(strata, defers=any(on_deferral))
-    ranked = [not limit.compares and _has_ranks(limit, strata) for limit in limits]
-    if all(ranked) and not all(on_deferral):
-        return FOR_RANKS / 2 if strata.defers else FOR_RANKS
-    return FOR_TESTS
-
-
-def _has_ranks(limit: Limit, strata: Strata) -> bool:
-    """Return whether a limit is on the share of a fixed number of rows with one answer."""
-    rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
-    tests = Tests.of(rate <= 0.5 if limit.from_above else rate >= 0.5, strata)
-    return tests is not None and bool((tests.answers >= 0).all())
-
-
-def contents_of(X: Table, labels: Labels) -> Hashes:
-    """Return a hash of each row with its label, shape (n,): the order of the columns has no effect."""
-    names = sorted_names(list(getattr(X, "columns", ())))
-    return hashes_of_pairs(hash_rows(as_table(X, names)), hashes_of_names(labels))
-
-
-def hashes_of_groups(given: Given) -> Hashes:
-    """Return a hash of the groups of each row, shape (n,)."""
-    hashes = np.zeros(given.n_rows, dtype=np.uint64)
-    for column in given.columns.values():
-        hashes = hashes_of_pairs(hashes, hashes_of_names(column))
-    return hashes
+    if all(on_deferral):
+        return FOR_TESTS
+    for limit in limits:
+        rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
+        tests = Tests.of(rate <= 0.5 if limit.from_above else rate >= 0.5, strata)
+        if limit.compares or tests is None or (tests.answers < 0).any():
+            return FOR_TESTS
+    return FOR_RANKS / 2 if strata.defers else FOR_RANKS
 
 
 def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:

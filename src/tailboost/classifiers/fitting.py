@@ -33,7 +33,7 @@ from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import AveragingLearner, TableLearner
-from tailboost.learners.scores import GivenModel, Scores, is_foreign
+from tailboost.learners.scores import GivenModel, Scores
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows, Split
@@ -140,8 +140,9 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
             raise TypeError(f"{title} is a class; give an instance: {given.__name__}()")
         if type(given).__name__ != name:
             title += f" ({type(given).__name__})"
-        if is_foreign(model):
-            given = model = GivenModel(model)
+        gives_probabilities = hasattr(given, "predict_proba") or callable(given)
+        if gives_probabilities and not hasattr(given, "fit") and not is_frozen:
+            given = model = GivenModel(given)
         if not hasattr(given, "fit" if is_frozen else "get_params"):
             raise TypeError(
                 f"{title} is {a_type_of(given)}, no classifier of scikit-learn; tailboost.tune takes "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,20 +36,18 @@ from tailboost.rows.seen import Seen
 from tailboost.rows.subgroups import GroupNames
 
 
-def refuse_validation(given: Given, validation: Given, cv: object) -> None:
-    """Raise ValueError if the validation set is incomplete, or comes with ``cv`` or clusters.
+def refuse_validation(
+    given: Given, validation: Given, names: Sequence[str], cv: object
+) -> None:
+    """Raise ValueError if a validation set is incomplete, or comes with ``cv`` or clusters.
 
-    A validation set needs groups if the training rows have groups.
+    It needs groups if the training rows have groups. ``names`` are those of its given arguments.
     """
-    names = ("X", "y", "groups", "sample_weight")
-    stated = [f"{name}_val" for name in names if getattr(validation, name) is not None]
-    if not stated:
-        return
     if given.groups is None and validation.groups is not None:
         raise ValueError("groups_val was given without groups")
     if validation.X is None or validation.y is None:
         raise ValueError(
-            f"{', '.join(stated)} given, but a validation set needs both X_val and y_val"
+            f"{'_val, '.join(names)}_val given, but a validation set needs both X_val and y_val"
         )
     if given.groups is not None and validation.groups is None:
         raise ValueError("groups and X_val were given without groups_val")

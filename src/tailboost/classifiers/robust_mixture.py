@@ -267,7 +267,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
-        self.estimators = _as_pairs(estimators)
+        self.estimators = estimators
+        if isinstance(estimators, Mapping):
+            self.estimators = list(estimators.items())
         self.objective = objective
         self.limits = limits
         self.max_error = max_error
@@ -311,7 +313,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         """
         names = {*self.get_params()}
         if "estimators" in params:  # `fit` alone refuses values
-            self.estimators = _as_pairs(params.pop("estimators"))
+            estimators = params.pop("estimators")
+            if isinstance(estimators, Mapping):
+                estimators = list(estimators.items())
+            self.estimators = estimators
             if isinstance(self.estimators, list):
                 names |= {item[0] for item in self.estimators if is_pair(item)}
         for name in params:
@@ -370,14 +375,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         return "\n".join([f"{type(self).__name__} of {models}, {source}", *lines])
 
     # -- fitting -------------------------------------------------------------------------------------
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        for item in self.estimators or ():
-            if not is_pair(item):
-                raise TypeError(
-                    f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
-                )
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -459,10 +456,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         """
         problem = self._problem()
         self._check_groups(problem, given.groups)
-        refuse_validation(given, validation, self.cv)
+        stated = ("X", "y", "groups", "sample_weight")
+        of_validation = [name for name in stated if getattr(validation, name) is not None]
+        if of_validation:
+            refuse_validation(given, validation, of_validation, self.cv)
         weighted = given.sample_weight is not None or self.class_weight is not None
         estimators = self.estimators
         if estimators is not None:
+            for item in estimators:
+                if not is_pair(item):
+                    raise TypeError(
+                        f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
+                    )
             self._validate_names([name for name, _ in estimators])
             estimators = usable(estimators, given.X, given.y, weighted=weighted)
         training = rows_of_training(self, given)
@@ -496,8 +501,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
                 refuse_many_numbers(names.titles[j], names.values[j], len(training.y))
         if not frozen:  # what the selection would refuse is refused before the fits
             rows = judging or training
+            costs = rows.costs
+            if costs is not None and problem.defers:  # a deferral costs nothing
+                costs = np.pad(costs, ((0, 0), (0, 1)))
             strata, _ = strata_of(
-                problem, rows, self.classes_, names, rows.costs, rule_column=self._column_read()
+                problem, rows, self.classes_, names, costs, rule_column=self._column_read
             )
             Program.of_rates(strata, problem.objective, problem.limits)
             warn_of_limits(problem.limits, strata)
@@ -527,7 +535,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         ]
         trained = Seen.of(np.concatenate(known), TRAINED_ON) if known else None
         records = records_of_fit(with_a_past, trained)
-        selecting = marked_if_seen(selecting, *records.used, named)
+        tables = [table for table in (*records.used, named) if table is not None]
+        if tables:
+            selecting = marked_if_seen(selecting, *tables)
         rows = replace(outputs.rows, words=selecting.words, fitted=selecting.fitted)
         outputs = averaging(replace(outputs, rows=rows))
         if named is not None:
@@ -728,13 +738,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
                 tags.input_tags.sparse &= get_tags(pair[1]).input_tags.sparse
                 tags.input_tags.allow_nan &= get_tags(first).input_tags.allow_nan
         return tags
-
-
-def _as_pairs(estimators: Any) -> Any:
-    """Return a dict of models as (name, model) pairs; other forms unchanged."""
-    if isinstance(estimators, Mapping):
-        return list(estimators.items())
-    return estimators
 
 
 def tune(

@@ -60,7 +60,7 @@ from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import SELECTED_ON, EqualRows, Seen
+from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.rows.subgroups import GroupNames, rows_among
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of, points_along
 from tailboost.selection.engine import Engine
@@ -94,6 +94,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     error_budget: Any
     confidence: Any
     infer_groups: Any
+    _column_read: int | None = None
 
     def _html_repr(self: Any) -> str:
         """Return the text of a fitted classifier, and scikit-learn's diagram."""
@@ -567,28 +568,27 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             )
 
     def _name_groups(self, names: GroupNames) -> None:
-        """Set the names of groups; raise ValueError if they lack the column of ``by_group``."""
-        self._group_names = names
-        self._group_titles = names.titles
-        self.groups_ = names.names
-        self.group_combinations_ = names.combinations
-        self._column_read()
-
-    def _column_read(self) -> int | None:
-        """Return the number of the column of groups named by ``by_group``; None for group-blind rules.
+        """Set the names of groups, and the number of the column that the rule reads; None for no column.
 
         Raises
         ------
         ValueError
             If ``by_group`` names no column of the groups, or is True although there are several.
         """
+        self._group_names = names
+        self._group_titles = names.titles
+        self.groups_ = names.names
+        self.group_combinations_ = names.combinations
+        self._column_read = None
+        titles = list(names.titles)
         if not self.by_group:
-            return None
-        titles = list(self._group_names.titles)
+            return
         if self.by_group is True and len(titles) == 1:
-            return 0
+            self._column_read = 0
+            return
         if self.by_group is not True and self.by_group in titles:
-            return titles.index(self.by_group)
+            self._column_read = titles.index(self.by_group)
+            return
         choices = " or ".join(f"by_group={title or True!r}" for title in titles)
         raise ValueError(
             f"by_group={self.by_group!r} names no single one of the columns of groups: give {choices}"
@@ -640,7 +640,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             X,
             self.classes_,
             getattr(self, "_group_names", None),
-            rule_column=self._column_read(),
+            rule_column=self._column_read,
             infer_groups=self.infer_groups,
             costs=costs,
         )
@@ -717,11 +717,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     # -- what other parts of the library read ----------------------------------------------------------
 
     @property
-    def _equal_rows(self) -> EqualRows:
-        """How the certificate treated equal rows: as copies without one."""
-        return "copies" if self.certificate_ is None else self.certificate_.equal_rows
-
-    @property
     def _stated_limits(self) -> tuple[Limit, ...]:
         """The limits on rates of the parameters ``limits`` and ``max_error``."""
         return self._problem().limits
@@ -756,7 +751,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         """Digest of the rule and its models: of columns of scores, or of outputs on the selection data."""
         outputs = self.selection_.engine.outputs
         if self._reads_scores and not outputs.models.are_given:
-            scores = [columns_of(model.estimator) for model in self.estimators_]
+            scores = [columns_of(model.estimator) for model in outputs.models.fitted]
             return digest_of_rule(self.rule_, scores)
         return digest(
             digest_of_rule(self.rule_).encode(), *(log.tobytes() for log in outputs.logs)

@@ -63,15 +63,15 @@ class ScoreKind:
                 f"scores of kind={self.name!r} are"
             )
 
-    def checked(self, scores: Column, owner: str, missing: float | None) -> Floats:
+    def checked(self, scores: Column, owner: object, missing: float | None) -> Floats:
         """Return scores as float64 within the range.
 
         Parameters
         ----------
         scores : array-like of shape (n,) or (n, columns)
             The scores.
-        owner : str
-            Begin of messages.
+        owner : object
+            Its text begins messages.
         missing : float or None
             The score of rows without one; None refuses such rows.
 
@@ -114,7 +114,7 @@ def score_kind(name: object) -> ScoreKind:
     return SCORE_KINDS[name]
 
 
-def _as_numbers(scores: Column, owner: str) -> Floats:
+def _as_numbers(scores: Column, owner: object) -> Floats:
     """Return scores as a new float64 array of the same shape, missing values as NaN.
 
     Raise ValueError for text, truth values and dates; ``owner`` begins the message.

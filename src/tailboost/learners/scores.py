@@ -198,15 +198,15 @@ class Scores(ClassifierMixin, BaseEstimator):
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns); missing scores become ``missing``."""
-        values = score_columns(X, self.column_list, repr(self))
-        return score_kind(self.kind).checked(values, repr(self), self.missing)
+        values = score_columns(X, self.column_list, self)
+        return score_kind(self.kind).checked(values, self, self.missing)
 
     def without_score(self, X: Table) -> Mask:
         """Return which rows have no score, shape (n,); none if `missing` is the score of such rows."""
-        values = score_columns(X, self.column_list, repr(self))
+        values = score_columns(X, self.column_list, self)
         if self.missing is not None:
             return np.zeros(len(values), dtype=np.bool_)
-        scores = score_kind(self.kind).checked(values, repr(self), np.nan)
+        scores = score_kind(self.kind).checked(values, self, np.nan)
         return np.asarray(np.isnan(scores).any(axis=1))
 
     def predict_proba(self, X: Table) -> Floats:
@@ -250,7 +250,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-def score_columns(X: Table, columns: Sequence[Any], owner: str) -> Array:
+def score_columns(X: Table, columns: Sequence[Any], owner: object) -> Array:
     """Return columns of a table, shape (n, columns); messages begin with ``owner``.
 
     ``columns`` are names, or numbers if the table is an array. Raise ValueError if the table lacks a column,
@@ -384,11 +384,6 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):
         return P
 
 
-def is_foreign(model: Model) -> bool:
-    """Whether a model is a function, or an object with ``predict_proba`` but no ``fit``."""
-    return not hasattr(model, "fit") and (hasattr(model, "predict_proba") or callable(model))
-
-
 def as_fitted(model: Model) -> Any:
     """Return a fitted model in a form for `tailboost.RobustMixtureClassifier`, which then does not fit it.
 
@@ -396,9 +391,12 @@ def as_fitted(model: Model) -> Any:
     was fitted outside scikit-learn becomes a `GivenModel`. Any other model is frozen: what is none is refused
     before any fit.
     """
-    if isinstance(model, (Scores, GivenModel, FrozenEstimator)) or is_foreign(model):
+    if isinstance(model, (Scores, GivenModel, FrozenEstimator)):
         return model
-    if hasattr(model, "predict_proba") and not hasattr(model, "__sklearn_tags__"):
+    has_probabilities = hasattr(model, "predict_proba")
+    if not hasattr(model, "fit") and (has_probabilities or callable(model)):
+        return model
+    if has_probabilities and not hasattr(model, "__sklearn_tags__"):
         return GivenModel(model)
     return FrozenEstimator(model)
 

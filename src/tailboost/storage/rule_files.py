@@ -123,6 +123,7 @@ class RuleOnScores:
     # What certificates and monitors read of a model, see `tailboost.rows.judged.JudgedModel`.
     _reads_scores = True
     group_combinations_ = ()
+    _equal_rows = "copies"
     _rule_digest = ""
 
     def __init__(self, rule: ThresholdRule | Rule, content: Mapping[str, Any]) -> None:
@@ -145,7 +146,6 @@ class RuleOnScores:
         self._scores = (columns, label, selection["kind"], selection["missing"])
         self._rule_digest = digest_of_rule(rule, [self._scores])
         certificate = content["certificate"]
-        self._equal_rows = "copies" if certificate is None else certificate["equal_rows"]
         if certificate is not None and certificate["rule"] != self._rule_digest:
             raise ValueError(
                 "its certificate is about another rule: the rule was edited after the calibration. "
@@ -310,7 +310,7 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
 
 def rule_text(classifier: Model, target: str | None, cluster: str | None = None) -> str:
     """Return the text of a rule file, with the columns of labels and clusters of other files."""
-    models = [
+    models: list[Any] = [
         getattr(each, "estimator", None) for each in getattr(classifier, "estimators_", [])
     ]
     if [type(model).__name__ for model in models] != ["Scores"]:
