@@ -11,7 +11,6 @@ from scipy.stats import binom
 import tailboost as tb
 from tailboost import rates
 from tailboost.exceptions import NotCertifiedError
-from tailboost.rows.judged import group_uses
 
 MISS_BY_AGE, MISS_BY_SEX = rates.miss(1, by="age"), rates.miss(1, by="sex")
 LIMITS = [MISS_BY_AGE <= 0.25, MISS_BY_SEX <= 0.22]
@@ -66,7 +65,6 @@ def test_the_groups_may_be_a_column_or_the_table(tmp_path):
         assert (tb.load_model(tmp_path / "rule.model").predict(X, groups=given) == answers).all()
     assert rule.rule_.groups == ["old", "young"]
     assert '"age"' in rule.rule_.to_sql(group="age")
-    _age, _sex = map(str, group_uses(rule))
 
 
 def test_answers_depend_on_no_other_column():

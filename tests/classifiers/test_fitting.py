@@ -27,7 +27,7 @@ def problem_of(X, y):
 
 def judged_by(estimators, problem, **options):
     classes = np.arange(problem.n_classes)
-    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None} | options
+    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None, "verbose": False} | options
     return fit_models(estimators, problem, classes, **options)[0]
 
 

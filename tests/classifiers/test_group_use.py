@@ -1,4 +1,4 @@
-"""Group use of a rule, in Python, on the command line and in the report."""
+"""A rule that may not read the group has one threshold on a score."""
 
 from __future__ import annotations
 
@@ -7,59 +7,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import rates
-
-
-@pytest.fixture(scope="module")
-def table() -> tuple[pd.DataFrame, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {
-            "score": rng.normal(size=400),
-            "sex": rng.choice(["f", "m"], 400),
-            "age": rng.integers(20, 70, 400),
-            "one": 1.0,
-        }
-    )
-    return X, (X["score"] + rng.normal(size=400) > 0).to_numpy().astype(int)
-
-
-def numbers(values: object) -> np.ndarray:
-    return np.unique(np.asarray(values), return_inverse=True)[1]
-
-
-def test_answers_that_are_told_the_group_depend_on_it(table):
-    X, y = table
-    mix = tb.RobustMixtureClassifier(
-        [("boosted", tb.learners.HistBoostClassifier())],
-        objective="worst_group",
-        by_group=True,
-        random_state=0,
-    ).fit(X[["score"]], y, groups=X[["sex"]])
-    (use,) = mix.summary_.groups
-    assert use.by_group
-
-
-@pytest.mark.parametrize(("objective", "stated"), [("worst_group", False), ("worst_class", True)])
-def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objective, stated):
-    X, y = table
-    hint = (X["sex"] == "f") + np.random.default_rng(1).normal(size=len(X))
-    mix = tb.RobustMixtureClassifier(
-        [("bayes", GaussianNB())], objective=objective, infer_groups=stated, random_state=0
-    ).fit(X[["score", "age"]].assign(hint=hint), y, groups=X[["sex"]])
-    (use,) = mix.summary_.groups
-    member = mix.selection_.member
-    assert use.inferred == (objective == "worst_group") == member.weighs_groups
-    assert ("uses an estimate p(group | x, y)" in mix.summary_.details) == use.inferred
-    try:
-        mix.rule_.to_sql()
-        has_sql = True
-    except ValueError:
-        has_sql = False
-    assert ("so it has no SQL" in str(mix.summary_)) == use.inferred != has_sql
 
 
 @pytest.mark.parametrize(

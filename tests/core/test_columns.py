@@ -56,15 +56,6 @@ def test_numbers_that_came_as_objects_are_numbers(made):
             assert same(model, again, want[: len(again)]), how
 
 
-@pytest.mark.parametrize("share", [0.01, 0.05, 0.06, 0.1, 0.5])
-@pytest.mark.parametrize("odd", ["n/k", "2020-01-01", "12,5"])
-def test_text_among_numbers_is_refused_at_every_share(made, share, odd):
-    values = NUMBERS["a"].round(2).astype(str).astype(object)
-    values[: int(share * N)] = odd
-    with pytest.raises(ValueError, match=f"column 'a'.*{odd}"):
-        made().fit(NUMBERS.assign(a=values), Y)
-
-
 def test_codes_stay_categories(made):
     """Text with few numbers, codes with leading zeros, and categorical columns."""
     some = RNG.integers(100, 180, N)

@@ -36,7 +36,6 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
-    DependentRowsWarning,
     LimitBelowNoiseWarning,
     ResubstitutionWarning,
     SmallSubgroupsWarning,
@@ -52,7 +51,6 @@ from tailboost.guarantees.case import Case
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tests import Tests
-from tailboost.learners.scores import columns_of_scores
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rows.fingerprints import (
     hash_rows,
@@ -61,7 +59,6 @@ from tailboost.rows.fingerprints import (
     selecting_numbers,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.persons import refuse_persons
 from tailboost.rows.seen import refuse_copied
 from tailboost.rows.subgroups import refuse_many_numbers
 
@@ -75,7 +72,6 @@ LARGEST_SHARE = 0.5
 ABOUT_SELECTION = (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
-    DependentRowsWarning,
     LimitBelowNoiseWarning,
     ResubstitutionWarning,  # the certifying rows raise LeakageError
     SmallSubgroupsWarning,
@@ -277,7 +273,6 @@ def selected_on_part(
     for column in given.columns.values():
         ties = hashes_of_pairs(ties, hashes_of_names(column))
     if given.clusters is None:
-        refuse_persons(given.X, [*given.columns, *columns_of_scores(models)])
         refuse_copied("X", hashes_of_pairs(contents, ties))
 
     def tuned(selects: Mask, within: Sequence[Limit]) -> RobustMixtureClassifier:

@@ -26,7 +26,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
-from tailboost.core.long_work import noticing_interrupts, steps
+from tailboost.core.long_work import noticing_interrupts, progress
 from tailboost.core.spelling import a_type_of
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
@@ -201,6 +201,7 @@ def fit_models(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
+    verbose: bool,
     factors: Floats | None = None,
     validation: Rows | None = None,
 ) -> tuple[ModelOutputs, Rows, Any]:
@@ -225,6 +226,8 @@ def fit_models(
         Seeds the folds, and the estimators without a seed.
     n_jobs : int or None
         Number of parallel fits.
+    verbose : bool
+        Whether to print the progress.
     factors : ndarray of shape (n,), optional
         Factors from ``class_weight``. The fits use weights times factors, the selection data only weights.
     validation : Rows, optional
@@ -263,7 +266,15 @@ def fit_models(
         fitted_rows = training
         if factors is not None:  # the selection data have other weights
             fitted_rows = replace(training, weight=training.weight * factors)
-        fits |= _fits(to_fit, fitted_rows, split, weighted=weighted, seed=seed, n_jobs=n_jobs)
+        fits |= _fits(
+            to_fit,
+            fitted_rows,
+            split,
+            weighted=weighted,
+            seed=seed,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
     names = [name for name, _ in estimators if name in fits]
     if not names:
         raise KeyboardInterrupt
@@ -307,6 +318,7 @@ def _fits(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
+    verbose: bool,
 ) -> dict[str, list[Fit]]:
     """Return the `Fit`s of each estimator by name: one for each part, and the final model.
 
@@ -326,6 +338,8 @@ def _fits(
         Seed of the estimators without a seed of their own.
     n_jobs : int or None
         Number of parallel fits.
+    verbose : bool
+        Whether to print the progress.
     """
     learners = {name: _seeded(estimator, seed) for name, estimator in estimators}
     of_tables = [name for name in learners if isinstance(learners[name], TableLearner)]
@@ -334,10 +348,8 @@ def _fits(
     fits: dict[str, list[Fit]] = {name: [] for name in learners}
     threads = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
     processes = Parallel(n_jobs=n_jobs, return_as="generator")
-    with (
-        steps("fits", len(parts) * len(learners)) as report,
-        noticing_interrupts() as interrupted,
-    ):
+    report = progress("fits", len(parts) * len(learners), told=verbose)
+    with noticing_interrupts() as interrupted:
         try:
             if of_tables:
                 table = OpenTable(training.X)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
@@ -50,16 +49,14 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.constraints import Constraints
-from tailboost.core.long_work import fitting_apart, telling
+from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.protocols import TableLearner
-from tailboost.learners.scores import as_fitted, columns_of_scores, only_scores
+from tailboost.learners.scores import as_fitted, only_scores
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import group_uses
 from tailboost.rows.ledger import Records
-from tailboost.rows.persons import warn_of_persons
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import MOST_FOLDS, N_FOLDS
 from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Seen
@@ -439,10 +436,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         )
         further = {"groups": groups_val, "sample_weight": sample_weight_val, "costs": costs_val}
         validation = Given(*unpack(X_val, y_val), **further, suffix="_val")
-        progress: Any = nullcontext()
-        if self.verbose:
-            progress = telling()
-        with progress, fitting_apart(self) as fitted:
+        with fitting_apart(self) as fitted:
             forewarned = fitted._learn(given, validation)
         # After the assignment: a filter may make a warning an error.
         self.selection_.warn(forewarned=forewarned)
@@ -476,8 +470,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         models = [estimator for _, estimator in estimators]
         frozen = all(isinstance(model, FrozenEstimator) for model in models)
         reads_scores = frozen and only_scores(models)
-        if given.clusters is None:
-            warn_of_persons(given.X, [*given.columns, *columns_of_scores(models)])
 
         known = [] if frozen else [hash_rounded_rows(training.X)]
         trained = Seen.of(known[0], TRAINED_ON) if known else None
@@ -525,6 +517,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             weighted=weighted,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             n_jobs=self.n_jobs,
+            verbose=bool(self.verbose),
             validation=judging,
         )
         # Learners of tables have no models of earlier fits inside, unless they are frozen.
@@ -716,8 +709,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def summary_(self) -> Summary:
         """The errors by subgroup and the objective, with comparisons."""
         check_is_fitted(self)
-        summary = self.selection_.summary()
-        return replace(summary, groups=group_uses(self), certificate=self.certificate_)
+        return replace(self.selection_.summary(), certificate=self.certificate_)
 
     # -- scikit-learn --------------------------------------------------------------------------------
 

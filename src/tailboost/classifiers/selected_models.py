@@ -43,7 +43,7 @@ from tailboost.core.checks import (
     take,
     unpack,
 )
-from tailboost.learners.scores import Scores, columns_of_scores, only_scores
+from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import (
     InfeasibleLimitsError,
     Largest,
@@ -516,7 +516,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         self.selection_ = selection
         self.certificate_ = None
         self._can_defer = bool(selection.member.defers)
-        self._weighs_groups = bool(selection.member.weighs_groups)
 
     def _first_selection(self, engine: Engine, problem: Problem, records: Records) -> None:
         """Select on the rows of the records: only this step makes a fitted classifier.
@@ -526,7 +525,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         self.records_ = records
         models = engine.outputs.models.fitted
         self._reads_scores = only_scores(models)
-        self._columns_of_scores = columns_of_scores(models)
         try:
             self._set_rule(engine.select(problem))
         except InfeasibleLimitsError as failure:

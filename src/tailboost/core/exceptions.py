@@ -10,7 +10,6 @@ __all__ = [
     "BoundNotMetWarning",
     "ConfidenceNotReachedWarning",
     "DeferredRowsWarning",
-    "DependentRowsWarning",
     "FitInterruptedWarning",
     "InfeasibleLimitsError",
     "LeakageError",
@@ -51,10 +50,6 @@ class ConfidenceNotReachedWarning(UserWarning):
 
 class DeferredRowsWarning(UserWarning):
     """Rows that the rule defers have labels in an answer; the message gives their number."""
-
-
-class DependentRowsWarning(UserWarning):
-    """Persons have several rows, which no ``clusters`` keep together; the message names their column."""
 
 
 class UncertifiedGroupsWarning(UserWarning):

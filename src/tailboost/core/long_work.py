@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from multiprocessing import parent_process
 from numbers import Integral
@@ -57,36 +56,13 @@ E = TypeVar("E")
 
 # -- progress ------------------------------------------------------------------------------------------------
 
-# The receiver of lines.
-_teller: ContextVar[Callable[[str], None] | None] = ContextVar("teller", default=None)
 
+def progress(what: str, total: int, *, told: bool) -> Callable[..., None]:
+    """Return a function that counts finished steps, called ``what``, from any thread.
 
-@contextmanager
-def telling(
-    tell: Callable[[str], None] = lambda line: print(line, flush=True),
-) -> Iterator[None]:
-    """Send lines about the progress of `steps` in the block to a function; by default they are printed."""
-    token = _teller.set(tell)
-    try:
-        yield
-    finally:
-        _teller.reset(token)
-
-
-@contextmanager
-def steps(what: str, total: int) -> Iterator[Callable[..., None]]:
-    """Yield a function that counts finished steps, from any thread.
-
-    Within `telling`, a line reports the progress after a `PAUSE`. ``what`` is the name of the steps, in the
-    plural. The function takes the number of further finished steps, and a detail of the last one.
-
-    Examples
-    --------
-    >>> from tailboost.core.long_work import steps
-    >>> with steps("rounds", 2) as done:
-    ...     done()
+    It takes the number of further finished steps and, if the progress is ``told``, prints a line after a
+    `PAUSE`, with a detail of the last step.
     """
-    tell = _teller.get()
     started = last_line = time.monotonic()
     n_done = 0
     lock = Lock()
@@ -96,30 +72,13 @@ def steps(what: str, total: int) -> Iterator[Callable[..., None]]:
         with lock:
             n_done += n
             now = time.monotonic()
-            if tell is None or now - last_line < PAUSE:
-                return
-            last_line = now
-            left = duration((now - started) / n_done * (total - n_done))
-            line = f"{what}: {n_done:,} of {total:,}, about {left} left"
-            tell("; ".join(filter(None, [line, detail])))
+            if told and now - last_line >= PAUSE:
+                last_line = now
+                left = (now - started) / n_done * (total - n_done)
+                line = f"{what}: {n_done:,} of {total:,}, about {left:.0f} s left {detail}"
+                print(line.rstrip(), flush=True)
 
-    yield done
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in words of two digits: seconds, minutes or hours.
-
-    Examples
-    --------
-    >>> from tailboost.core.long_work import duration
-    >>> duration(12.3), duration(400), duration(9000)
-    ('12 s', '7 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    return done
 
 
 # -- Ctrl-C --------------------------------------------------------------------------------------------------

@@ -38,7 +38,6 @@ from tailboost.rows.judged import (
     predicted_labels,
 )
 from tailboost.rows.ledger import refuse_repeated
-from tailboost.rows.persons import refuse_persons
 from tailboost.rows.readers import row_hashes
 from tailboost.rows.seen import (
     CALIBRATED_ON,
@@ -141,8 +140,6 @@ class Fresh:
         check_indexes(X=given.X, y=given.y, model=model, deferred=given.deferred)
         groups = named_as(reader._groups_of(given.X, given.groups), reader._group_titles)
         given = replace(given, groups=groups)
-        if given.clusters is None:
-            refuse_persons(given.X, [*given.columns, *reader._columns_of_scores])
         if is_model:
             classes = _classes_of(model, given)
             answers = np.repeat(classes[:1], n_rows_of(given.X))  # any, until the model answers

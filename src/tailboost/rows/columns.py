@@ -18,8 +18,6 @@ from tailboost.core.exceptions import TableChangedWarning, warn_user
 CATEGORIES_COMPARED = 1000
 # Fraction of new categories above which a warning is given.
 UNKNOWN = 0.1
-# Number of different numbers as text up to which a column has categories, such as grades.
-FEW_NUMBERS = 20
 # Rows from which a column without any known category is an error.
 ROWS_WITHOUT_KNOWN = 20
 # What pandas calls columns of numbers, and of categories.
@@ -57,7 +55,7 @@ class Columns:
         Raises
         ------
         ValueError
-            If a column has dates or other objects, or text of which half the values spell numbers.
+            If a column has dates or other objects.
         """
         numbers = []
         categories = {}
@@ -73,8 +71,6 @@ class Columns:
                     f"{column.iloc[0]!r:.80}: convert or drop it"
                 )
             known = set(map(text, column.unique()))
-            if kind != "categorical":
-                _refuse_spelled(known, name)
             # A column in which most values occur once has names or free text.
             if len(known) <= min(CATEGORIES_COMPARED, len(column) / 2):
                 categories[place] = known
@@ -128,19 +124,6 @@ def _kind(column: Column) -> str:
     if kind == "mixed" and not column.map(lambda value: isinstance(value, str | float)).all():
         return "other"
     return kind
-
-
-def _refuse_spelled(values: set[str], name: Any) -> None:
-    """Raise ValueError if most of the categories of a column spell numbers; "012" is a code."""
-    pandas = import_module("pandas")
-    words = pandas.Series(sorted(values), dtype=str)
-    is_number = pandas.to_numeric(words, errors="coerce").notna() & ~words.str.match(r"0\d")
-    if len(values) > FEW_NUMBERS and is_number.mean() >= 0.5:
-        raise ValueError(
-            f"column {name!r} is text, and most of its values spell numbers, not "
-            f"{words[~is_number].tolist()[:2]}: make it numbers by pandas.to_numeric(X[{name!r}], "
-            f"errors='coerce'), or categories by X[{name!r}].astype('category')"
-        )
 
 
 def _as_floats(frame: Table, numbers: Sequence[int]) -> Any:

@@ -26,7 +26,6 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.core.spelling import how_many
-from tailboost.rows.subgroups import GroupUse
 
 
 class JudgedModel:
@@ -53,8 +52,6 @@ class JudgedModel:
     _can_defer: Any = False
     #: Whether the rule reads scores alone: then equal rows count as different rows.
     _reads_scores: Any = False
-    #: The columns of scores among the models.
-    _columns_of_scores: Any = ()
     #: Digest of the decision function: of the rule and its models. Copies, pickles and files keep it.
     #: `reweight`, other thresholds and other models change it.
     _rule_digest: Any = None
@@ -130,14 +127,6 @@ def group_arguments(model: Model, groups: Groups) -> dict[str, Any]:
     if judged(model).by_group:
         return {"groups": groups}
     return {}
-
-
-def group_uses(classifier: Any) -> tuple[GroupUse, ...]:
-    """Return the dependence of a fitted classifier on each column of groups; empty without groups."""
-    return tuple(
-        GroupUse(name, classifier._reads(name), classifier._weighs_groups)
-        for name in classifier._group_titles
-    )
 
 
 # -- the classifier behind a pipeline or search ----------------------------------------------------------

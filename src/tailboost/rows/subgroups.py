@@ -36,9 +36,6 @@ HUMAN_REVIEW = "human review"
 # Printed name of a group or class with an empty text as its name.
 EMPTY_NAME = "(empty)"
 
-#: The end of remarks on a rule that estimates groups.
-ESTIMATES = "from the features, so it has no SQL; infer_groups=False forbids the estimate"
-
 
 def unit_name(unit: Any) -> str:
     """Return the printed name of a class, a group, a cell (class, group) or a pair (column, group)."""
@@ -59,23 +56,6 @@ def deferral_words(n_deferred: int, n: int) -> str:
 def whole_percents(share: float) -> str:
     """Return a share in percent, rounded."""
     return f"{100 * share:.0f} %"
-
-
-@dataclass(frozen=True)
-class GroupUse:
-    """Dependence of the answers on a column of groups: the rule reads it, or weighs an estimate of it."""
-
-    column: Any  # name; None if groups were given as an array
-    by_group: bool
-    inferred: bool = False
-
-    def __str__(self) -> str:
-        words = "the rule does not read it; features may be correlated with it"
-        if self.by_group:
-            words = "the rule reads it (by_group)"
-        elif self.inferred:
-            words = f"the rule uses an estimate p(group | x, y) {ESTIMATES}"
-        return f"group: {words}" if self.column is None else f"group {self.column}: {words}"
 
 
 # -- names and numbers of the groups of a fit -----------------------------------------------------------

@@ -13,7 +13,6 @@ import numpy as np
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.html import html_table, text_table
-from tailboost.core.long_work import steps
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,
@@ -290,11 +289,9 @@ def points_along(
                 limited
             )
         levels = sign * np.linspace(loosest, tightest, n_points) + COUNT_SLACK
-        with steps("points of the curve", n_points) as done:
-            for level in (sign * np.minimum(levels, sign * limited.most)).tolist():
-                with suppress(InfeasibleLimitsError):
-                    engine.select_in(pool, problem.also_within(limited.within(level)))
-                done()
+        for level in (sign * np.minimum(levels, sign * limited.most)).tolist():
+            with suppress(InfeasibleLimitsError):
+                engine.select_in(pool, problem.also_within(limited.within(level)))
 
     rules = [
         engine.rule(problem, program, pool, Best(rule, counts, program.violations(counts)))

@@ -31,7 +31,7 @@ from tailboost.core.checks import (
 from tailboost.core.html import html_details
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import listed
-from tailboost.rows.subgroups import ESTIMATES, HUMAN_REVIEW, unit_name
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 
 # Format 1 had no kind of score, and several parts.
 RULE_FORMAT = 2
@@ -680,9 +680,7 @@ class Rule(StoredRule):
         if self.inferred:
             n_strata = len(self.action_costs) * len(self.classes)
             words = f"takes the action with the least expected cost in {n_strata} strata of class and group"
-            return "\n".join(
-                [*lines, f"  {words}", f"The rule estimates the group {ESTIMATES}."]
-            )
+            return "\n".join([*lines, f"  {words}", f"{INFERRED}."])
         for name, costs in zip(self.groups or [None], self.action_costs, strict=True):
             of_group = "" if self.groups is None else f"{unit_name(name)}: "
             lines.append(f"  {of_group}{self._words(np.asarray(costs))}")

@@ -9,7 +9,6 @@ from typing import Any
 
 from tailboost.core.array_types import Document
 from tailboost.rates.words import stated_words
-from tailboost.rows.subgroups import GroupUse
 from tailboost.selection.rate_table import RateTable
 
 # Smaller differences of the objective count as zero.
@@ -44,8 +43,6 @@ class Summary:
     overall : tuple of float
         The overall error of the rule on these rows, and the least overall error of a candidate; None in place
         of this one if rows may be deferred.
-    groups : tuple of GroupUse
-        For each column of groups given to `fit`: whether and how answers depend on it.
     certificate : Certificate or None
         The certificate of this rule.
     """
@@ -60,7 +57,6 @@ class Summary:
     rates: RateTable
     deferred: float
     overall: tuple[float, float | None]
-    groups: tuple[GroupUse, ...] = ()
     certificate: Any = None
 
     @property
@@ -112,10 +108,8 @@ class Summary:
 
     @property
     def details(self) -> str:
-        """The errors by subgroup, both sentences, and the uses of groups."""
-        return "\n".join(
-            [self.errors.text, *map(str, self.groups), self.comparison, self.headline]
-        )
+        """The errors by subgroup, and both sentences."""
+        return "\n".join([self.errors.text, self.comparison, self.headline])
 
     def to_dict(self) -> Document:
         """Return everything but the certificate as plain types, for JSON."""
@@ -124,27 +118,25 @@ class Summary:
             "headline": self.headline,
             "errors": self.errors.to_dict(),
             "rates": self.rates.to_dict(),
-            "groups": list(map(str, self.groups)),
         }
         del document["certificate"]
         return document
 
     def __str__(self) -> str:
         if self.certificate is not None:
-            lines = [str(self.certificate)]
-        elif self.rates.met is None:
+            return str(self.certificate)
+        if self.rates.met is None:
             return self.details
-        else:
-            lines = [
-                self.rates.verdict,
-                "",
-                self.rates.text,
-                "",
-                f"Overall error {self.error_words}, on the rows that selected the rule.",
-                *([] if self.beats_constants else [self.comparison]),
-                "To certify the limits, calibrate on fresh rows.",
-            ]
-        return "\n".join([*lines, *map(str, self.groups)])
+        lines = [
+            self.rates.verdict,
+            "",
+            self.rates.text,
+            "",
+            f"Overall error {self.error_words}, on the rows that selected the rule.",
+            *([] if self.beats_constants else [self.comparison]),
+            "To certify the limits, calibrate on fresh rows.",
+        ]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

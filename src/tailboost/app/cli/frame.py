@@ -1,4 +1,4 @@
-"""What all commands share: exit codes, warnings and errors as lines, progress, and options of tables."""
+"""What all commands share: exit codes, warnings and errors as lines, and options of tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import typer
 
 from tailboost.app.cli.tables import Reader
 from tailboost.core.exceptions import NotCertifiedError
-from tailboost.core.long_work import telling
 
 MISTAKE, ALARM, NOT_CERTIFIED, INTERRUPTED = 2, 3, 4, 130
 
@@ -124,7 +123,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         if reads_tables:
             settings = {name: arguments.pop(name) for name in _OF_TABLES}
             arguments["reader"] = Reader(**settings)
-        with warnings.catch_warnings(record=True) as caught, telling(say_aside):
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default", UserWarning)
             try:
                 function(**arguments)
