@@ -401,16 +401,6 @@ def as_fitted(model: Model) -> Any:
     return FrozenEstimator(model)
 
 
-def columns_of_scores(models: Sequence[Any]) -> list[Any]:
-    """Return the columns of the scores among models, which may be frozen."""
-    columns = []
-    for model in models:
-        scores = getattr(model, "estimator", model)
-        if isinstance(scores, Scores):
-            columns += scores.column_list
-    return columns
-
-
 def only_scores(models: Sequence[Any]) -> bool:
     """Whether all models are scores or given probabilities: then equal rows count as different rows."""
     return all(
