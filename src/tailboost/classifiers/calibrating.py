@@ -43,7 +43,6 @@ from tailboost.core.exceptions import (
 )
 from tailboost.guarantees import ranks
 from tailboost.guarantees.calibration import (
-    before_any_attempt,
     calibrate_selected,
     stated_limits,
 )
@@ -276,7 +275,7 @@ def selected_on_part(
         refuse_copied("X", hashes_of_pairs(contents, ties))
 
     def tuned(selects: Mask, within: Sequence[Limit]) -> RobustMixtureClassifier:
-        with warnings.catch_warnings(), before_any_attempt():
+        with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
             return tune(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -41,16 +41,6 @@ MISSED = "the likeliest rule misses a limit"
 ONLY_COUNTED = "No label was read and no limit was tested, so no attempt is spent."
 MOST_PRICED = 4  # limits with a price of their own
 NEARLY_ALL = 0.99  # of the rows with one answer: then a rule is hardly useful
-
-
-@contextmanager
-def before_any_attempt() -> Iterator[None]:
-    """Add to the error for contradicting limits that no attempt is spent."""
-    try:
-        yield
-    except InfeasibleLimitsError as failure:
-        failure.args = (f"{failure}. No limit was tested, so no attempt is spent",)
-        raise
 
 
 def stated_limits(limits: Any, own: Sequence[Limit] = ()) -> list[Limit]:
@@ -101,10 +91,9 @@ def calibrate_selected(
     earlier = attempts_of(previous)
     fresh = Fresh.of(model, given, [limit.rate for limit in stated])
     _refuse_few_rows(stated, fresh, 1.0 - confidence, earlier)
-    with before_any_attempt():
-        selection = model.selection_
-        if list(selection.problem.limits) != stated:
-            selection = judged(model)._selection_within(stated)
+    selection = model.selection_
+    if list(selection.problem.limits) != stated:
+        selection = judged(model)._selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.
     rows = np.column_stack([fresh.draws, fresh.answered.stratum.astype(np.float64)])

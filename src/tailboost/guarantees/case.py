@@ -97,8 +97,9 @@ class Case:
         Number m of groups with thresholds of their own.
     fresh_place : ndarray of shape (S,)
         The place of each stratum of the fresh rows.
-    scores, cell : ndarray of shape (n,)
-        Score of each fresh row, and its cell, on the side of each cut on which rules answer it.
+    scores, places, cell : ndarray of shape (n,)
+        Score of each fresh row, the number of its thresholds, and its cell, on the side of each cut on which
+        rules answer it.
     ratio : float
         Fresh rows, or clusters with a vote each, by selecting rows.
     """
@@ -126,13 +127,13 @@ class Case:
         self.fresh_tests: Any = [Tests.of(limit, strata) for limit in self.limits]
         self.fresh_losses: Any = losses_of(selection.problem.objective, strata)
         self.fresh_place: Ints = self.odds.places_of(strata)
-        self.scores, self._places = selection.scored(fresh.table)
+        self.scores, self.places = selection.scored(fresh.table)
         self.ratio = float((fresh.n_clusters or len(fresh)) / self.selection.n_rows)
 
     @cached_property
     def cell(self) -> Ints:
         """The cell of the score of each fresh row, shape (n,)."""
-        return np.asarray(self.odds.cells(self.scores, self._places))
+        return np.asarray(self.odds.cells(self.scores, self.places))
 
     def voters_of(self, strata: Mask) -> Ints:
         """Return the fresh rows of some strata, shape (S,), of each cluster one."""
@@ -167,14 +168,6 @@ class Case:
         low, high = cuts[self.fresh_place[self.fresh.answered.stratum]].T
         second_or_deferred = np.where(self.cell < high, 2, 1)
         return self.fresh.with_actions(np.where(self.cell < low, 0, second_or_deferred))
-
-    def at(self, low: Floats, high: Floats, known: Ints) -> Any:
-        """Return the selection with thresholds on the score, shape (m,) each.
-
-        They are written as decimals that part the selecting rows and ``known`` fresh rows alike.
-        """
-        ends = np.stack([low, high][: 1 + self.defers], axis=1)
-        return self.selection.at(self.odds.ends(ends, self.scores[known], self._places[known]))
 
     def rule(self, cuts: Ints) -> Any:
         """Return the selection with the rule of cuts, shape (m, 2)."""

@@ -16,13 +16,15 @@ import numpy as np
 
 from tailboost.core.array_types import Ints
 from tailboost.guarantees.case import Case, Outcome
-from tailboost.guarantees.ranks import AT_RANKS, ends_between, losses_of_place
+from tailboost.guarantees.ranks import at_ranks, ends_between, losses_of_place
 from tailboost.guarantees.tests import FIRST, Tests
 from tailboost.rates.bounds import probability_within
 
 # Tried smallest rates of a gap or ratio, and parts of its bound by which the rates differ.
 RATES = np.linspace(0.004, 0.996, 125)
 ROOM = (0.0, 0.2, 0.4, 0.6, 0.8)
+# Rates of each group tried between the smallest and the largest one.
+TRIED = 21
 # Least room beside the ranks, in standard deviations.
 LEAST_ROOM = 1.2
 
@@ -58,10 +60,7 @@ def run(case: Case, plan: tuple[list[Ints], Ints]) -> Outcome:
             why = "equal scores leave no threshold at the certified ranks"
             return Outcome(case.fresh, case.level, why)
         thresholds.append(ends[nearest])
-    chosen = np.array(thresholds)
-    return case.certified(
-        case.at(chosen, chosen, np.arange(len(case.fresh))), "ranks", AT_RANKS
-    )
+    return at_ranks(case, np.array(thresholds))
 
 
 def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
@@ -74,23 +73,18 @@ def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
             ends, counted = ends[::-1], len(scores) - counted[::-1]
         losses = losses_of_place(case, place)[np.searchsorted(case.odds.edges, ends)]
         curves.append((counted / max(len(scores), 1), losses, len(scores)))
-    if not all(n and n_fresh for (*_, n), n_fresh in zip(curves, sizes, strict=True)):
+    if not min(*sizes, *(n for *_, n in curves)):
         return None
     factor, gap = test.limit.pair
     options = set()
     for rate, room in product(RATES, ROOM):
         highest = min(1.0, rate + room * ((1.0 - factor) * rate + gap) / max(factor, 1e-9))
-        loss = 0.0
-        of_places = []
-        for (rates, losses, _), n in zip(curves, sizes.tolist(), strict=True):
-            tried = np.r_[rate, rates[(rates > rate) & (rates < highest)], highest]
-            of_tried = np.interp(tried, rates, losses)
-            loss += of_tried.min()
-            of_places.append(min(round(tried[of_tried.argmin()] * (n + 1)), n))
-        options.add((loss, tuple(of_places)))
+        tried = np.linspace(rate, highest, TRIED)
+        losses = np.array([np.interp(tried, *curve[:2]) for curve in curves])
+        ranks = np.rint(tried[losses.argmin(axis=1)] * (sizes + 1)).clip(max=sizes)
+        options.add((float(losses.min(axis=1).sum()), tuple(ranks.astype(int).tolist())))
     # One answer to all rows keeps a comparison by construction, so only better rules are tried.
     constant = min(sum(losses[end] for _, losses, _ in curves) for end in (0, -1))
-    is_pair = ~np.eye(len(sizes), dtype=bool)
     for _, option in sorted(each for each in options if each[0] < constant):
         ranks = np.array(option)
         widths = np.zeros(len(sizes), dtype=np.intp)
@@ -102,8 +96,9 @@ def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
             widths[j] = np.ceil(run_of_equal * sizes[j] / 2.0) * (run_of_equal * n > 1.5)
         least, most = np.maximum(ranks - widths, 0), np.minimum(ranks + widths, sizes)
         low, high = (least + 0.5) / (sizes + 1.0), (most + 0.5) / (sizes + 1.0)
-        deviations = test.limit.deviations(high * (1.0 - high) / (sizes + 2.0))
-        if (test.limit.rooms(high, low) < LEAST_ROOM * deviations)[is_pair].any():
+        noise = test.limit.deviations(high * (1.0 - high) / (sizes + 2.0))
+        noise[np.diag_indices(len(sizes))] = 0.0
+        if (test.limit.rooms(high, low) < LEAST_ROOM * noise).any():
             continue  # hopeless
         numbers = least.tolist(), most.tolist(), sizes.tolist()
         if probability_within(*numbers, factor=factor, gap=gap) >= 1.0 - case.level:

@@ -95,9 +95,16 @@ def run(case: Case, plan: bool) -> Outcome:
         loss = loss + losses_of_place(case, place)[at_values]
         inside = slice(low[place], high[place] + 1)
         thresholds[place] = ends[inside][loss[inside].argmin()]
-    return case.certified(
-        case.at(thresholds, thresholds, np.arange(len(case.fresh))), "ranks", AT_RANKS
-    )
+    return at_ranks(case, thresholds)
+
+
+def at_ranks(case: Case, thresholds: Floats) -> Outcome:
+    """Return the rule of thresholds at ranks, shape (m,).
+
+    They are written as decimals that part the selecting and the fresh rows alike.
+    """
+    ends = case.odds.ends_beside(thresholds[:, None], case.scores, case.places)
+    return case.certified(case.selection.at(ends), "ranks", AT_RANKS)
 
 
 def losses_of_place(case: Case, place: int) -> Floats:
