@@ -180,7 +180,7 @@ def test_answers_that_do_not_fit():
         tb.certify(np.full((3, 2), 0.5), None, [0, 1, 2])
     with pytest.raises(ValueError, match="model"):
         tb.certify([0, 1], None, [0, 1, 2])
-    with pytest.raises(ValueError, match="classifier"):
+    with pytest.raises(ValueError, match="model"):
         tb.certify(np.zeros((3, 2, 2)), None, [0, 1, 2])
 
 

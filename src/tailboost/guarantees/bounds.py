@@ -326,12 +326,15 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float) -> list[CertifiedB
     lower, upper = limit.interval(
         np.array([bound.lower for bound in bounds]), np.array([bound.upper for bound in bounds])
     )
+    means = np.array(
+        [sample.mean for sample in samples]
+    )  # NaN without rows, and so is the estimate
     compared = replace(
         template,
         subgroup=limit.form,
         sense=limit.sense,
         target=limit.bound,
-        estimate=number_or_none(limit.value(np.array([s.mean for s in samples]))),
+        estimate=number_or_none(limit.value(means) + 0.0 * means.sum()),
         lower=lower,
         upper=upper,
         n=min((bound.n for bound in bounds), default=0),

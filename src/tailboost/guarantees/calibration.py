@@ -180,9 +180,8 @@ def _refuse_few_rows(
             n = len(sample.rows)
             if n < needed:
                 of_group = "" if sample.name is None else f" of {unit_name(sample.name)}"
-                faults.append(
-                    f"{limit}{of_group} has {n:,} rows, and needs at least {needed:,}"
-                )
+                words = f"{n:,} rows, and needs at least {needed:,}" if n else "no rows"
+                faults.append(f"{limit}{of_group} has {words}")
     if faults:
         raise NotCertifiedError(
             f"limits: too few rows to certify: {'; '.join(faults)}. Bring more rows, or leave the limit out. "

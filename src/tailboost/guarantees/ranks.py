@@ -103,7 +103,7 @@ def at_ranks(case: Case, thresholds: Floats) -> Outcome:
 
     They are written as decimals that part the selecting and the fresh rows alike.
     """
-    ends = case.odds.ends_beside(thresholds[:, None], case.scores, case.places)
+    ends = case.odds.ends(thresholds[:, None], case.scores, case.places)
     return case.certified(case.selection.at(ends), "ranks", AT_RANKS)
 
 

@@ -171,7 +171,9 @@ class RateTable:
                     bounds = np.append(bounds, limit.bound)
                     names.append(limit.form)
                     ends = counted.compared(limit)
-                    numbers.append([limit.value(counted.values), *ends, np.nan])
+                    # A subgroup without a rate leaves the comparison unknown.
+                    value = limit.value(counted.values) + 0.0 * counted.values.sum()
+                    numbers.append([value, *ends, np.nan])
             for name, (value, low, high, rows), bound in zip(
                 names, numbers, bounds.tolist(), strict=True
             ):
