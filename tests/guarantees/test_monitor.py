@@ -202,7 +202,7 @@ def test_bets_on_subgroups_apart_are_fair(form, sizes, low):
         first, second = np.split(np.array(outcome), [sizes[0]])
         weight = np.prod(np.where(first, p, 1 - p)) * np.prod(np.where(second, q, 1 - q))
         samples = [
-            Sample(k, np.arange(len(v)), low + (1 - low) * v, low, 1.0)
+            Sample(k, np.arange(len(v)), low + (1 - low) * v, low, 1.0, np.ones(len(v)))
             for k, v in (("a", first), ("b", second))
         ]
         found = Bets(sums=np.zeros((2, 3))).add(bound, samples)
@@ -226,7 +226,10 @@ def test_two_thousand_years_within_limits():
         for _ in range(12):
             groups = {"a": rng.random(300) < 0.2875, "b": rng.random(100) < 0.3375}
             groups[None] = np.concatenate([groups["a"], groups["b"]])
-            samples = {k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0) for k, v in groups.items()}
+            samples = {
+                k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0, np.ones(len(v)))
+                for k, v in groups.items()
+            }
             found = [
                 bets.add(bound, [samples[name] for name in bound.subgroups or (None,)])
                 for bets, bound in zip(found, tested, strict=True)

@@ -27,7 +27,7 @@ def by_error(low, high, by=None):
 
 def sample(shares, low=0.0, high=1.0):
     """Return a sample whose values are shares in [0, 1], moved and stretched to a range."""
-    return Sample(None, np.arange(len(shares)), low + (high - low) * shares, low, high)
+    return Sample(None, np.arange(len(shares)), low + (high - low) * shares, low, high, np.ones(len(shares)))
 
 
 def shares_of(kind, n, rng):

@@ -95,13 +95,13 @@ def rate_of(kind, by=None, K=2, label=1):
         return rates.custom(kind, *CUSTOM[kind], by=by)
     if kind in ACROSS:
         return rates.Rate(kind, label, by)
-    labels = [label] if "{label}" in KINDS[kind].name else []
+    labels = [label] if "{label}" in KINDS[kind][2] else []
     return getattr(rates, kind)(*labels, by=by)
 
 
 def kind_of(rate):
     """Return the name in `ROW`."""
-    return rate.kind if rate.pairs is None else rate.pairs.name
+    return rate.name if rate.kind == "custom" else rate.kind
 
 
 def is_inside(name, by, y, g, h):
@@ -280,9 +280,10 @@ def test_the_selected_threshold_is_the_best_of_all(kind):
     for quantile in (0.25, 0.75):
         bound = round(float(np.nanquantile(values, quantile)), 3)
         for limit in (rate <= bound, rate >= bound):
-            if limit.asks_for_errors:  # refused
+            try:
+                rule = tuned(limit)
+            except ValueError:  # it asks for more errors
                 continue
-            rule = tuned(limit)
             error, reached = measured(rule.predict(X))
             line = next(line for line in rule.rates_ if line.rate == str(rate))
             assert line.value == pytest.approx(reached, nan_ok=True)

@@ -130,9 +130,9 @@ def test_inequalities_of_limits_have_the_weights_of_rows():
     counts[strata.names.index(("no", "b"))] = [5 / 20, 9 / 20]
     counts[strata.names.index(("yes", "a"))] = [1 / 20, 5 / 20]
     (alarms,) = (rates.false_alarm("yes", by="g") <= 0.5).rows(strata)
-    assert (alarms.matrix * counts).sum() - alarms.bound == pytest.approx(9 / 14 - 0.5)
+    assert (alarms[0] * counts).sum() - alarms[2] == pytest.approx(9 / 14 - 0.5)
     (misses,) = (rates.miss("yes", by="g") <= 0.5).rows(strata)
-    assert (misses.matrix * counts).sum() - misses.bound == pytest.approx(1 / 6 - 0.5)
+    assert (misses[0] * counts).sum() - misses[2] == pytest.approx(1 / 6 - 0.5)
 
 
 @pytest.mark.parametrize("kind", ["error", "miss", "false_alarm", "precision", "selected"])

@@ -62,7 +62,7 @@ def best_mixture(table, x, objective, limits):
     tallies, strata = every_rule(table, x), table.data.strata
     T = len(tallies)
     rows, right = [], []
-    worst = isinstance(objective, rates.Largest)
+    worst = objective.worst
     n_more = worst + len(limits)
     tie = np.array([value_of(rates.error(), strata, t)[0] for t in tallies])
     cost = np.zeros(T + n_more)

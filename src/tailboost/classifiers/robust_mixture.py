@@ -53,7 +53,7 @@ from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import as_fitted, only_scores
-from tailboost.rates import Largest, Limit, Rate
+from tailboost.rates import Limit, Rate, Statistic
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.given import Given
 from tailboost.rows.ledger import Records
@@ -224,7 +224,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
 
     _parameter_constraints: ClassVar[Constraints] = {
         "estimators": [list, None],
-        "objective": [str, Rate, Largest, None],
+        "objective": [str, Rate, Statistic, None],
         "limits": [list, tuple, str, Limit],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],

@@ -46,7 +46,6 @@ from tailboost.core.checks import (
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import (
     InfeasibleLimitsError,
-    Largest,
     Limit,
     Objective,
     Rate,
@@ -478,7 +477,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         An error budget is dropped if the overall error is the objective or limited.
         """
         new = copy.copy(self)
-        new.objective = Largest(objective.rate) if objective.worst else objective.rate
+        new.objective = objective
         new.limits = list(limits)
         new.max_error = None
         new.confidence = None

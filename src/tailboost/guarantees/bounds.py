@@ -267,7 +267,7 @@ def _upper(sample: Sample, level: float, *, counts: bool) -> float:
     width = sample.high - sample.low
     # The bounds are for numbers in [0, 1]; rounding may exceed them.
     scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
-    if sample.among is not None:
+    if (sample.among < 1.0).any():
         share = _ratio_upper(scaled, sample.among, level)
     elif counts:
         share = clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
@@ -397,7 +397,7 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     """
     rate = bound.rate
     rule = judged(fresh.model).rule_
-    if rule is None or rate.is_across or rate.kind == "cost":
+    if rule is None or rate.kind == "representation" or rate.kind == "cost":
         return False
     column, group = rate.by, bound.subgroup
     # Of any column: pairs of column and group, or groups of a column without a name.

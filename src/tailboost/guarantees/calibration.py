@@ -174,7 +174,9 @@ def _refuse_few_rows(
         is_tested = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
         for sample, bound in zip(samples, bounds, strict=True):
             allowed = limit.against(bound)
-            needed = int(not (np.isnan(bound) or (rate.is_across and limit.from_above)))
+            needed = int(
+                not (np.isnan(bound) or (rate.kind == "representation" and limit.from_above))
+            )
             if is_tested and 0.0 < allowed < 1.0:
                 needed = rows_for_no_error(allowed, level)
             n = len(sample.rows)

@@ -19,7 +19,7 @@ from tailboost.guarantees.bounds import (
     percent,
 )
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Largest, checked_limits, checked_rates, error
+from tailboost.rates import checked_limits, checked_rates, error, largest
 from tailboost.rates.strata import groups_in
 from tailboost.rates.words import points_words, rate_words
 from tailboost.rows.given import Given
@@ -377,7 +377,7 @@ def certify(
     parts = [expressions]
     if not expressions:  # the kinds of errors divide the level evenly
         kinds = (None, "class", "group", "cell")[: 4 if fresh.answered.strata.columns else 2]
-        parts = [[Largest(error(by=kind))] for kind in kinds]
+        parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
     bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
     certificate = certificate_of(fresh, bounds, confidence)

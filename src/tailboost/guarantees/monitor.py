@@ -81,10 +81,7 @@ class Bets:
         new = bets_of(bound, samples)
         before = self.evidence or [Evidence.against(level) for _, level in new]
         after = [bet.add(numbers) for bet, (numbers, _) in zip(before, new, strict=True)]
-        sums = [
-            (len(s.rows), len(s.rows) if s.among is None else s.among.sum(), s.values.sum())
-            for s in samples
-        ]
+        sums = [(len(s.rows), s.among.sum(), s.values.sum()) for s in samples]
         return Bets(tuple(after), self.sums + sums)
 
     @property
@@ -111,10 +108,9 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floa
     bets = []
     for each, level in sides:
         width = each.high - each.low
-        numbers = (each.values - each.low) / width
         t = (level - each.low) / width
-        if each.among is not None:  # of a ratio of sums: top − t bottom + t
-            numbers = numbers - t * each.among + t
+        # Of a ratio of sums: top − t bottom + t.
+        numbers = (each.values - each.low) / width + t * (1.0 - each.among)
         if t < 1.0:  # 1 cannot be broken
             bets.append((np.clip(numbers, 0.0, 1.0), t))  # rounding may exceed [0, 1]
     return bets

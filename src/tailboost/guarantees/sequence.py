@@ -161,7 +161,7 @@ def applies(case: Case) -> list[Path] | None:
         return None
     m = case.n_places
     compared = [case.fresh.samples(limit.rate) for limit in case.limits if limit.compares]
-    across = m > 1 and any(limit.rate.is_across for limit in case.limits)
+    across = m > 1 and any(limit.rate.kind == "representation" for limit in case.limits)
     if across or not all(map(case.fresh.are_apart, compared)):
         return None
     is_alone = all(

@@ -49,7 +49,8 @@ class Tests:
         """Return the tests of a limit; None if rows count in part, or by costs."""
         if limit.rate.needs_costs:
             return None
-        names, counted, among = limit.rate.by_subgroup(strata)
+        terms, n_strata = limit.rate.terms(strata), len(strata.mass)
+        names, counted, among = terms.names, terms.top[:, :n_strata], terms.bottom[:, :n_strata]
         if not np.isin([counted, among], [0.0, 1.0]).all():
             return None
         wrong = counted if limit.from_above or limit.compares else among - counted
@@ -179,5 +180,5 @@ def losses_of(objective: Objective, strata: Strata) -> Floats | None:
     rate = objective.rate
     if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
         return None
-    _, counted, _ = rate.by_subgroup(strata)
-    return np.pad(counted[0], ((0, 0), (0, 3 - strata.n_actions)))
+    counted = rate.terms(strata).top[0, : len(strata.mass)]
+    return np.pad(counted, ((0, 0), (0, 3 - strata.n_actions)))

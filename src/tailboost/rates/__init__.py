@@ -12,9 +12,7 @@ from tailboost.rates.grammar import (
     parse,
 )
 from tailboost.rates.make import (
-    Largest,
     Objective as Objective,
-    Spread,
     answered_error,
     as_objective as as_objective,
     cost,
@@ -49,20 +47,19 @@ from tailboost.rates.rate import (
     RATIO as RATIO,
     ROUNDING as ROUNDING,
     Expression as Expression,
-    Inequality as Inequality,
     Limit,
     Rate,
+    Statistic,
     Terms as Terms,
     measure,
 )
 from tailboost.rates.strata import Answered as Answered, Sample, Strata
 
 __all__ = [
-    "Largest",
     "Limit",
     "Rate",
     "Sample",
-    "Spread",
+    "Statistic",
     "Strata",
     "answered_error",
     "cost",

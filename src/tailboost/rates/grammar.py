@@ -11,8 +11,18 @@ from typing import Any
 from tailboost.core.array_types import Stated
 from tailboost.core.spelling import cut_to
 from tailboost.rates import make
-from tailboost.rates.make import ALIASES, Largest, Spread
-from tailboost.rates.rate import COMPARISONS, KINDS, Expression, Limit, Rate
+from tailboost.rates.make import ALIASES
+from tailboost.rates.rate import (
+    AT_LEAST,
+    COMPARISONS,
+    KINDS,
+    LARGEST,
+    Expression,
+    Limit,
+    Rate,
+    Statistic,
+)
+from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # Maximum number of characters of a text, and of the text in an error message.
 LONGEST_TEXT = 100_000
@@ -27,16 +37,23 @@ _OTHERWISE = re.compile(
     re.VERBOSE,
 )
 _IN_PYTHON = {"class": "'class'", "≤": "<=", "≥": ">=", "human review": "'human review'"}
-# The functions for rates, limits and objectives in texts.
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(make, name) for name in (*KINDS, *ALIASES, "custom", "largest", *COMPARISONS)
-}
 _EXAMPLE = (
     "write for example 'miss(1, by=sex) <= 30%', with quotes around names that have other signs"
 )
 
 
-def parse(text: str) -> Rate | Largest | Spread | Limit:
+def _cost(matrix: Any = None, by: Any = None, labels: Any = None) -> Rate:
+    """Return `cost` of a matrix with labels of its rows, as printed."""
+    return replace(make.cost(matrix, by), labels=labels)
+
+
+# The functions for rates, limits and objectives in texts.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(make, name) for name in (*KINDS, *ALIASES, "custom", LARGEST, *COMPARISONS)
+} | {"cost": _cost}
+
+
+def parse(text: str) -> Rate | Statistic | Limit:
     """Return a rate, an objective or a limit from text, without evaluation of code.
 
     Parameters
@@ -47,7 +64,7 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
 
     Returns
     -------
-    Rate, Largest, Spread or Limit
+    Rate, Statistic or Limit
 
     Raises
     ------
@@ -67,20 +84,17 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"the text of a rate has at most {LONGEST_TEXT:,} characters")
     shown = cut_to(text, TEXT_SHOWN)
-    pieces = list(_OTHERWISE.finditer(text))
     try:
         in_python = _OTHERWISE.sub(_as_python, text.strip())
         compile(in_python, "", "eval")  # refuses repeated arguments, and runs nothing
-        node = ast.parse(in_python, mode="eval").body
-        found = _limit(node) if isinstance(node, ast.Compare) else _value(node)
-    except (SyntaxError, MemoryError, RecursionError):
-        raise ValueError(f"{shown!r} is no rate or limit; {_EXAMPLE}") from None
-    except (TypeError, ValueError) as failure:
-        raise ValueError(f"{shown!r}: {failure}") from None
-    if isinstance(found, Limit):
-        return replace(found, in_percent=any(piece["percent"] for piece in pieces))
-    if not isinstance(found, (Rate, Largest, Spread)):
+        found = _value(ast.parse(in_python, mode="eval").body)
+    except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as failure:
+        raise ValueError(f"{shown!r}: {failure}; {_EXAMPLE}") from None
+    if not isinstance(found, Expression):
         raise ValueError(f"{shown!r} is no rate or limit; {_EXAMPLE}")
+    if isinstance(found, Limit):
+        pieces = _OTHERWISE.finditer(text)
+        found = replace(found, in_percent=any(piece["percent"] for piece in pieces))
     return found
 
 
@@ -93,28 +107,8 @@ def _as_python(piece: re.Match[str]) -> str:
     return _IN_PYTHON.get(piece[0], piece[0])
 
 
-def _limit(node: ast.Compare) -> Limit:
-    """Return the limit of a comparison."""
-    expression, bound = _value(node.left), _value(node.comparators[0])
-    if not isinstance(expression, (Rate, Spread)):
-        raise ValueError(
-            f"{expression!r} has no limit, but the rate of each subgroup, a gap or a ratio has"
-        )
-    match node.ops:
-        case [ast.LtE()]:
-            limit = expression <= bound
-        case [ast.GtE()]:
-            limit = expression >= bound
-        case _:
-            raise ValueError("a limit has one bound and includes it: write <= or >=")
-    # Who writes 1, and not 1.0, may mean one percent.
-    if limit.from_above and type(bound) is int and bound == 1 and limit.rate.is_fraction:
-        raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-    return limit
-
-
 def _value(node: Any) -> Any:
-    """Return the number, text, list, tuple, dict or rate of a syntax tree; a name is text."""
+    """Return the number, text, tuple, dict, rate or limit of a syntax tree; a name is text."""
     match node:
         case ast.Constant():
             return node.value
@@ -130,20 +124,20 @@ def _value(node: Any) -> Any:
             return _value(node.left) / 100
         case ast.UnaryOp(op=ast.USub()):
             return -_value(node.operand)
-        case ast.Call(func=ast.Name(id=name)):
+        case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
             named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
-            if name not in FUNCTIONS:
-                raise ValueError(
-                    f"no rate is called {name!r}; there are {', '.join(FUNCTIONS)}"
-                )
-            labels = named.pop("labels", None)  # of a matrix of costs
-            rate = FUNCTIONS[name](*map(_value, node.args), **named)
-            if labels is None:
-                return rate
-            if rate.matrix is None or len(labels) != len(rate.matrix):
-                raise ValueError("labels= must name each row of a matrix of costs")
-            return replace(rate, labels=tuple(labels))
-    raise ValueError(f"{ast.unparse(node)!r} is not understood; {_EXAMPLE}")
+            return FUNCTIONS[name](*map(_value, node.args), **named)
+        case ast.Compare(left=ast.Call(), ops=[ast.LtE() | ast.GtE()], comparators=[right]):
+            expression, bound = _value(node.left), _value(right)
+            is_upper = isinstance(node.ops[0], ast.LtE)
+            limit = expression <= bound if is_upper else expression >= bound
+            # Who writes 1, and not 1.0, may mean one percent.
+            if is_upper and type(bound) is int and bound == 1 and limit.rate.kind != "cost":
+                raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
+            return limit
+    raise ValueError(
+        f"{ast.unparse(node)!r} is not understood; the rates are called {', '.join(FUNCTIONS)}"
+    )
 
 
 def parsed(stated: Stated) -> Any:
@@ -187,7 +181,7 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
             )
     in_percent = any(limit.in_percent for limit in checked)
     return tuple(
-        replace(limit, in_percent=in_percent and limit.rate.is_fraction) for limit in checked
+        replace(limit, in_percent=in_percent and limit.rate.kind != "cost") for limit in checked
     )
 
 
@@ -201,7 +195,15 @@ def limits_to_keep(limits: Stated) -> tuple[Limit, ...]:
     """
     checked = checked_limits(limits)
     for limit in checked:
-        if limit.asks_for_errors:
+        rate = limit.rate
+        turned = rate.is_gain
+        if limit.form == AT_LEAST:
+            counts_errors = all(
+                label is not None and answer not in (None, HUMAN_REVIEW, label)
+                for label, answer in rate.counted
+            )
+            turned = counts_errors or rate.kind == "deferred"
+        if turned and not limit.compares:
             raise ValueError(
                 f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
             )

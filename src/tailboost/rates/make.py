@@ -2,94 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import By, Label, Stated
+from tailboost.core.array_types import By, Label
 from tailboost.core.checks import check_number, finite, in_class_order, refuse_paid_errors
 from tailboost.rates.rate import (
-    ABOVE,
-    AT_MOST,
+    EACH,
     GAP,
     KINDS,
+    LARGEST,
     RATIO,
-    Expression,
-    Limit,
-    Pair,
     Pairs,
     Rate,
+    Statistic,
     checked_label,
 )
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
-
-@dataclass(frozen=True)
-class Spread(Expression):
-    """Gap or ratio of a family of rates, made by `gap` or `ratio`; a comparison makes a limit.
-
-    Parameters
-    ----------
-    form : {"gap", "ratio"}
-        Gap or ratio.
-    rate : Rate
-        The family.
-    """
-
-    form: str
-    rate: Rate
-
-    compares = True
-
-    def __le__(self, bound: Stated) -> Limit:
-        if self.form == RATIO:
-            raise ValueError("a ratio is limited from below: ratio(...) >= 0.8")
-        return self.within(bound)
-
-    def __ge__(self, bound: Stated) -> Limit:
-        if self.form == GAP:
-            raise ValueError("a gap is limited from above: gap(...) <= 0.02")
-        return self.within(bound)
-
-    @property
-    def least(self) -> float:
-        """The tightest possible limit."""
-        return 0.0 if self.form == GAP else 1.0
-
-    def __str__(self) -> str:
-        return f"{self.rate}: {self.form}"
-
-    def __repr__(self) -> str:
-        return f"{self.form}({self.rate!r})"
-
-
-@dataclass(frozen=True)
-class Largest(Expression):
-    """Largest rate of a family, made by `largest`; for objectives.
-
-    Parameters
-    ----------
-    rate : Rate
-        The family.
-    """
-
-    rate: Rate
-
-    form = AT_MOST
-    worst = True
-    sides = (ABOVE,)
-
-    def __str__(self) -> str:
-        return f"largest {self.rate}"
-
-    def __repr__(self) -> str:
-        return f"largest({self.rate!r})"
-
-
 #: What a selection minimises: one rate, or the largest rate of a family.
-Objective = Rate | Largest
+Objective = Rate | Statistic
 
 
 def as_objective(objective: Any) -> Objective:
@@ -102,7 +37,7 @@ def as_objective(objective: Any) -> Objective:
     TypeError, ValueError
         If ``objective`` cannot be an objective.
     """
-    if not isinstance(objective, (Rate, Largest)):
+    if getattr(objective, "form", None) not in (EACH, LARGEST):
         raise TypeError(
             f"objective={objective!r} must be a rate or the largest of a family; limit a gap or ratio"
         )
@@ -502,34 +437,35 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
     """
     if not isinstance(name, str) or not name.strip():
         raise TypeError(f"the name of a rate must be text, got {name!r}")
-    if name in {kind.name for kind in KINDS.values()}:
+    if name in {printed for _, _, printed in KINDS.values()}:
         raise ValueError(
             f"{name!r} is the printed name of another rate: give yours a name of its own"
         )
-    pairs = Pairs(name, _checked_pairs(counted, "counted"), _checked_pairs(among, "among"))
-    for label, answer in pairs.counted:
-        wider = map(repr, product((label, None), (answer, None)))
-        if set(map(repr, pairs.among)).isdisjoint(wider):
+    pairs = _checked_pairs(counted, "counted")
+    wider = _checked_pairs(among, "among")
+    for label, answer in pairs:
+        inside = map(repr, product((label, None), (answer, None)))
+        if set(map(repr, wider)).isdisjoint(inside):
             raise ValueError(
                 f"{name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of among"
             )
-    return Rate("custom", by=by, pairs=pairs)
+    return Rate("custom", by=by, counted=pairs, among=wider, name=name)
 
 
-def _checked_pairs(pairs: Any, name: str) -> tuple[Pair, ...]:
+def _checked_pairs(pairs: Any, name: str) -> Pairs:
     """Return the distinct pairs of a true label and an answer, sorted by their text; None stays None.
 
     Errors call the parameter of `custom` ``name``.
     """
     try:
         checked = [(checked_label(label), checked_label(answer)) for label, answer in pairs]
-        if not checked:
-            raise ValueError
     except (TypeError, ValueError):
+        checked = []
+    if not checked:
         raise TypeError(
             f"{name} must be a list of pairs (true label, answer) of text or numbers, such as [('ill', "
             f"'well')], got {pairs!r}; functions are not supported"
-        ) from None
+        )
     # By text, because 1 and True are equal keys.
     return tuple({repr(pair): pair for pair in sorted(checked, key=repr)}.values())
 
@@ -555,7 +491,7 @@ def answered_error(by: By = None) -> Rate:
     return Rate("answered_error", by=by)
 
 
-def largest(rate: Rate) -> Largest:
+def largest(rate: Rate) -> Statistic:
     """Return the largest rate of a family, as an objective.
 
     Parameters
@@ -565,7 +501,7 @@ def largest(rate: Rate) -> Largest:
 
     Returns
     -------
-    Largest
+    Statistic
 
     Examples
     --------
@@ -573,10 +509,10 @@ def largest(rate: Rate) -> Largest:
     >>> print(rates.largest(rates.error(by="cell")))
     largest error by cell
     """
-    return Largest(_family(rate, "largest"))
+    return Statistic(LARGEST, _family(rate, LARGEST))
 
 
-def gap(rate: Rate) -> Spread:
+def gap(rate: Rate) -> Statistic:
     """Return the largest minus the smallest rate of a family: ``gap(...) <= 0.02`` is a limit.
 
     Parameters
@@ -586,12 +522,12 @@ def gap(rate: Rate) -> Spread:
 
     Returns
     -------
-    Spread
+    Statistic
     """
-    return Spread(GAP, _family(rate, "gap"))
+    return Statistic(GAP, _family(rate, GAP))
 
 
-def ratio(rate: Rate) -> Spread:
+def ratio(rate: Rate) -> Statistic:
     """Return the smallest rate of a family divided by the largest: ``ratio(...) >= 0.8`` is a limit.
 
     Parameters
@@ -601,9 +537,9 @@ def ratio(rate: Rate) -> Spread:
 
     Returns
     -------
-    Spread
+    Statistic
     """
-    return Spread(RATIO, _family(rate, "ratio"))
+    return Statistic(RATIO, _family(rate, RATIO))
 
 
 def _family(rate: Any, name: str) -> Rate:

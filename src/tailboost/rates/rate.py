@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Stated, Table
+from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import plain
-from tailboost.core.spelling import did_you_mean
 from tailboost.rates.strata import CELL, CLASS, NAMES_SHOWN, Answered, Sample, Strata
 from tailboost.rates.words import stated_words
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # A true label and an answer; None stands for each of them.
 Pair = tuple[Any, Any]
+Pairs = tuple[Pair, ...]
 
 # Larger than the rounding error of confusion counts, and larger than any cost.
 ROUNDING = 1e-9
@@ -26,42 +26,23 @@ ALL_COSTS = 1e12
 # Sides on which rates are bounded.
 ABOVE = "above"
 BELOW = "below"
-# Forms of limits; the last two compare subgroups.
+# What is meant of a family of rates: each of them, the largest; in limits bounds of each, or a comparison.
+EACH = "each"
+LARGEST = "largest"
 AT_MOST = "at most"
 AT_LEAST = "at least"
 GAP = "gap"
 RATIO = "ratio"
 COMPARISONS = (GAP, RATIO)
 # In the pairs of `KINDS`: the label that the rate is about, or that of the row if it is about none, and
-# another label.
-LABEL = object()
-OTHER = object()
+# another label. No label is a tuple.
+LABEL = ("label",)
+OTHER = ("other",)
 PARTS = {"L": LABEL, "O": OTHER, "R": HUMAN_REVIEW, "*": None}
 RIGHT = {(LABEL, LABEL), (OTHER, OTHER)}
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """What a rate counts: the fraction of some rows with some answers, as pairs (true label, answer).
-
-    None stands for each label or each answer. The answer "human review" stands for deferral.
-
-    Parameters
-    ----------
-    name : str
-        Printed name.
-    counted : tuple of pairs
-        Pairs that count in the numerator, each inside a pair of ``among``.
-    among : tuple of pairs
-        Pairs that count in the denominator.
-    """
-
-    name: str
-    counted: tuple[Pair, ...]
-    among: tuple[Pair, ...]
-
-
-def _pairs(text: str) -> tuple[Pair, ...]:
+def _pairs(text: str) -> Pairs:
     """Return the pairs of a text, such as "LO" for the rows of the label with another one as answer."""
     return tuple((PARTS[pair[0]], PARTS[pair[1]]) for pair in text.split(","))
 
@@ -84,8 +65,9 @@ f_score         LL     L*,*L  F score of {label}, β = {beta:g}
 representation  *L     *L     share of the rows answered {label}
 answered_error  LO     LL,LO  error among answered rows
 """
+# Counted pairs, pairs among which, and printed name.
 KINDS = {
-    kind: Pairs(name, _pairs(counted), _pairs(among))
+    kind: (_pairs(counted), _pairs(among), name)
     for kind, counted, among, name in (
         line.split(None, 3) for line in TABLE.split("\n") if line
     )
@@ -95,29 +77,60 @@ LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
 
 
 class Expression:
-    """Common interface of rates, largest rates, gaps, ratios and limits."""
+    """What rates, their largest, gaps, ratios and limits have in common: ``form`` and the family ``rate``."""
 
-    form: Any  # of a limit
-    rate: Any  # family of rates
+    form: Any
+    rate: Any
     limit: Any = None  # the expression itself if it is a limit
-    worst: bool = False  # whether the largest rate of the family is meant
-    compares: Any = False  # whether the gap or ratio between subgroups is meant
-    sides: Any = (ABOVE, BELOW)  # sides on which rates are bounded for a certificate
+
+    @property
+    def worst(self) -> bool:
+        """Whether the largest rate of the family is meant."""
+        return bool(self.form == LARGEST)
+
+    @property
+    def compares(self) -> bool:
+        """Whether the gap or ratio between subgroups is meant."""
+        return self.form in COMPARISONS
+
+    @property
+    def from_above(self) -> bool:
+        """Whether a bound is an upper bound."""
+        return self.form not in (AT_LEAST, RATIO)
+
+    @property
+    def sign(self) -> float:
+        """1 for an upper bound, −1 for a lower one: the violation is ``sign`` times rate minus bound."""
+        return 1.0 if self.from_above else -1.0
+
+    @property
+    def sides(self) -> Any:
+        """Sides on which rates are bounded for a certificate."""
+        one_sided = {AT_MOST: (ABOVE,), LARGEST: (ABOVE,), AT_LEAST: (BELOW,)}
+        return one_sided.get(self.form, (ABOVE, BELOW))
 
     @property
     def most(self) -> float:
         """The loosest limit, which each rule satisfies: 1 for fractions and gaps, for costs the largest."""
-        if self.form == RATIO or self.rate.is_fraction:
+        if self.form == RATIO or self.rate.kind != "cost":
             return float(self.form != RATIO)
         return max(map(max, self.rate.matrix or [(ALL_COSTS,)]))
 
     def within(self, level: Stated) -> Limit:
         """Return the limit at a level."""
-        return Limit.of(self.form, self.rate, level)
+        return Limit.of(self.form if self.compares else AT_MOST, self.rate, level)
 
     def value(self, values: Floats) -> float:
-        """Return the largest rate, the gap or the ratio of the rates of all subgroups; NaN if all are NaN."""
-        return Limit(self.form, self.rate, 0.0).value(values)
+        """Return the gap, the ratio, the largest or the smallest rate, depending on the form.
+
+        Undefined rates are NaN and do not count. The ratio of two rates of 0 is 1.
+        """
+        smallest, largest = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+        if self.form == GAP:
+            return largest - smallest
+        if self.form == RATIO:
+            return 1.0 if largest == 0 else smallest / largest
+        return largest if self.from_above else smallest
 
     def __lt__(self, bound: Stated) -> Any:
         raise TypeError(f"a limit of {self!r} includes its bound {bound!r}: write <= or >=")
@@ -149,8 +162,11 @@ class Rate(Expression):
         Weight of the recall in an F score.
     complement : bool, default=False
         Whether this is one minus the rate.
-    pairs : Pairs, optional
-        The counted pairs of a rate made by `custom`.
+    counted, among : tuple of pairs (true label, answer), optional
+        Pairs that count in the numerator, each inside a pair that counts in the denominator. None stands for
+        each label or each answer, the answer "human review" for deferral. Known for all but a `custom` rate.
+    name : str, optional
+        Printed name, as the pairs.
     """
 
     kind: str
@@ -160,18 +176,24 @@ class Rate(Expression):
     labels: tuple[Any, ...] | None = None
     beta: float = 1.0
     complement: bool = False
-    pairs: Pairs | None = None
+    counted: Pairs = ()
+    among: Pairs = ()
+    name: str = ""
 
-    form = AT_MOST
+    form = EACH
 
     def __post_init__(self) -> None:
-        if self.pairs is None and self.kind not in KINDS:
-            raise ValueError(f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}")
-        by = tuple(self.by) if isinstance(self.by, list) else self.by
-        if by == ():
+        filled = vars(self)  # the class is frozen
+        if self.kind != "custom":
+            if self.kind not in KINDS:
+                raise ValueError(
+                    f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}"
+                )
+            filled["counted"], filled["among"], filled["name"] = KINDS[self.kind]
+        if self.by in ((), []):
             raise ValueError("by=() names no column of groups")
-        object.__setattr__(self, "by", plain(by))  # the class is frozen
-        object.__setattr__(self, "label", checked_label(self.label))
+        filled["by"] = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
+        filled["label"] = checked_label(self.label)
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -187,29 +209,9 @@ class Rate(Expression):
     # -- what is counted -----------------------------------------------------------------------------
 
     @property
-    def definition(self) -> Pairs:
-        """The pairs of a custom rate, or the entry of `KINDS`."""
-        return self.pairs or KINDS[self.kind]
-
-    @property
     def is_ratio(self) -> bool:
         """Whether the denominator depends on the answers, as for a precision."""
-        return any(answer is not None for _, answer in self.definition.among)
-
-    @property
-    def is_across(self) -> bool:
-        """Whether rows of other subgroups count in the denominator."""
-        return self.kind == "representation"
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether rows count in the denominator with weights between 0 and 1."""
-        return self.kind == "f_score"
-
-    @property
-    def is_fraction(self) -> bool:
-        """Whether the rate is from 0 to 1 by its definition; costs have any range."""
-        return self.kind != "cost"
+        return any(answer is not None for _, answer in self.among)
 
     @property
     def is_share(self) -> bool:
@@ -224,23 +226,15 @@ class Rate(Expression):
     @property
     def is_gain(self) -> bool:
         """Whether large values are better: the numerator counts right answers, and no errors."""
-        return not self.complement and not RIGHT.isdisjoint(self.definition.counted)
-
-    @property
-    def counts_errors(self) -> bool:
-        """Whether the numerator counts errors alone: then small values are better."""
-        return all(
-            label is not None and answer not in (None, HUMAN_REVIEW, label)
-            for label, answer in self.definition.counted
-        )
+        return not self.complement and not RIGHT.isdisjoint(self.counted)
 
     @property
     def needs_deferral(self) -> bool:
         """Whether the rate is about rules that defer: it counts deferred rows, or has a cost of deferral."""
         if self.matrix is not None:
             return len(self.matrix[0]) > len(self.matrix)
-        answers = {answer for _, answer in self.definition.counted}
-        return HUMAN_REVIEW in answers and RIGHT.isdisjoint(self.definition.counted)
+        is_counted = any(answer == HUMAN_REVIEW for _, answer in self.counted)
+        return is_counted and RIGHT.isdisjoint(self.counted)
 
     @property
     def counts_deferral(self) -> bool:
@@ -248,22 +242,22 @@ class Rate(Expression):
 
         A denominator with two or more answers by name is taken to leave out deferred rows.
         """
-        answers = {answer for _, answer in self.definition.among} - {None}
+        answers = {answer for _, answer in self.among} - {None}
         return self.needs_deferral or HUMAN_REVIEW in answers or len(answers) > 1
 
     @property
     def counted_rows(self) -> str:
         """Words for the rows in the denominator, if they do not depend on the answers."""
         words = {LABEL: "rows with label", OTHER: "rows with other labels than"}
-        label, _ = self.definition.among[0]
+        label, _ = self.among[0]
         return f"{words[label]} {self.label!r}" if label in words else "rows"
 
     @property
     def needs_labels(self) -> bool:
         """Whether the rate depends on labels: rates of answers alone, such as `selected`, do not."""
-        labels = {label for label, _ in self.definition.counted + self.definition.among}
+        labels = {label for label, _ in self.counted + self.among}
         by_class = not {CLASS, CELL}.isdisjoint(self.crossed)
-        return by_class or labels != {None} or not self.is_fraction
+        return by_class or labels != {None} or self.kind == "cost"
 
     @property
     def needs_costs(self) -> bool:
@@ -290,19 +284,18 @@ class Rate(Expression):
 
         def has(part: Any, numbers: Any) -> Any:
             """Return where classes or actions are a part of a pair."""
-            if part is OTHER:
+            if part == OTHER:
                 return (numbers != own) & (numbers < K)
             number_of = {None: numbers, LABEL: own, HUMAN_REVIEW: K}
             return numbers == (number_of[part] if part in number_of else strata.label(part))
 
-        def tables_of(pairs: tuple[Pair, ...]) -> Floats:
+        def tables_of(pairs: Pairs) -> Floats:
             found = [has(label, classes) & has(answer, actions) for label, answer in pairs]
             return np.array(found, dtype=np.float64)
 
-        among = tables_of(self.definition.among)
-        top = tables_of(self.definition.counted).max(axis=0)
-        bottom = among.max(axis=0)
-        if self.is_weighted:
+        among = tables_of(self.among)
+        top, bottom = tables_of(self.counted).max(axis=0), among.max(axis=0)
+        if self.kind == "f_score":
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
         if self.matrix is not None:
             top = self._costs(strata)
@@ -316,7 +309,7 @@ class Rate(Expression):
         """
         given = np.array(self.matrix, dtype=np.float64)
         K = strata.n_classes
-        if len(given) != K:
+        if len(given) != K or len(self.labels or given) != K:
             raise ValueError(
                 f"cost: the matrix has shape {given.shape}, and there are {K} classes"
             )
@@ -325,22 +318,11 @@ class Rate(Expression):
             given = given[order][:, [*order, *range(K, given.shape[1])]]
         return np.pad(given, ((0, 0), (0, 1)))[:, : strata.n_actions]
 
-    def by_subgroup(self, strata: Strata) -> tuple[list[Any], Floats, Floats]:
-        """Return names of subgroups; their numerators and denominators by stratum and action, (m, S, A)."""
-        if self.needs_costs and strata.mean_costs is None:
-            raise ValueError(
-                f"{self!r} needs the costs of the rows: give costs=, one for each answer"
-            )
-        names, is_in_subgroup = strata.subgroups(self.by)
-        inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)
-        top, bottom = self.tables(strata)  # by class
-        return names, inside * top[strata.y], (inside | self.is_across) * bottom[strata.y]
-
     def range(self, strata: Strata) -> tuple[float, float]:
         """Return the smallest and largest possible value of a row: 0 and 1, or costs."""
-        if self.is_fraction:
+        if self.kind != "cost":
             return 0.0, 1.0
-        if self.needs_costs:
+        if self.matrix is None:
             return strata.cost_range
         costs = self._costs(strata)
         return float(costs.min()), float(costs.max())
@@ -354,7 +336,15 @@ class Rate(Expression):
 
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
-        names, top, bottom = self.by_subgroup(strata)
+        if self.needs_costs and strata.mean_costs is None:
+            raise ValueError(
+                f"{self!r} needs the costs of the rows: give costs=, one for each answer"
+            )
+        names, is_in_subgroup = strata.subgroups(self.by)
+        inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)
+        top, bottom = (table[strata.y] for table in self.tables(strata))
+        top = inside * top
+        bottom = (inside | (self.kind == "representation")) * bottom
         weight_of_stratum = bottom.max(axis=2)  # shape (m, S)
         if self.is_ratio:  # all rows that some answer brings into the denominator
             weight_of_stratum = weight_of_stratum > 0
@@ -372,63 +362,75 @@ class Rate(Expression):
         A rate is the mean of values between ``low`` and ``high``, so certificates of a bounded mean apply.
         """
         low, high = self.range(answered.strata)
+        terms = self.terms(answered.strata)
         samples = []
-        for name, top, bottom in zip(*self.by_subgroup(answered.strata), strict=True):
-            rows = np.flatnonzero(bottom.any(axis=1)[answered.stratum])
-            stratum, actions = answered.stratum[rows], answered.actions[rows]
-            among = _at_actions(bottom, stratum, actions)
-            values = _at_actions(top, stratum, actions)
-            if self.needs_costs:
-                values = _at_actions(answered.costs, rows, actions)
-            sample = Sample(name, rows, values, low, high, among).taken(among > 0)
-            if not self.is_weighted and not (self.is_ratio and answered.draws):
-                sample = replace(sample, among=None)
-            samples.append(sample)
+        for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
+            among = bottom[answered.stratum, answered.actions]
+            rows = np.flatnonzero(among)
+            counted, at, actions = top, answered.stratum[rows], answered.actions[rows]
+            if answered.costs is not None and self.needs_costs:
+                counted, at = answered.costs, rows
+            samples.append(Sample(name, rows, counted[at, actions], low, high, among[rows]))
         return samples
 
     # -- words ---------------------------------------------------------------------------------------
 
-    @property
-    def words(self) -> str:
-        """Printed name without the subgroups."""
-        words = self.definition.name
-        if self.pairs is None:
-            words = words.format(label=repr(self.label), beta=self.beta)
-        return f"1 − {words}" if self.complement else words
-
     def __str__(self) -> str:
-        if self.by is None:
-            return self.words
-        return f"{self.words} by {' and '.join(map(str, self.crossed))}"
+        words = self.name
+        if self.kind != "custom":
+            words = words.format(label=repr(self.label), beta=self.beta)
+        by = "" if self.by is None else f" by {' and '.join(map(str, self.crossed))}"
+        return f"{'1 − ' * self.complement}{words}{by}"
 
     def __repr__(self) -> str:
         arguments = []
-        if self.pairs is not None:
-            arguments.append(repr(self.pairs.name))
-            arguments.append(f"counted={list(map(list, self.pairs.counted))}")
-            arguments.append(f"among={list(map(list, self.pairs.among))}")
-        if self.label is not None:
-            arguments.append(repr(self.label))
-        if self.matrix is not None:
-            arguments.append(repr(list(map(list, self.matrix))))
-        if self.labels is not None:
-            arguments.append(f"labels={list(self.labels)}")
-        if self.beta != 1.0:
-            arguments.append(f"beta={self.beta!r}")
-        if self.by is not None:
-            arguments.append(f"by={self.by!r}")
+        if self.kind == "custom":
+            pairs = [list(map(list, each)) for each in (self.counted, self.among)]
+            arguments = [repr(self.name), f"counted={pairs[0]}", f"among={pairs[1]}"]
+        matrix = self.matrix and list(map(list, self.matrix))
+        labels = self.labels and list(self.labels)
+        beta = None if self.beta == 1.0 else self.beta
+        values = (self.label, matrix, labels, beta, self.by)
+        stated = zip(("", "", "labels=", "beta=", "by="), values, strict=True)
+        arguments += [f"{word}{value!r}" for word, value in stated if value is not None]
         call = f"{self.kind}({', '.join(arguments)})"
         return f"1 - {call}" if self.complement else call
 
 
-def _at_actions(table: Any, lines: Ints, actions: Any) -> Floats:
-    """Return the entry of each row's line of a table (S, A) at its action, shape (n,).
+@dataclass(frozen=True)
+class Statistic(Expression):
+    """Largest rate, gap or ratio of a family, made by `largest`, `gap` or `ratio`.
 
-    With probabilities of the actions, shape (n, A), the mean entry of the line is returned.
+    The largest rate is for objectives. A comparison of a gap or ratio with a number makes a limit.
+
+    Parameters
+    ----------
+    form : {"largest", "gap", "ratio"}
+        What is meant of the rates.
+    rate : Rate
+        The family.
     """
-    if actions.ndim == 2:
-        return np.asarray((table[lines] * actions).sum(axis=1))
-    return np.asarray(table[lines, actions])
+
+    form: str
+    rate: Rate
+
+    def __le__(self, bound: Stated) -> Limit:
+        if self.form != GAP:
+            raise ValueError(
+                f"{self!r} has no upper bound: a ratio is limited from below, rates each"
+            )
+        return self.within(bound)
+
+    def __ge__(self, bound: Stated) -> Limit:
+        if self.form != RATIO:
+            raise ValueError(f"{self!r} has no lower bound: gap(...) <= 0.02")
+        return self.within(bound)
+
+    def __str__(self) -> str:
+        return f"largest {self.rate}" if self.worst else f"{self.rate}: {self.form}"
+
+    def __repr__(self) -> str:
+        return f"{self.form}({self.rate!r})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -450,16 +452,6 @@ class Terms:
             return np.where(among > 0, counted / among, np.nan)
 
     @property
-    def defined(self) -> Mask:
-        """Mask of the subgroups with rows."""
-        return self.mass > 0
-
-    @property
-    def linear(self) -> Floats:
-        """Matrices C with rate = ⟨C, N⟩, shape (m, W, A); 0 for a subgroup without rows."""
-        return self.beyond(np.zeros(len(self.mass)))
-
-    @property
     def of_answers(self) -> bool:
         """Whether each rate is the mean of a function of the answer alone, over a fixed set of rows.
 
@@ -470,23 +462,14 @@ class Terms:
             len(np.unique(top[counts.any(axis=1)], axis=0)) < 2 for top, counts in pairs
         )
 
-    def beyond(self, level: Floats) -> Floats:
+    def beyond(self, level: Any) -> Floats:
         """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of a subgroup is at most its level.
 
-        They exist for ratios and for linear rates, and are scaled by the mass of the subgroup. ``level`` has
-        the shape (m,), and the result (m, W, A).
+        They exist for ratios and for linear rates, and are scaled by the mass of the subgroup: beyond 0 a
+        linear rate is ⟨C, N⟩. ``level`` is a number, or has the shape (m,); the result has (m, W, A).
         """
         scale = np.where(self.mass > 0, self.mass, 1.0)[:, None, None]
-        return (self.top - level[:, None, None] * self.bottom) / scale
-
-
-@dataclass(frozen=True)
-class Inequality:
-    """One inequality of a linear program over confusion counts N: ``⟨matrix, N⟩ + free z ≤ bound``."""
-
-    matrix: Floats  # shape (W, A)
-    free: float  # coefficient of the limit's free variable z; 0 if there is none
-    bound: float
+        return (self.top - np.reshape(level, (-1, 1, 1)) * self.bottom) / scale
 
 
 @dataclass(frozen=True)
@@ -525,33 +508,42 @@ class Limit(Expression):
         TypeError, ValueError
             If the bound is not a number, or is outside of the possible range.
         """
-        if isinstance(bound, Mapping) and bound and form not in COMPARISONS:
-            limits = {plain(name): cls.of(form, rate, value) for name, value in bound.items()}
-            bounds = tuple((name, limit.bound) for name, limit in limits.items())
-            in_percent = any(limit.in_percent for limit in limits.values())
-            return cls(form, rate, bounds, in_percent=in_percent)
-        in_percent = str(bound).endswith("%")
-        number = float(bound[:-1]) / 100 if in_percent else bound
-        if isinstance(number, bool) or not isinstance(number, Real):
-            raise TypeError(
-                f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of them by subgroup, "
-                f"got {bound!r}"
-            )
-        limit = cls(form, rate, float(number), in_percent=in_percent)
-        low = 0.0 if rate.is_fraction or limit.compares else -ALL_COSTS
-        high = 1.0 if rate.is_fraction or form == RATIO else ALL_COSTS
-        if not low <= limit.bound <= high:
-            raise ValueError(
-                f"{rate!r}: the bound must be from {low:g} to {high:g}, got {bound!r}"
-            )
-        if limit.compares and (rate.is_ratio or rate.by is None):
+        compares = form in COMPARISONS
+        low, high = (0.0, 1.0) if rate.kind != "cost" else (-ALL_COSTS, ALL_COSTS)
+        if compares:
+            low, high = 0.0, high if form == GAP else 1.0
+        by_name = isinstance(bound, Mapping) and bool(bound) and not compares
+        in_percent = False
+        numbers = {}
+        for name, each in (bound if by_name else {None: bound}).items():
+            number: Any = each
+            if str(each).endswith("%"):
+                in_percent = True
+                number = float(each[:-1]) / 100
+            if isinstance(number, bool) or not isinstance(number, Real):
+                raise TypeError(
+                    f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of them by "
+                    f"subgroup, got {each!r}"
+                )
+            if not low <= float(number) <= high:
+                raise ValueError(
+                    f"{rate!r}: the bound must be from {low:g} to {high:g}, got {each!r}"
+                )
+            numbers[plain(name)] = float(number)
+        if compares and (rate.is_ratio or rate.by is None):
             # Intervals take the rates of subgroups as independent. Of 400 true gaps of a representation 10 %
             # were outside of their 95 % interval, of gaps of selection rates 3 %.
             raise ValueError(
                 f"{form}({rate!r}) compares subgroups, so name them, for example by='group'. A rate whose "
                 "denominator depends on the answers is no linear program: limit each subgroup instead"
             )
-        return limit
+        stated = tuple(numbers.items()) if by_name else numbers[None]
+        return cls(form, rate, stated, in_percent=in_percent)
+
+    @property
+    def limit(self) -> Limit:
+        """The limit itself."""
+        return self
 
     def bounds(self, names: list[Any]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
@@ -562,32 +554,33 @@ class Limit(Expression):
         units = list(map(plain, names))
         unknown = list(bound_of.keys() - {None, *units})
         if unknown:
-            near = did_you_mean(str(unknown[0]), map(str, units))
             raise ValueError(
-                f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: {near}"
-                f"there are {units[:NAMES_SHOWN]}"
+                f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are "
+                f"{units[:NAMES_SHOWN]}"
             )
         rest = bound_of.get(None, np.nan)
         return np.array([bound_of.get(unit, rest) for unit in units], dtype=np.float64)
 
-    def rows(self, strata: Strata) -> list[Inequality]:
-        """Return the inequalities of the limit over confusion counts, scaled to rates of about 1.
+    def rows(self, strata: Strata) -> list[tuple[Floats, float, float]]:
+        """Return the inequalities ``⟨matrix, N⟩ + free z ≤ bound`` of the limit over confusion counts N.
 
-        Subgroups without rows and free subgroups have none. Of a gap or ratio, each rate is at most z, and at
-        least a z − c for the `pair` (a, c). Raise ValueError for a ratio of rates that may be negative.
+        They are scaled to rates of about 1. Subgroups without rows and free subgroups have none. Of a gap or
+        ratio, each rate is at most the free variable z, and at least a z − c for the `pair` (a, c). Raise
+        ValueError for a ratio of rates that may be negative.
         """
         terms = self.rate.terms(strata)
         scale = self.rate.scale(strata)
+        defined = terms.mass > 0
         if self.compares:
             self.refuse_negative(min(self.rate.range(strata)))
-            matrices = terms.linear[terms.defined] / scale
+            matrices = terms.beyond(0.0)[defined] / scale
             a, c = self.pair
-            below = [Inequality(matrix, -1.0, 0.0) for matrix in matrices]
-            return below + [Inequality(-matrix, a, c / scale) for matrix in matrices]
+            below = [(matrix, -1.0, 0.0) for matrix in matrices]
+            return below + [(-matrix, a, c / scale) for matrix in matrices]
         bounds = self.bounds(terms.names)
-        limited = terms.defined & ~np.isnan(bounds)
+        limited = defined & ~np.isnan(bounds)
         matrices = self.sign / scale * terms.beyond(np.nan_to_num(bounds))[limited]
-        return [Inequality(matrix, 0.0, 0.0) for matrix in matrices]
+        return [(matrix, 0.0, 0.0) for matrix in matrices]
 
     def refuse_negative(self, lowest_rate: float) -> None:
         """Raise ValueError for a ratio of rates that may be negative."""
@@ -598,11 +591,10 @@ class Limit(Expression):
 
     def interval(self, lower: Floats, upper: Floats) -> tuple[float, float]:
         """Return the bounds on a gap or ratio from those on each rate, shape (m,) each."""
-        apart = permutations(zip(lower, upper, strict=True), 2)
-        values = [self.value(np.array([low, high])) for (low, _), (_, high) in apart]
-        nearest = self.value(np.array([min(upper.min(), lower.max()), lower.max()]))
-        values.append(nearest)
-        return (nearest, max(values)) if self.form == GAP else (min(values), nearest)
+        pairs = [(lower[i], upper[j]) for i, j in permutations(range(len(lower)), 2)]
+        pairs.append((min(upper.min(), lower.max()), lower.max()))  # the nearest rates
+        values = [self.value(np.array(pair)) for pair in pairs]
+        return (values[-1], max(values)) if self.form == GAP else (min(values), values[-1])
 
     @property
     def pair(self) -> tuple[float, float]:
@@ -629,43 +621,9 @@ class Limit(Expression):
         a, _ = self.pair
         return np.sqrt(a**2 * variances[..., :, None] + variances[..., None, :])
 
-    @property
-    def compares(self) -> bool:
-        """Whether the limit is a gap or ratio between subgroups."""
-        return self.form in COMPARISONS
-
-    @property
-    def limit(self) -> Limit:
-        """The limit itself."""
-        return self
-
-    @property
-    def sides(self) -> tuple[str, ...]:
-        """Sides on which rates are bounded to certify the limit."""
-        return {AT_MOST: (ABOVE,), AT_LEAST: (BELOW,)}.get(self.form, (ABOVE, BELOW))
-
-    @property
-    def from_above(self) -> bool:
-        """Whether the bound is an upper bound."""
-        return self.form in (AT_MOST, GAP)
-
-    @property
-    def sign(self) -> float:
-        """1 for an upper bound, −1 for a lower one: the violation is ``sign`` times rate minus bound."""
-        return 1.0 if self.from_above else -1.0
-
     def against(self, shares: Any) -> Any:
         """Return shares of rows as shares that count against the limit: complements for a lower bound."""
         return shares if self.from_above else 1.0 - shares
-
-    @property
-    def asks_for_errors(self) -> bool:
-        """Whether a rule with more errors, or more deferred rows, keeps the limit more easily."""
-        if self.form == AT_MOST:
-            return self.rate.is_gain
-        return self.form == AT_LEAST and (
-            self.rate.counts_errors or self.rate.kind == "deferred"
-        )
 
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
@@ -700,18 +658,6 @@ class Limit(Expression):
         else:
             violations = self.sign * (values - self.bounds(names))
         return np.asarray(np.nan_to_num(violations).max(axis=-1, initial=0.0))
-
-    def value(self, values: Floats) -> float:
-        """Return the gap, the ratio, the largest or the smallest rate, depending on the form of the limit.
-
-        Undefined rates are NaN and do not count. The ratio of two rates of 0 is 1.
-        """
-        smallest, largest = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
-        if self.form == GAP:
-            return largest - smallest
-        if self.form == RATIO:
-            return 1.0 if largest == 0 else smallest / largest
-        return largest if self.from_above else smallest
 
     def __bool__(self) -> bool:
         raise TypeError(

@@ -307,8 +307,8 @@ class Sample:
         Value of each of these rows.
     low, high : float
         Bounds of the values for all possible answers.
-    among : ndarray, optional
-        Weight of each of these rows in the denominator, for a ratio of a randomised rule or an F score.
+    among : ndarray
+        Weight of each of these rows in the denominator: 1, but less in an F score.
     """
 
     name: Any
@@ -316,28 +316,22 @@ class Sample:
     values: Floats
     low: float
     high: float
-    among: Floats | None = None
+    among: Floats
 
     @property
     def mean(self) -> float:
         """Rate of these rows with equal weights; NaN without rows."""
-        if not len(self.rows):
-            return float("nan")
-        among = len(self.rows) if self.among is None else self.among.sum()
-        return float(self.values.sum() / among)
+        return float(self.values.sum() / self.among.sum()) if len(self.rows) else float("nan")
 
     @property
     def mirrored(self) -> Sample:
         """The sample of the complement: each value is ``low + high`` minus the value."""
-        total = (self.low + self.high) * (1.0 if self.among is None else self.among)
-        return replace(self, values=total - self.values)
+        return replace(self, values=(self.low + self.high) * self.among - self.values)
 
     def taken(self, positions: Any) -> Sample:
         """Return some of the rows, by positions in ``rows`` or a mask."""
-        among = None if self.among is None else self.among[positions]
-        return replace(
-            self, rows=self.rows[positions], values=self.values[positions], among=among
-        )
+        parts = {name: getattr(self, name)[positions] for name in ("rows", "values", "among")}
+        return replace(self, **parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,21 +429,12 @@ class Answered:
         return cls(strata, stratum, actions, weight / weight.sum(), checked_costs)
 
     @property
-    def draws(self) -> bool:
-        """Whether actions are probabilities."""
-        return bool(self.actions.ndim == 2)
-
-    @property
-    def probabilities(self) -> Floats:
-        """The probability of each action in each row, shape (n, A)."""
-        if self.draws:
-            return self.actions
-        return np.eye(self.strata.n_actions)[self.actions]
-
-    @property
     def counts(self) -> Floats:
         """Confusion counts: the weight of each stratum with each action, then its costs, shape (W, A)."""
-        weights = self.share[:, None] * self.probabilities  # shape (n, A)
+        probabilities = self.actions
+        if probabilities.ndim == 1:
+            probabilities = np.eye(self.strata.n_actions)[probabilities]
+        weights = self.share[:, None] * probabilities  # shape (n, A)
         counts = _sums_by_stratum(weights, self.stratum, len(self.strata.mass))
         if self.costs is None:
             return counts

@@ -75,7 +75,7 @@ class Curve:
     ----------
     points : tuple of CurvePoint
         From the tightest limit to the loosest, each with its classifier.
-    limited : Objective or Spread
+    limited : Objective or Statistic
         The limited rate.
     objective : Objective
         The minimised rate.
@@ -264,7 +264,7 @@ def points_along(
         The candidates on the selection data.
     problem : Problem
         The objective within limits on other rates.
-    limited : Objective or Spread
+    limited : Objective or Statistic
         The limited rate; a ratio is limited from below.
 
     Raises
@@ -283,7 +283,7 @@ def points_along(
     if not (is_overall and objective.worst and not problem.limits):
         loosest = engine.select_in(pool, problem).value(limited)
         if limited.compares:
-            tightest = limited.least
+            tightest = float(sign < 0.0)  # no gap, a ratio of 1
         else:
             tightest = engine.select_in(pool, replace(problem, objective=limited)).value(
                 limited

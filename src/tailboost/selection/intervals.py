@@ -171,7 +171,7 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     The check needs no predictions, and assumes no error in subgroups.
     """
     rate = limit.rate
-    if limit.compares or rate.is_ratio or not rate.is_fraction:
+    if limit.compares or rate.is_ratio or rate.kind == "cost":
         return None  # their rows or their range depend on the predictions
     terms = rate.terms(strata)
     sizes = effective_rows(terms, strata, strata.constants()[0]).round(6)

@@ -9,10 +9,9 @@ from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.checks import refuse_paid_errors
 from tailboost.rates import (
     AT_LEAST,
-    Largest,
     Limit,
     Rate,
-    Spread,
+    Statistic,
     Strata,
     as_objective,
     deferred,
@@ -145,8 +144,8 @@ class Problem:
 def _of_limit(limit: Limit) -> Any:
     """Return what a limit limits: a gap or ratio, a rate, or the largest rate of a family."""
     if limit.compares:
-        return Spread(limit.form, limit.rate)
-    return limit.rate if limit.rate.by is None else Largest(limit.rate)
+        return Statistic(limit.form, limit.rate)
+    return limit.rate if limit.rate.by is None else largest(limit.rate)
 
 
 def stated(

@@ -162,7 +162,7 @@ class RateTable:
                 [counted.values, counted.low, counted.high, counted.rows]
             ).tolist()
             bounds = np.full(len(names), np.nan)
-            said = ("", "", in_percent and rate.is_fraction)
+            said = ("", "", in_percent and rate.kind != "cost")
             if limit is not None:
                 said = (str(limit), limit.sense, limit.in_percent)
                 if not limit.compares:

@@ -20,7 +20,7 @@ from tailboost.core.array_types import Floats, Ints
 from tailboost.core.long_work import one_blas_thread
 from tailboost.rates import InfeasibleLimitsError, Limit, Objective, Strata, as_objective, error
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.rates.rate import Inequality, Terms
+from tailboost.rates.rate import Terms
 from tailboost.rates.words import stated_words
 from tailboost.rows.subgroups import unit_name
 
@@ -149,19 +149,19 @@ class Program:
         terms = [(rate.terms(strata), rate.scale(strata)) for rate in rates]
         (of_objective, scale), *_ = terms
         level = level if of_objective.is_ratio else 0.0
-        minimised = of_objective.beyond(np.full(len(of_objective.names), level)) / scale
-        minimised = minimised[of_objective.defined]
+        minimised = of_objective.beyond(level) / scale
+        minimised = minimised[of_objective.mass > 0]
         if not len(minimised):
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
         cost = minimised[0]
-        rows = [(i, row) for i, limit in enumerate(limits) for row in limit.rows(strata)]
+        rows = [(i, *row) for i, limit in enumerate(limits) for row in limit.rows(strata)]
         if objective.worst:
-            cost = TIE_PRICE * OVERALL_ERROR.terms(strata).linear[0]
-            rows = [*((-1, Inequality(each, -1.0, 0.0)) for each in minimised), *rows]
-        limit_of_row = np.array([number for number, _ in rows], dtype=np.intp)
-        free = np.array([row.free for _, row in rows])
+            cost = TIE_PRICE * OVERALL_ERROR.terms(strata).beyond(0.0)[0]
+            rows = [*((-1, each, -1.0, 0.0) for each in minimised), *rows]
+        limit_of_row = np.array([number for number, *_ in rows], dtype=np.intp)
+        free = np.array([coefficient for _, _, coefficient, _ in rows])
         # One free variable serves all rows of a limit that have one.
         with_free = np.unique(limit_of_row[free != 0.0])
         return cls(
@@ -169,8 +169,8 @@ class Program:
             objective,
             tuple(limits),
             cost=cost.ravel(),
-            matrix=np.array([row.matrix for _, row in rows]).reshape(len(rows), cost.size),
-            bound=np.array([row.bound for _, row in rows]),
+            matrix=np.array([matrix for _, matrix, _, _ in rows]).reshape(len(rows), cost.size),
+            bound=np.array([bound for *_, bound in rows]),
             free=free[:, None] * (limit_of_row[:, None] == with_free),
             limit_of_row=limit_of_row,
             terms=terms,
@@ -299,7 +299,7 @@ def best_guess(program: Program) -> float | None:
 
 def overall_errors(program: Program, counts: Floats) -> Floats:
     """Return the overall error of confusion counts of shape (T, W, A), shape (T,)."""
-    return np.tensordot(counts, OVERALL_ERROR.terms(program.strata).linear[0], axes=2)
+    return np.tensordot(counts, OVERALL_ERROR.terms(program.strata).beyond(0.0)[0], axes=2)
 
 
 # -- the search ----------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def first_rules(family: Any, program: Program) -> Pool:
     """
     pool = Pool(family)
     strata = family.data.strata
-    error_costs = OVERALL_ERROR.terms(strata).linear[0][: len(strata.mass)].copy()
+    error_costs = OVERALL_ERROR.terms(strata).beyond(0.0)[0][: len(strata.mass)].copy()
     dear = 2.0 * np.abs(error_costs).max()
     if strata.defers:  # costs more than any error
         error_costs[:, -1] = dear

@@ -20,7 +20,7 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.core.spelling import joined
-from tailboost.rates import Limit, Objective, Rate, Spread, Strata, deferred, error
+from tailboost.rates import Limit, Objective, Rate, Statistic, Strata, deferred, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.intervals import REFIT, below_noise, probability_kept, tightened
 from tailboost.selection.outputs import LogProbabilities
@@ -127,7 +127,7 @@ class Selection:
         """The spread of rates under a refit; 0 if the counted models answer."""
         return REFIT if self.engine.refit else 0.0
 
-    def value(self, measured: Objective | Spread) -> float:
+    def value(self, measured: Objective | Statistic) -> float:
         """Return another objective, or the gap or ratio of a family."""
         return measured.value(measured.rate.terms(self.program.strata).values(self.counts))
 
