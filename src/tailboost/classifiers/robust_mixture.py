@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -665,15 +665,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def rule_(self) -> Rule | ThresholdRule:
         """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
         check_is_fitted(self)
-        engine = self.selection_.engine
-        member = self.selection_.member
-        thresholds = member.rule
-        if thresholds is None:
-            _, groups_read = engine.answer_names
-            return cast("Rule", member.as_rule(self.classes_.tolist(), groups_read))
-        if engine.told is None:
-            return thresholds
-        return replace(thresholds, group_column=self._group_titles[engine.told])
+        rule: Rule | ThresholdRule = self.selection_.member.rule
+        return rule
 
     @property
     def estimators_(self) -> list[Any]:
@@ -692,7 +685,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         """Names of the models in the rule."""
         check_is_fitted(self)
         names = self.selection_.engine.outputs.models.names
-        return [names[i] for i in sorted(self.selection_.member.source)]
+        return [names[i] for i in self.selection_.member.source]
 
     @property
     def objective_(self) -> Any:

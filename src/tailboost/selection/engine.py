@@ -204,12 +204,17 @@ class Engine:
         return Selection(self, problem, program, self.member(best.rule), pool, best)
 
     def member(self, rule: Any) -> ScoreRule | ProbabilityRule:
-        """Return a rule of the family as a member of an ensemble."""
-        models = self.outputs.models
+        """Return a rule of the family with its models."""
         if isinstance(self.family, Thresholds):
-            ends = self.family.ends(self.family.edges[rule])
-            return ScoreRule.of(models, ends, *self.answer_names)
-        return ProbabilityRule(models, self.probabilities, rule)
+            return self.thresholds(self.family.ends(self.family.edges[rule]))
+        return ProbabilityRule(
+            self.outputs.models, self.probabilities, rule, self.groups_read[0]
+        )
+
+    def thresholds(self, ends: Floats) -> ScoreRule:
+        """Return the rule of thresholds on the score, shape (m, A − 1)."""
+        classes = list(self.family.data.strata.classes)
+        return ScoreRule.of(self.outputs.models, ends, classes, *self.groups_read)
 
     # -- words -----------------------------------------------------------------------------------------
 
@@ -226,12 +231,11 @@ class Engine:
         return self.outputs.rows.refit or self.probabilities.estimates_groups
 
     @property
-    def answer_names(self) -> tuple[list[Any], list[Any] | None]:
-        """The labels, and the groups of group-aware rules; None for group-blind rules."""
-        groups = None
-        if self.told is not None and self.names is not None:
-            groups = self.names.values[self.told].tolist()
-        return list(self.family.data.strata.classes), groups
+    def groups_read(self) -> tuple[list[Any] | None, Any]:
+        """The groups of group-aware rules and the name of their column; None for group-blind rules."""
+        if self.told is None or self.names is None:
+            return None, None
+        return self.names.values[self.told].tolist(), self.names.titles[self.told]
 
 
 def infers_groups(

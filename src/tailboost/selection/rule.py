@@ -171,42 +171,6 @@ class ThresholdRule(StoredRule):
     model: str | None = None
     group_column: Any = field(default=None, compare=False, repr=False)
 
-    @classmethod
-    def of_ranges(
-        cls,
-        scores: Any,
-        classes: Sequence[Any],
-        groups: Sequence[Any] | None,
-        ranges: Sequence[Sequence[tuple[float, int]]],
-    ) -> Self:
-        """Return the rule of ranges of a `Scores`.
-
-        Parameters
-        ----------
-        scores : Scores
-            The column of scores.
-        classes : sequence
-            The labels.
-        groups : sequence or None
-            The groups with ranges of their own; None for one list of ranges.
-        ranges : sequence of list of (float, int)
-            For each group the lower ends of its ranges, ascending from −∞, with the numbers of their actions.
-        """
-        actions = [*classes, HUMAN_REVIEW]
-        bands = [
-            [(None if low == -np.inf else low, actions[number]) for low, number in of_group]
-            for of_group in ranges
-        ]
-        return cls(
-            scores.column_list[0],
-            list(classes),
-            None if groups is None else list(groups),
-            bands,
-            kind=scores.kind,
-            missing=scores.missing,
-            model=scores.made_by,
-        )
-
     @property
     def _kind(self) -> ScoreKind:
         return SCORE_KINDS[self.kind]

@@ -37,7 +37,7 @@ from tailboost.selection.search import (
     solve,
 )
 from tailboost.selection.summary import Summary
-from tailboost.selection.thresholds import ScoreRule, Thresholds, scores_in, sign_of
+from tailboost.selection.thresholds import Thresholds, scores_in, sign_of
 
 if TYPE_CHECKING:
     from tailboost.selection.engine import Engine
@@ -191,7 +191,7 @@ class Selection:
         """
         if self.problem.limits and not self.problem.aims and not self.has_room:
             return True
-        by_group = self.member.n_places > 1
+        by_group = self.engine.probabilities.group_aware
         return rate.is_ratio or (by_group and not rate.terms(self.program.strata).of_answers)
 
     @cached_property
@@ -314,7 +314,7 @@ class Selection:
         return replace(
             self,
             problem=replace(self.problem, confidence=None),
-            member=ScoreRule.of(self.engine.outputs.models, ends, *self.engine.answer_names),
+            member=self.engine.thresholds(ends),
             best=Best(ends, counts, self.program.violations(counts)),
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -13,6 +12,7 @@ from scipy.special import expit
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.learners.scores import Scores
 from tailboost.rates import Strata
+from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import Rule, ThresholdRule, decimals_between
 from tailboost.selection.search import Counts
@@ -54,7 +54,7 @@ def sign_of(models: Models) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ScoreRule:
-    """A rule by thresholds as a member of an ensemble."""
+    """A rule by thresholds on the score of models."""
 
     models: Models
     ends: Floats  # shape (m, A − 1): thresholds, with the sign of the score
@@ -63,29 +63,26 @@ class ScoreRule:
 
     @classmethod
     def of(
-        cls, models: Models, ends: Floats, classes: Sequence[Any], groups: Sequence[Any] | None
+        cls,
+        models: Models,
+        ends: Floats,
+        classes: list[Any],
+        groups: list[Any] | None,
+        column: Any,
     ) -> ScoreRule:
-        """Return the rule of thresholds."""
-        falls = sign_of(models) < 0
-        ranges = [_ranges(row, falls=falls) for row in ends.tolist()]
+        """Return the rule of thresholds, by the groups of a column."""
         score = models.score or LOG_ODDS
-        return cls(models, ends, ThresholdRule.of_ranges(score, classes, groups, ranges))
-
-    @property
-    def rule(self) -> ThresholdRule | None:
-        """The thresholds, with deferral; None for log-odds, which no column has."""
-        return None if self.models.score is None else self.thresholds
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether every row gets the same answer."""
-        bands = self.thresholds.bands
-        return all(len(band) == 1 and band == bands[0] for band in bands)
-
-    @property
-    def source(self) -> tuple[int, ...]:
-        """Numbers of the models behind the answers."""
-        return () if self.is_constant else tuple(self.models.average.used_models.tolist())
+        sign = int(sign_of(models))
+        first, last = classes[::sign]
+        bands = []
+        for of_group in np.sort(sign * ends, axis=1).tolist():
+            lower = [-np.inf, of_group[0], of_group[-1], np.inf]
+            ranges = zip(pairwise(lower), [first, HUMAN_REVIEW, last], strict=True)
+            bands.append([(low, action) for (low, high), action in ranges if low < high])
+            bands[-1][0] = (None, bands[-1][0][1])
+        name = score.column_list[0]
+        kept = (score.kind, score.missing, score.made_by)
+        return cls(models, ends, ThresholdRule(name, classes, groups, bands, *kept, column))
 
     @property
     def defers(self) -> bool:
@@ -93,21 +90,24 @@ class ScoreRule:
         return self.ends.shape[1] > 1
 
     @property
-    def n_places(self) -> int:
-        """Number of groups with thresholds of their own."""
-        return len(self.ends)
+    def source(self) -> list[int]:
+        """Numbers of the models behind the answers."""
+        return self.models.average.used_models.tolist()
 
     def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
         """Return class numbers, and which rows are deferred; these get the more probable label."""
         places = table.places(by_group=self.thresholds.groups is not None)
         labels = self.thresholds.numbers(scores_in(table, self.models), places)
         deferred = labels == 2
-        if self.defers:
+        if deferred.any():
             labels = np.where(deferred, table.pooled.argmax(axis=1), labels)
         return labels, deferred
 
-    def as_rule(self, classes: list[Any], groups: list[Any] | None) -> Rule:
-        """Return the rule of log-odds as costs: 0 of deferral, and of an answer at its threshold."""
+    @property
+    def rule(self) -> ThresholdRule | Rule:
+        """The thresholds; of log-odds, which no column has, costs: 0 of deferral and at a threshold."""
+        if self.models.score is not None:
+            return self.thresholds
         low, high = self.ends[:, 0], self.ends[:, -1]
         costs = np.zeros((len(low), 2, self.ends.shape[1] + 1))
         costs[:, :, 0] = np.stack([-expit(low), expit(-low)], axis=1)
@@ -116,17 +116,7 @@ class ScoreRule:
             middle = expit(np.clip(0.0, low, high))
             costs[:, :, 0] *= (expit(high) - middle + TINY)[:, None]
             costs[:, :, 1] *= (middle - expit(low) + TINY)[:, None]
-        return rule_of(self.models, classes, groups, costs, self)
-
-
-def _ranges(ends: Sequence[float], *, falls: bool) -> list[tuple[float, int]]:
-    """Return the ranges of a score between one or two thresholds: lower ends from −∞, and answers."""
-    low, high = ends[0], ends[-1]
-    ranges = [(-np.inf, 0), (low, 2), (high, 1)]
-    if falls:
-        ranges = [(-np.inf, 1), (-high, 2), (-low, 0)]
-    uppers = [*(lower for lower, _ in ranges[1:]), np.inf]
-    return [each for each, upper in zip(ranges, uppers, strict=True) if each[0] < upper]
+        return rule_of(self.models, self.thresholds.classes, self.thresholds.groups, costs)
 
 
 class Thresholds:

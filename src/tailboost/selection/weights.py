@@ -214,77 +214,65 @@ class StratumProbabilities:
 
 @dataclass(frozen=True, eq=False)
 class ProbabilityRule:
-    """A rule by weights of classes as a member of an ensemble."""
+    """A rule by weights of classes."""
 
     models: Models
     probabilities: StratumProbabilities
     costs: Floats  # shape (S, A)
-
-    @property
-    def rule(self) -> None:
-        """None: the answers follow from costs and probabilities, not from thresholds."""
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether every row gets the same action."""
-        return bool((self.costs == self.costs[0]).all())
-
-    @property
-    def source(self) -> tuple[int, ...]:
-        """Numbers of the models behind the answers."""
-        if self.is_constant:
-            return ()
-        if self.weighs_groups and not self.probabilities.by_features:
-            return tuple(range(len(self.models.names)))  # groups are estimated from all models
-        return tuple(self.models.average.used_models.tolist())
-
-    @property
-    def n_places(self) -> int:
-        """Number of groups with weights of their own."""
-        return int(self.probabilities.places.max()) + 1
-
-    @property
-    def weighs_groups(self) -> bool:
-        """Whether the rule weighs an estimate of p(group | x, y) for each row."""
-        return self.probabilities.estimates_groups and not self.is_constant
+    groups: list[Any] | None  # of a rule that reads them
 
     @property
     def defers(self) -> bool:
         """Whether the rule may defer rows."""
         return self.costs.shape[1] > self.probabilities.strata.n_classes
 
+    @property
+    def weighs_groups(self) -> bool:
+        """Whether the rule weighs an estimate of p(group | x, y) for each row."""
+        return self.probabilities.estimates_groups
+
+    @property
+    def source(self) -> list[int]:
+        """Numbers of the models behind the answers; groups may be estimated from all of them."""
+        if self.weighs_groups and not self.probabilities.by_features:
+            return list(range(len(self.models.names)))
+        return self.models.average.used_models.tolist()
+
     def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
         """Return class numbers, and which rows are deferred; these get the label of least cost."""
-        if self.is_constant:
-            costs = np.repeat(self.costs[0][:, None], table.n_rows, axis=1)
-        else:
-            costs = expected_costs(self.probabilities.predict(table), self.costs)
+        costs = expected_costs(self.probabilities.predict(table), self.costs)
         K = self.probabilities.strata.n_classes
         return decide(costs[:K]), decide(costs) == K
 
-    def as_rule(self, classes: list[Any], groups: list[Any] | None) -> Rule:
-        """Return the rule as numbers and lists, with costs by group of the column that it reads."""
+    @property
+    def rule(self) -> Rule:
+        """The rule as numbers and lists, with costs by group of the column that it reads."""
         p = self.probabilities
         costs = self.costs.reshape(p.strata.n_classes, p.strata.n_combinations, -1)
-        if self.is_constant:
-            costs = costs[:, : self.n_places].transpose(1, 0, 2)
-        elif p.estimates_groups:
-            costs = costs.transpose(1, 0, 2)
-        else:
-            of_place = np.eye(self.n_places)[p.places]
-            costs = np.einsum("kg,gka,gm->mka", p.shares, costs.transpose(1, 0, 2), of_place)
-        return rule_of(self.models, classes, groups, costs, self)
+        costs = costs.transpose(1, 0, 2)
+        if not p.estimates_groups:
+            of_place = np.eye(p.places.max() + 1)[p.places]
+            costs = np.einsum("kg,gka,gm->mka", p.shares, costs, of_place)
+        return rule_of(
+            self.models,
+            list(p.strata.classes),
+            self.groups,
+            costs,
+            inferred=p.estimates_groups,
+        )
 
 
 def rule_of(
-    models: Models, classes: list[Any], groups: list[Any] | None, costs: Floats, member: Any
+    models: Models,
+    classes: list[Any],
+    groups: list[Any] | None,
+    costs: Floats,
+    *,
+    inferred: bool = False,
 ) -> Rule:
     """Return a rule of costs, shape (groups, K, A), on the average of models."""
     average = models.average
-    weights = {}
-    offsets = [0.0] * len(classes)
-    if not member.is_constant:
-        used = average.used_models.tolist()
-        weights = {models.names[i]: float(average.weights[i]) for i in used}
-        offsets = average.offset.tolist()
-    return Rule(classes, groups, weights, offsets, costs.tolist(), member.weighs_groups)
+    weights = average.weights[average.used_models].tolist()
+    names = [models.names[i] for i in average.used_models]
+    of_models = dict(zip(names, weights, strict=True))
+    return Rule(classes, groups, of_models, average.offset.tolist(), costs.tolist(), inferred)
