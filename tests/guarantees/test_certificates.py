@@ -18,7 +18,7 @@ from tailboost.rates.bounds import (
     clopper_pearson_interval,
     clopper_pearson_upper,
 )
-from tailboost.rows.ledger import Ledger
+from tailboost.rows.seen import Ledger
 
 X, Y = make_classification(
     2400, n_features=6, n_informative=4, n_classes=3, weights=[0.5, 0.3, 0.2], class_sep=1.5, random_state=0

@@ -17,7 +17,7 @@ from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.judged import JudgedModel, judged
-from tailboost.rows.ledger import Records
+from tailboost.rows.seen import Records
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])

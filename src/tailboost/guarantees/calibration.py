@@ -28,7 +28,7 @@ from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
-from tailboost.rows.ledger import Attempt, attempts_of
+from tailboost.rows.seen import Attempt, attempts_of
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 
 #: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.

@@ -24,8 +24,7 @@ from tailboost.rates.strata import groups_in
 from tailboost.rates.words import points_words, rate_words
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
-from tailboost.rows.ledger import Attempt
-from tailboost.rows.seen import EqualRows, Seen, checked_equal_rows
+from tailboost.rows.seen import Attempt, EqualRows, Seen, checked_equal_rows
 from tailboost.rows.subgroups import whole_percents
 from tailboost.selection.rule import Rule, ThresholdRule
 

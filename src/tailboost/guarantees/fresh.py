@@ -36,9 +36,8 @@ from tailboost.rows.judged import (
     judged,
     last_step,
     predicted_labels,
+    row_hashes,
 )
-from tailboost.rows.ledger import refuse_repeated
-from tailboost.rows.readers import row_hashes
 from tailboost.rows.seen import (
     CALIBRATED_ON,
     TRAINED_ON,
@@ -46,6 +45,7 @@ from tailboost.rows.seen import (
     Seen,
     checked_equal_rows,
     refuse_copied,
+    refuse_repeated,
 )
 from tailboost.rows.subgroups import by_column, deferral_words, named_as, plain_list
 

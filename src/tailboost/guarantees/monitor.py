@@ -48,16 +48,16 @@ from tailboost.rows.judged import (
     judged,
     predicted_labels,
     refuse_other_rule,
+    row_hashes,
     rows_with_score,
 )
 from tailboost.rows.other_groups import (
     answered_rows,
     warn_of_other_groups,
 )
-from tailboost.rows.readers import row_hashes
 from tailboost.rows.seen import Seen, first_repeated
 
-MONITOR_FORMAT = 10  # version of the state's JSON
+MONITOR_FORMAT = 11  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
 
 

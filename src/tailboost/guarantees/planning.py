@@ -14,7 +14,7 @@ from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.checks import check_number
 from tailboost.rates import Limit, checked_limits, checked_rates
 from tailboost.rates.bounds import fewest_rows, most_reached
-from tailboost.rows.ledger import SPENT_EACH
+from tailboost.rows.seen import SPENT_EACH
 from tailboost.rows.subgroups import unit_name
 
 

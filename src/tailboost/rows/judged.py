@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from itertools import chain
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
@@ -13,19 +15,22 @@ from tailboost.core.array_types import (
     Array,
     Floats,
     Groups,
+    Hashes,
     Ints,
     Labels,
     Mask,
     Model,
     Table,
 )
-from tailboost.core.checks import n_rows_of
+from tailboost.core.checks import as_table, n_rows_of, sorted_names
 from tailboost.core.exceptions import (
     DeferredRowsWarning,
     UncertifiedGroupsWarning,
     warn_user,
 )
 from tailboost.core.spelling import how_many
+from tailboost.rows.fingerprints import hash_rounded_rows
+from tailboost.rows.seen import Ledger, Records, Seen
 
 
 class JudgedModel:
@@ -237,3 +242,67 @@ def labels_or_mark(classifier: Any, labels: Array, is_deferred: Mask, mark: Any)
         marks = np.array(mark, dtype=object)
         labels = labels.astype(object)
     return np.where(is_deferred, marks, labels)
+
+
+# -- rows as models read them ------------------------------------------------------------------------------
+
+
+def row_hashes(model: Model, X: Table) -> Hashes:
+    """Return the hashes of rows as a caller gives them to a model, shape (n,).
+
+    The order of the columns of a data frame has no effect: they are in the order of the model or, if the
+    model has no order, of their names.
+    """
+    if judged(model) is model:  # not a pipeline or a search
+        return model._row_hashes(X)
+    table = as_table(X)
+    names = getattr(model, "feature_names_in_", None)
+    # Without a number of features the model reads columns by name.
+    if names is None and not hasattr(model, "n_features_in_"):
+        names = sorted_names(list(getattr(table, "columns", ())))
+    return hash_rounded_rows(as_table(table, names))
+
+
+def records_of_fit(estimator: Model, trained: Seen | None) -> Records:
+    """Return the records of a fit before its selection: of its training rows, and of frozen models within.
+
+    Parameters
+    ----------
+    estimator : estimator or list of estimators
+        The fitted ones.
+    trained : Seen or None
+        The training rows.
+    """
+    models = _frozen_models(estimator)
+    of_models = [model.records_ for model in models if judged(model) is model]
+    attempts = {each.key: each for inner in of_models for each in inner.ledger.attempts}
+    return Records(
+        trained,
+        # Rows in another form, or of another library, are not known.
+        complete=len(of_models) == len(models) and all(inner.complete for inner in of_models),
+        used=tuple(dict.fromkeys(chain.from_iterable(inner.tables for inner in of_models))),
+        ledger=Ledger(tuple(attempts.values())),
+    )
+
+
+def _frozen_models(estimator: Model) -> list[Any]:
+    """Return the frozen models within an estimator: a fit of the estimator does not know their training rows.
+
+    Models within frozen models of other libraries are included, such as the model of a calibrated classifier.
+    None stands for a model with rows in another form than the estimator's, as behind a step of a pipeline.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        model = estimator.estimator
+        if isinstance(model, FrozenEstimator):
+            return _frozen_models(model)
+        if judged(model) is model:  # the records include models within this model
+            return [model]
+        return [model, *_frozen_models(model)]
+    if isinstance(estimator, (list, tuple)):
+        return list(chain.from_iterable(map(_frozen_models, estimator)))
+    if not isinstance(estimator, BaseEstimator):
+        return []
+    frozen = _frozen_models(list(estimator.get_params(deep=False).values()))
+    if isinstance(estimator, Pipeline):  # its steps read transformed rows
+        return [None for _ in frozen]
+    return frozen

@@ -37,15 +37,14 @@ from tailboost.core.checks import (
 from tailboost.core.files import write_output
 from tailboost.rates import Expression, checked_limits
 from tailboost.rows.fingerprints import digest_of_rule, hash_rounded_rows
-from tailboost.rows.ledger import Ledger, Records
 from tailboost.rows.other_groups import warn_of_other_groups
-from tailboost.rows.seen import SELECTED_ON, Seen
+from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
 from tailboost.selection.rule import Rule, ThresholdRule, with_default
 
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
 # named no rule. Form 3 did not name the column of a rule, and form 4 no groups of the certificate.
-RULE_FILE_FORMAT = 5
+RULE_FILE_FORMAT = 6
 
 
 def load_rule(path: FilePath) -> Any:

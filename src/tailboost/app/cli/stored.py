@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, Self
 import tailboost as tb
 from tailboost.app.cli.tables import Roles, Rows
 from tailboost.core.files import held, write_output
-from tailboost.rows.ledger import Attempt, Ledger
-from tailboost.rows.readers import row_hashes
-from tailboost.rows.seen import Seen
+from tailboost.rows.judged import row_hashes
+from tailboost.rows.seen import Attempt, Ledger, Seen
 from tailboost.storage.models import read_notes
 from tailboost.storage.rule_files import RuleOnScores, rule_text
 
