@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import zipfile
 from collections.abc import Collection, Mapping
 from importlib import import_module
@@ -20,7 +19,6 @@ from tailboost.core.files import write_output
 from tailboost.core.versions import versions
 
 NOTES = "tailboost.json"
-SCHEMA = "schema.json"
 # Classes of other libraries that hold plain numbers.
 TRUSTED = frozenset({
     "xgboost.core.Booster",
@@ -74,36 +72,15 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
     if not hasattr(model, "fit"):
         raise TypeError(f"model must be a fitted model or a pipeline, got {model!r:.80}")
     check_is_fitted(model)
-    try:
-        record = json.dumps({"versions": versions(), "notes": dict(notes or {})})
-    except TypeError as error:
-        raise TypeError(f"notes must be JSON values: {error}") from None
+    record = json.dumps({"versions": versions(), "notes": dict(notes or {})})
     content = BytesIO()
     try:
-        skops.io.dump(model, content)
+        skops.io.dump(model, content, compression=zipfile.ZIP_DEFLATED)
     except (skops.io.exceptions.UnsupportedTypeException, TypeError) as error:
         raise TypeError(f"a part of this model has no form without code: {error}") from error
-    known: set[int] = set()
-
-    def once(node: dict[str, Any]) -> dict[str, Any]:
-        """Leave the content of an object that comes again: a reader of skops finds it by its number."""
-        if node.get("__loader__") == "ObjectNode":
-            if node["__id__"] in known:
-                del node["content"]
-            known.add(node["__id__"])
-        return node
-
-    packed = BytesIO()
-    with (
-        zipfile.ZipFile(content) as dumped,
-        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive,
-    ):
-        schema = json.dumps(json.loads(dumped.read(SCHEMA), object_hook=once))
-        archive.writestr(SCHEMA, schema)
-        for file in set(re.findall(r'"file": "([^"]*)"', schema)):
-            archive.writestr(file, dumped.read(file))
+    with zipfile.ZipFile(content, "a") as archive:
         archive.writestr(NOTES, record)
-    write_output(path, packed.getvalue())
+    write_output(path, content.getvalue())
 
 
 def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
@@ -140,22 +117,17 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
     """
     import skops.io
 
-    if isinstance(trusted, str):
-        raise TypeError(f"trusted must be a list of full names, got {trusted!r}")
     saved = read_notes(path)["versions"]
     try:
         unknown = skops.io.get_untrusted_types(file=path)
         allowed = [name for name in unknown if name in TRUSTED or _is_known_class(name)]
         model = skops.io.load(path, trusted=sorted({*allowed, *trusted}))
-    except skops.io.exceptions.UntrustedTypesFoundException as error:
-        raise ValueError(f"{os.fspath(path)!r} is refused: {error}") from None
     except Exception as error:  # skops raises what a damaged file meets
-        raise ValueError(f"{os.fspath(path)!r} cannot be read: {error!r:.400}") from error
-    current = versions()
+        raise ValueError(f"{os.fspath(path)!r} is refused: {error!r:.400}") from error
     changed = [
         f"{name} {saved[name]}"
         for name in ("tailboost", "scikit-learn", "xgboost")
-        if saved.get(name) != current.get(name)
+        if saved.get(name) != versions().get(name)
     ]
     if changed:
         warn_user(

@@ -7,7 +7,6 @@ or several columns of scores are read.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -17,19 +16,18 @@ import numpy as np
 
 from tailboost.core.array_types import (
     Array,
+    Document,
     FilePath,
     Groups,
     Hashes,
     Ints,
     Labels,
-    Mask,
     Model,
     Table,
 )
 from tailboost.core.checks import (
     as_pandas,
     check_format,
-    positions,
     reading,
     take,
     with_missing_group,
@@ -88,7 +86,7 @@ def load_rule(path: FilePath) -> Any:
             "its rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
         ) from None
     with reading(f"rule file of tailboost, {str(file)!r}"):
-        is_alone = "bands" in content or "action_costs" in content  # by to_json
+        is_alone = "rule" not in content  # by to_json
         document = content if is_alone else content["rule"]
         rule = (ThresholdRule if "bands" in document else Rule).from_dict(document)
         if is_alone:
@@ -125,26 +123,26 @@ class RuleOnScores:
     _equal_rows = "copies"
     _rule_digest = ""
 
-    def __init__(self, rule: ThresholdRule | Rule, content: Mapping[str, Any]) -> None:
+    def __init__(self, rule: ThresholdRule | Rule, content: Document) -> None:
+        certificate = content["certificate"]
         selection = content["selection"]
         columns = selection["scores"]
         labels = selection["labels"]
-        if not columns or len(labels) != len(columns):
+        if len(labels) != len(columns):
             raise ValueError("each score needs a label")
         self.rule_ = rule
         self.content = content
         self.classes_ = np.asarray(rule.classes)
-        self.by_group = selection["by_group"] or False
+        self.by_group = selection["by_group"]
         self.limits = self._stated_limits = list(checked_limits(selection["limits"]))
         self.groups_ = [tuple(name) for name in content["groups"]]
-        self.groups_named = dict(content["groups_named"]) if content["certificate"] else {}
+        self.groups_named = dict(content["groups_named"]) if certificate else {}
         self._group_titles = tuple(by_column(self.groups_))
         self._can_defer = rule.defers
         self._columns_of_scores = columns
         label = labels if len(columns) > 1 else labels[0]
         self._scores = (columns, label, selection["kind"], selection["missing"])
         self._rule_digest = digest_of_rule(rule, [self._scores])
-        certificate = content["certificate"]
         if certificate is not None and certificate["rule"] != self._rule_digest:
             raise ValueError(
                 "its certificate is about another rule: the rule was edited after the calibration. "
@@ -152,7 +150,7 @@ class RuleOnScores:
             )
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "rule_":  # a copy has no attributes at first
+        if name == "rule_":  # a copy has no attributes at first
             raise AttributeError(name)
         return getattr(self.rule_, name)
 
@@ -220,46 +218,39 @@ class RuleOnScores:
             return rule.predict(table, groups, default=default)
         if self.by_group and groups is None:
             groups = table[[self.by_group]]
-        has_score = np.ones(len(table), dtype=bool)
-        if default is not ...:
-            has_score = ~self._without_score(table)
+        scores = self.scores
+        lacking = scores.without_score(table) & (default is not ...)
+        P = scores.probabilities_of(scores.values(take(table, ~lacking)))
         # The scores have the order of their columns, and a rule the order of its labels.
-        order = [self.scores.label.index(label) for label in rule.classes]
-        P = self.scores.probabilities_of(self.scores.values(take(table, has_score)))[:, order]
-        P_of_models = dict.fromkeys(rule.models or ["Scores"], P)
-        answers = rule.predict(P_of_models, take(groups, has_score), default=default)
-        if default is ...:
-            return answers
-        return with_default(answers, has_score, rule.classes, default)
+        P = P[:, [scores.label.index(label) for label in rule.classes]]
+        named = dict.fromkeys(rule.models or ["Scores"], P)
+        answers = rule.predict(named, take(groups, ~lacking), default=default)
+        return (
+            with_default(answers, ~lacking, rule.classes, default) if lacking.any() else answers
+        )
 
     # -- what certificates and monitors read -----------------------------------------------------------
 
     def _numbered_answers(
         self, X: Table, groups: Groups, classes: Labels, *, defers: bool
-    ) -> Ints | None:
+    ) -> Ints:
         """Return the answers as numbers of labels; deferral has the number of labels."""
-        if not np.array_equal(self.classes_, classes):
-            return None
         answers = self.predict(X, groups if self.by_group else None)
-        is_deferred = (answers == HUMAN_REVIEW) & self._can_defer
-        answers[is_deferred] = self.rule_.classes[0]
-        numbers = positions(answers.astype(self.classes_.dtype), self.classes_, "X")
-        return np.where(is_deferred, len(classes), numbers)
+        number = {HUMAN_REVIEW: len(classes)}
+        number |= {name: place for place, name in enumerate(self.rule_.classes)}
+        return np.array([number[answer] for answer in answers.tolist()], dtype=np.intp)
 
     def _row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows by their scores."""
-        from tailboost.learners.scores import score_columns
+        return hash_rounded_rows(self.scores.values(X))
 
-        return hash_rounded_rows(score_columns(X, self._columns_of_scores, "the rule"))
-
-    def _without_score(self, X: Table) -> Mask:
+    def _without_score(self, X: Table) -> Any:
         """Return which rows lack a score that the rule reads, shape (n,)."""
-        without: Mask = self.scores.without_score(X)
-        return without
+        return self.scores.without_score(X)
 
     def _reads(self, column: Any) -> bool:
         """Return whether answers need the groups of a column."""
-        return bool(self.by_group) and self.by_group == column
+        return bool(self.by_group == column)
 
     def _opened(self, X: Table, groups: Groups = None) -> Any:
         return X
@@ -301,10 +292,9 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
     >>> rule = tb.calibrate(tb.Scores("p", "yes"), X, y, limits=["miss(yes) <= 20%"])  # doctest: +SKIP
     >>> tb.save_rule(rule, "rule.json")  # doctest: +SKIP
     """
-    file = Path(path)
-    if file.suffix != ".json":
-        raise ValueError(f"{str(file)!r}: the name of a rule file must end in '.json'")
-    write_output(file, rule_text(classifier, target))
+    if Path(path).suffix != ".json":
+        raise ValueError(f"{str(path)!r}: the name of a rule file must end in '.json'")
+    write_output(path, rule_text(classifier, target))
 
 
 def rule_text(classifier: Model, target: str | None, cluster: str | None = None) -> str:
