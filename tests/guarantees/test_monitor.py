@@ -153,7 +153,7 @@ def test_a_changed_or_forged_state_is_refused(rule):
     with pytest.raises(ValueError, match="changed"):
         tb.Monitor.from_dict(state, rule)
     del state["bets"], state["digest"]
-    state["digest"] = digest_of(state)
+    state["digest"] = digest_of(state, rule.certificate_)
     with pytest.raises(ValueError, match="state"):
         tb.Monitor.from_dict(state, rule)
 

@@ -25,7 +25,6 @@ from tailboost.guarantees.certificates import Price, certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, checked_rates, error, limits_to_keep
 from tailboost.rates.bounds import rows_for_no_error
-from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.seen import Attempt, attempts_of
@@ -96,9 +95,8 @@ def calibrate_selected(
         selection = judged(model)._selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.
-    rows = np.column_stack([fresh.draws, fresh.answered.stratum.astype(np.float64)])
     call = repr((stated, confidence, fresh.equal_rows, judged(model)._rule_digest))
-    tested = [np.sort(hash_rows(rows)).tobytes(), call.encode()]
+    tested = [np.sort(fresh.draws).tobytes(), call.encode()]
     attempts = model.records_.spend(fresh.used, tested, earlier, fresh.equal_rows)
     level = attempts[-1].spent * (1.0 - confidence)
     outcome = outcome_of(selection, fresh, level)

@@ -25,7 +25,6 @@ from tailboost.learners.scores import Scores
 from tailboost.rates import Answered, Rate, Sample, Strata, deferred
 from tailboost.rows.fingerprints import (
     hash_rows,
-    hashes_of_names,
     hashes_of_pairs,
     random_numbers,
 )
@@ -152,24 +151,27 @@ class Fresh:
         answered = _answered(given, answers, classes, reader, rates)
         equal_rows = checked_equal_rows(given.equal_rows or reader._equal_rows)
         table = hashes = None
+        stratum = answered.stratum.astype(np.uint64)
         content = hash_rows(answered.actions[:, None])
         compared = False
         if is_model:
             hashes = row_hashes(model, given.X)
             content, compared = _compared(model, given, hashes, equal_rows)
+            # Equal scores are different rows also without a statement, but not if all rows are copied.
+            if equal_rows != "natural" and given.clusters is None:
+                refuse_copied("X", hashes_of_pairs(hashes, stratum))
             # The models of a classifier answer once for all its rules.
             table = reader._opened(given.X, groups) if reader is model else given.X
             actions = _actions(model, table, groups, answered.strata)
             answered = replace(answered, actions=actions)
         clusters = numbered_clusters(given.clusters, given.n_rows)
-        of_strata = hashes_of_pairs(content, answered.stratum.astype(np.uint64))
         return cls(
             answered,
             model if is_model else None,
             table,
             groups,
             hashes,
-            random_numbers(of_strata, clusters),
+            random_numbers(hashes_of_pairs(content, stratum), clusters),
             compared,
             equal_rows,
             clusters,
@@ -456,20 +458,15 @@ def _compared(
     """Return hashes of what the last step reads, and `Fresh.compared`; refuse rows that were used before."""
     final, table = final_step(model, given.X)
     read = hashes if final is model else row_hashes(final, table)
-    labels = given.labels
     compared = given.training_rows is not None
     if compared:
         trained = row_hashes(model, _in_form_of(given.X, given.training_rows))
         refuse_repeated(Seen.of(hashes), [Seen.of(trained, TRAINED_ON)], equal_rows)
-    if judged(final).records_ is not None:
-        records = judged(final).records_
-        records.refuse(read, labels, equal_rows)
+    records = judged(final).records_
+    if records is not None:
+        if records.tables:
+            records.refuse(read, given.labels, equal_rows)
         compared = compared or records.complete
-    # Equal scores are different rows also without a statement, but not if all rows are copied.
-    if equal_rows != "natural" and given.clusters is None:
-        for column in (*given.columns.values(), *([] if labels is None else [labels])):
-            hashes = hashes_of_pairs(hashes, hashes_of_names(column))
-        refuse_copied("X", hashes)
     return read, compared
 
 

@@ -404,14 +404,19 @@ class Monitor:
         """Evidence from which on a bound is contradicted."""
         return round(len(self.tested) / (1.0 - self.certificate.confidence), 9)
 
-    def _since(self, j: int) -> str | None:
-        """Return the name of the first batch that contradicted a bound; None without one."""
-        return next((b.name for b in self.batches if b.evidence[j] >= self.threshold), None)
+    @property
+    def _since(self) -> list[str | None]:
+        """The name of the first batch that contradicted each bound; None without one."""
+        threshold = self.threshold
+        return [
+            next((batch.name for batch in self.batches if batch.evidence[j] >= threshold), None)
+            for j in range(len(self.tested))
+        ]
 
     @property
     def alarms(self) -> list[CertifiedBound]:
         """The contradicted bounds, now or after an earlier batch."""
-        return [bound for j, bound in enumerate(self.tested) if self._since(j) is not None]
+        return list(compress(self.tested, self._since))
 
     @property
     def verdict(self) -> str:
@@ -424,9 +429,9 @@ class Monitor:
         batches = how_many(n_batches, "batch", "batches")
         rows = f"{how_many(n_rows, 'row')} of {batches} contradict"
         since = [
-            f"{bound.title} {bound.bound_text} since {self._since(j)}"
-            for j, bound in enumerate(self.tested)
-            if self._since(j) is not None
+            f"{bound.title} {bound.bound_text} since {name}"
+            for bound, name in zip(self.tested, self._since, strict=True)
+            if name is not None
         ]
         if not since:
             return f"No alarm: {rows} none of {of_bounds}."
@@ -445,12 +450,13 @@ class Monitor:
             alarm,
         ]
         rows = []
-        for j, (bound, bets) in enumerate(zip(self.tested, self.bets, strict=True)):
+        each = enumerate(zip(self.tested, self.bets, self._since, strict=True))
+        for j, (bound, bets, since) in each:
             n, rate = _rate_of(bound, bets.sums)
             latest: list[Any] = self.batches[-1].errors[j] if self.batches else [0, None]
             evidence = max((batch.evidence[j] for batch in self.batches), default=1.0)
             result = "not contradicted" if n else "no rows"
-            if self._since(j) is not None:
+            if since is not None:
                 result = "contradicted"
             rates = [
                 rate_words(value, of_n, beside=bound.target, in_percent=bound.in_percent)
@@ -474,7 +480,6 @@ class Monitor:
         """Return the state as plain types, for JSON: counts and hashes, no row and no rule."""
         state = {
             "format": MONITOR_FORMAT,
-            "certificate": state_digest(self.certificate.to_dict()),
             "bets": [
                 {"bets": [bet.to_dict() for bet in bets.evidence], "sums": bets.sums.tolist()}
                 for bets in self.bets
@@ -483,7 +488,7 @@ class Monitor:
             "ids": self.ids.tolist(),
             "seen": [rows.to_dict() for rows in self.seen],
         }
-        return state | {"digest": state_digest(state)}
+        return state | {"digest": state_digest(state, self.certificate)}
 
     @classmethod
     def from_dict(
@@ -505,12 +510,11 @@ class Monitor:
                 "begin a new state with these batches",
             )
             content = {key: value for key, value in state.items() if key != "digest"}
-            if state["digest"] != state_digest(content):
+            if state["digest"] != state_digest(content, monitor.certificate):
                 raise ValueError(
-                    "the state was changed after it was written: its checksum differs"
+                    "the state was changed after it was written, or is about another certificate: its "
+                    "checksum differs"
                 )
-            if state["certificate"] != state_digest(monitor.certificate.to_dict()):
-                raise ValueError("the state is about another certificate")
             bets = [
                 Bets(tuple(map(Evidence.from_dict, each["bets"])), np.array(each["sums"]))
                 for each in state["bets"]
@@ -531,6 +535,7 @@ def _part(given: Given, rows: Mask) -> Given:
     return replace(given, **parts)
 
 
-def state_digest(state: Mapping[str, Any]) -> str:
-    """Return the checksum of a state, also of a state read from JSON."""
-    return digest(json.dumps(state, sort_keys=True, allow_nan=False).encode())
+def state_digest(state: Mapping[str, Any], certificate: Certificate) -> str:
+    """Return the checksum of a state about a certificate, also of a state read from JSON."""
+    content = json.dumps([state, certificate.to_dict()], sort_keys=True, allow_nan=False)
+    return digest(content.encode())
