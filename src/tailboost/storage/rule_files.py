@@ -128,7 +128,7 @@ class RuleOnScores:
         selection = content["selection"]
         columns = selection["scores"]
         labels = selection["labels"]
-        if len(labels) != len(columns):
+        if not columns or len(labels) != len(columns):
             raise ValueError("each score needs a label")
         self.rule_ = rule
         self.content = content
