@@ -151,7 +151,7 @@ class AdaLPBoostClassifier(MixtureClassifier):
             rounds = clf._play(learn)  # lines 2 to 6
             answers = clf._answers(learn, rounds)
             if X_val is None and clf.cv != "train":
-                for held, part in clf._without_folds(learn, clf.cv):
+                for held, part in clf._without_folds(learn, clf.cv):  # games without these rows
                     answers[:, held] = clf._answers(part, clf._play(part))
             clf._set_rule(learn, rounds, answers)
             clf._set_weights(clf._mix(clf.candidate_losses_))  # line 7
@@ -176,8 +176,8 @@ class AdaLPBoostClassifier(MixtureClassifier):
         return rounds
 
     def _mix(self, losses: Array) -> Floats:
-        """Return the λ of least CVaR, program (6), for losses of shape (t, n_judged)."""
-        (solution,) = mixture_path(losses, [self.alpha], self.base_)
+        """Return the λ of least CVaR on losses of shape (t, n_judged): the linear program (6)."""
+        (solution,) = mixture_path(losses, [self.alpha], self.base_)  # as in `alpha_path`
         return solution.mixture
 
     def _answers(self, learn: Learner, rounds: Sequence[Hypothesis]) -> Array:

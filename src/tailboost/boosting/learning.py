@@ -64,7 +64,8 @@ def coded(answers: Array, K: int) -> Floats:
     They are 1 for its label, else −1/(K−1); or real h, of which one column is the value of class 1.
     """
     if answers.dtype.kind != "f":
-        return np.where(answers[:, None] == np.arange(K), 1.0, -1 / (K - 1))
+        codes = np.where(np.eye(K, dtype=bool), 1.0, -1 / (K - 1))
+        return codes.take(answers, axis=0)
     if answers.ndim == 1:
         return np.column_stack([-answers, answers])
     return answers - answers.mean(axis=1, keepdims=True)
@@ -228,8 +229,9 @@ class Boosting(ClassifierMixin, BaseEstimator):
         y = y[used]
         if reset:
             self._validate_params()
-            self.classes_ = np.unique(y)
-        numbers = self._numbers(y, "y_val")
+            self.classes_, numbers = np.unique(y, return_inverse=True)
+        else:
+            numbers = self._numbers(y, "y_val")
         if len(self.classes_) > 2 and not get_tags(self).classifier_tags.multi_class:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass"

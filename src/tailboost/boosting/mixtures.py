@@ -88,7 +88,7 @@ class MixtureClassifier(Boosting):
         self.estimator_weights_ = weights[n_ranks:]
         return self
 
-    def _answered(self, X: Table) -> tuple[Floats, Array]:
+    def _shares(self, X: Table) -> tuple[Floats, Array]:
         """Return the shares of the labels, shape (n, K), and the answers of the candidates, shape (…, n).
 
         Hypotheses without weight are left out, except the first: it decides ties.
@@ -110,7 +110,7 @@ class MixtureClassifier(Boosting):
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return the probability of each label as the answer, shape (n, K); bounds are about it."""
-        P, _ = self._answered(X)
+        P, _ = self._shares(X)
         return P
 
     def predict(self, X: Table) -> Array:
@@ -119,7 +119,7 @@ class MixtureClassifier(Boosting):
         Of labels with equal probability it is that of the first hypothesis which answers one of them, round 1
         or one with weight; with weights on the ranked labels, the most probable one under all rounds.
         """
-        P, answers = self._answered(X)
+        P, answers = self._shares(X)
         tied = P.max(axis=1, keepdims=True) - 1e-9 < P
         rows = np.arange(len(P))
         first = tied[rows, answers].argmax(axis=0)

@@ -162,10 +162,10 @@ class AdaBoostClassifier(AdditiveClassifier):
             idle = 0
             patience = clf.n_iter_no_change or np.inf
             for t in range(clf.n_estimators):
-                w = player.weights(state)
-                h = learn(w, t)
+                u = player.weights(state)
+                h = learn(u, t)
                 state = player.update(state, h.losses)
-                a = state.steps[-1]
+                a = state.steps[-1]  # f ← f + a h, if a step lowers the cost
                 if a == 0:
                     break
                 rounds.append(h)

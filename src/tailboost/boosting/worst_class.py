@@ -50,9 +50,9 @@ class Voting(MixtureClassifier):
         state = player.start(learn.units.p)
         rounds: list[Hypothesis] = []
         for t in range(self.T_):
-            w = player.weights(state)
+            w = player.weights(state)  # (9)
             h = learn(w, t)
-            missed = h.weighted_loss > learn.target + 1e-9
+            missed = h.weighted_loss > learn.target + 1e-9  # (7)
             if not (missed and rounds):
                 rounds.append(h)
             if missed:

@@ -94,7 +94,7 @@ def entropic_weights(
     game = TailGame.build(losses, alpha, base)
     n_candidates = game.equal_to.size
     first = np.full(n_candidates, 1.0) if start is None else finite(start, "start")
-    if first.size > n_candidates or first.ndim != 1 or first.min() < 0 or not first.sum() > 0:
+    if first.size > n_candidates or first.min() < 0 or not first.sum() > 0:
         raise ValueError(
             f"start must be at most {n_candidates} non-negative weights with a positive sum, got {start!r}"
         )

@@ -157,11 +157,6 @@ class TailGame:
             full, full_p, reduced, p, alpha, scale, offset, used, unit, candidates, equal_to
         )
 
-    @property
-    def cap(self) -> Floats:
-        """Largest weight of each unit of the reduced problem: p_i/α."""
-        return self.p / self.alpha
-
     def optimum(self, lam: Floats, w: Floats | None, shift: Floats) -> Optimum:
         """Return the optimum with a mixture and weights, by default those of the worst tail.
 
@@ -171,11 +166,12 @@ class TailGame:
         worst, threshold = tail(combined, self.alpha, self.p)
         if w is None:
             w = worst
-        w = np.clip(w, 0.0, self.cap)
+        cap = self.p / self.alpha
+        w = np.clip(w, 0.0, cap)
         missing = 1.0 - float(w.sum())
         if missing > 0:  # the units share it in proportion to their room below the cap
-            room = self.cap - w
-            w = np.minimum(w + missing * room / max(float(room.sum()), missing), self.cap)
+            room = cap - w
+            w = np.minimum(w + missing * room / max(float(room.sum()), missing), cap)
         else:
             w = w / w.sum()
         bound = float((expectations(self.losses, w) + shift).min())
@@ -199,10 +195,9 @@ class TailGame:
         rounding = 1e-13 * (self.scale + abs(self.offset))
         tolerance = max(DUALITY_GAP * (1.0 + abs(value)), rounding)
         if not abs(gap) <= tolerance:
-            n_candidates, n_units = self.full.shape
             raise SolverError(
                 f"{what}: no method closed the duality gap: it is {gap:.3g}, above the tolerance "
-                f"{tolerance:.3g} (n = {n_units}, T = {n_candidates}, alpha = {self.alpha:g})"
+                f"{tolerance:.3g} (T and n: {self.full.shape}, alpha = {self.alpha:g})"
             )
 
 
@@ -270,9 +265,7 @@ def mixture_path(
         As `minimize_cvar_mixture`.
     """
     tail_masses = [check_alpha(alpha, "alphas") for alpha in alphas]
-    if not tail_masses:
-        return []
-    game = TailGame.build(losses, tail_masses[0], base)
+    game = TailGame.build(losses, max(tail_masses, default=1.0), base)
     solutions: dict[int, MixtureSolution] = {}
     # From the largest α on: the solution of an α is a good start for the next smaller one.
     start = None
@@ -345,7 +338,7 @@ def solve(game: TailGame, shift: Floats, start: Floats | None = None) -> Optimum
         if by_newton is not None:
             best = min(best, by_newton, key=lambda optimum: optimum.gap)
     if best.gap > CLOSED:
-        lam, w = mixture_program(game.losses, game.cap, shift)
+        lam, w = mixture_program(game.losses, game.p / game.alpha, shift)
         whole = game.optimum(lam, w, shift)
         best = min(best, whole, key=lambda optimum: optimum.gap)
     return best
@@ -366,10 +359,11 @@ def _free_units(game: TailGame, free: Mask, above: Mask, shift: Floats) -> _Free
 
     All units are free if the fixed units leave no weight, or more than the free units can take.
     """
-    weights = np.where(above & ~free, game.cap, 0.0)
+    cap = game.p / game.alpha
+    weights = np.where(above & ~free, cap, 0.0)
     units = np.flatnonzero(free)
     mass = 1.0 - float(weights.sum())
-    if free.all() or not 0.0 < mass < game.cap[units].sum():
+    if free.all() or not 0.0 < mass < cap[units].sum():
         n = free.size
         return _FreeUnits(np.arange(n), np.zeros(n), game.losses, 1.0, shift)
     fixed = expectations(game.losses, weights) + shift
@@ -429,8 +423,6 @@ def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum |
         # The weights of other units are neither free nor nearly free.
         margin = MARGIN * (high - low)
         near = (combined > low - margin) & (combined < high + margin)
-        if near.sum() >= 0.5 * n_units:  # a selection would save little
-            near[:] = True
 
 
 def _all_tied(
@@ -452,7 +444,7 @@ def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Opt
     n_candidates, n_units = game.losses.shape
     _, eta = tail(combined, game.alpha, game.p)
     distance = np.abs(combined - eta)
-    n_nearest = min(FEW_FREE_UNITS * n_candidates, n_units - 1)
+    n_nearest = FEW_FREE_UNITS * n_candidates  # fewer than the units
     near = distance <= np.partition(distance, n_nearest)[n_nearest]
     best = None
     while 2 * near.sum() < n_units:
@@ -460,7 +452,8 @@ def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Opt
         free = _free_units(game, near, above, shift)
         if free.units.size == n_units:
             break
-        lam, w = mixture_program(free.losses, game.cap[free.units], free.fixed, free.mass)
+        cap = game.p[free.units] / game.alpha
+        lam, w = mixture_program(free.losses, cap, free.fixed, free.mass)
         weights = free.weights.copy()
         weights[free.units] = w
         optimum = game.optimum(lam, weights, shift)

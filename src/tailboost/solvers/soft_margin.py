@@ -92,7 +92,7 @@ def soft_margin_weights(
     if loss not in ("linear", "quadratic"):
         raise ValueError(f"loss must be 'linear' or 'quadratic', got {loss!r}")
     losses = as_losses(wrong)
-    C = check_number(C, "C", 0, np.inf)
+    C = check_number(C, "C", 0)
     weight = check_weights(sample_weight, losses.shape[1])
     spread = n_classes / (n_classes - 1)
     if loss == "linear":

@@ -6,7 +6,7 @@ all mass is on the units with the largest loss, in proportion to p.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -83,12 +83,7 @@ def worst_case_weights(
     radius = check_number(radius, "radius", 0, closed=True)
     values = loss_vector(losses)
     p = measure(base, values.size)
-    used = p > 0
-    if not used.all():
-        solution = worst_case_weights(values[used], radius=radius, base=p[used])
-        w = np.zeros(p.size)
-        w[used] = solution.unit_weights
-        return replace(solution, unit_weights=w)
+    values = np.where(p > 0, values, values[p > 0].min())  # without mass they do not count
     top = float(values.max())
     scale = top - float(values.min())
     d = (values - top) / (scale or 1.0)  # distance below the largest loss, in [−1, 0]
