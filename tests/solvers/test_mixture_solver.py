@@ -10,7 +10,7 @@ from tailboost.solvers import (
     minimize_cvar_mixture,
     mixture_path,
 )
-from tailboost.solvers.mixture import TailGame
+from tailboost.solvers.mixture import mixture_program
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -86,14 +86,14 @@ def test_fast_method_against_highs():
 
 @pytest.mark.parametrize(
     "wrong_cap",
-    [
-        lambda self: np.full(self.p.size, 1 / (self.alpha * self.p.size)),
-        lambda self: np.full(self.p.size, 2.0),
-    ],
+    [lambda cap: np.full(cap.size, 1 / (0.6 * cap.size)), lambda cap: np.full(cap.size, 2.0)],
     ids=["1/(alpha n)", "none"],
 )
 def test_a_wrong_cap_is_noticed(wrong_cap, monkeypatch):
-    monkeypatch.setattr(TailGame, "cap", property(wrong_cap))
+    def wrong(losses, cap, *rest):
+        return mixture_program(losses, wrong_cap(cap), *rest)
+
+    monkeypatch.setattr("tailboost.solvers.mixture.mixture_program", wrong)
     losses = np.random.default_rng(1).random((6, 50)) < 0.4
     base = np.random.default_rng(2).random(50) + 0.1
     with pytest.raises(SolverError):
