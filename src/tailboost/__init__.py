@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.learners.scores import Scores as Scores
     from tailboost.selection.curve import Curve as Curve
     from tailboost.selection.rule import Rule as Rule, ThresholdRule as ThresholdRule
-    from tailboost.selection.summary import Summary as Summary
+    from tailboost.selection.table import Summary as Summary
     from tailboost.storage.models import load_model as load_model, save_model as save_model
     from tailboost.storage.rule_files import load_rule as load_rule, save_rule as save_rule
 
@@ -60,7 +60,7 @@ _MODULES = {
     "classifiers.calibrating": "calibrate",
     "guarantees.certificates": "Certificate Price certify",
     "selection.curve": "Curve",
-    "selection.summary": "Summary",
+    "selection.table": "Summary",
     "guarantees.monitor": "Monitor",
     "guarantees.planning": "RowsNeeded rows_needed",
     "guarantees.bounds": "CertifiedBound",

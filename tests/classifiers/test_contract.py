@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import rates
 from tailboost.selection.curve import Curve
-from tailboost.selection.rate_table import RateTable
+from tailboost.selection.table import RateTable
 
 ATTRIBUTES = (
     "classes_", "gap_", "summary_", "limits_met_", "objective_",

@@ -94,7 +94,7 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     """By counting answers: the largest error, within the most accurate candidate's error plus the budget."""
     _, y, P, _ = printed(seed, K=4)
     mix = RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget)
-    pool, table = mix.selection_.pool, mix.selection_.engine.outputs.table
+    pool, table = mix.selection_.pool, mix._opened(P)
     answers = [mix.selection_.engine.member(member).answers(table)[0] for member in pool.rules]
     worst = np.array([max(class_errors(y, k)) for k in answers])
     means = np.array([np.mean(k != y) for k in answers])

@@ -1,7 +1,7 @@
 """Tables as text and as HTML."""
 
 from tailboost.core.html import html_table, text_table
-from tailboost.selection.rate_table import RateLine, RateTable
+from tailboost.selection.table import RateLine, RateTable
 
 HEADS = ["name", "rows", "by"]
 LINES = [("<b>", 0.5, 2.0), ("y", 0.25, 1.0)]

@@ -9,8 +9,8 @@ from scipy.stats import beta, binomtest
 from tailboost import rates
 from tailboost.rates import Answered, as_objective
 from tailboost.selection.intervals import REFIT
-from tailboost.selection.rate_table import RateTable
 from tailboost.selection.search import Program
+from tailboost.selection.table import RateTable
 
 COST = rates.cost([[0.0, 1.0], [20.0, 0.0]])
 

@@ -13,7 +13,7 @@ from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stat
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Answered, checked_limits
 from tailboost.rows.judged import answer_shares, final_step
-from tailboost.selection.rate_table import RateTable
+from tailboost.selection.table import RateTable
 
 __all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]
 

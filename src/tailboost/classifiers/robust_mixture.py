@@ -65,7 +65,7 @@ from tailboost.selection.problem import strata_of
 from tailboost.selection.rule import Rule, ThresholdRule, check_named, stacked
 from tailboost.selection.search import Program
 from tailboost.selection.selection import Selection, warn_of_limits
-from tailboost.selection.summary import Summary
+from tailboost.selection.table import Summary
 
 
 class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseComposition):
@@ -701,7 +701,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def summary_(self) -> Summary:
         """The errors by subgroup and the objective, with comparisons."""
         check_is_fitted(self)
-        return replace(self.selection_.summary(), certificate=self.certificate_)
+        return self.selection_.summary(self.certificate_)
 
     # -- scikit-learn --------------------------------------------------------------------------------
 

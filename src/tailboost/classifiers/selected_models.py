@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
+from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -63,9 +64,9 @@ from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of,
 from tailboost.selection.engine import Engine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.problem import Problem, name_of, stated
-from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import group_numbers, stacked, with_default
-from tailboost.selection.selection import Selection, Unselected
+from tailboost.selection.selection import Selection
+from tailboost.selection.table import RateTable
 
 COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"
 
@@ -488,7 +489,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     def _within(self, objective: Objective, limits: Sequence[Limit]) -> Self:
         """Return a copy with the rule of another objective and other limits."""
         new = self._restated(objective, limits)
-        new._set_rule(self.selection_.select(new._problem()))
+        new._set_rule(self.selection_.engine.select(new._problem()))
         return new
 
     def _answering(self, selection: Selection, limits: Sequence[Limit] | None = None) -> Self:
@@ -506,7 +507,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         new.limits = list(limits)
         new.max_error = None
         new.confidence = None
-        return self.selection_.select(new._problem())
+        return self.selection_.engine.select(new._problem())
 
     def _set_rule(self, selection: Selection) -> None:
         """Set the selection of a new classifier, or of a copy, and drop the certificate of another rule."""
@@ -525,7 +526,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         try:
             self._set_rule(engine.select(problem))
         except InfeasibleLimitsError as failure:
-            self.selection_ = cast("Selection", Unselected(engine, problem))
+            self.selection_ = cast("Selection", SimpleNamespace(engine=engine, problem=problem))
             failure.unselected = self
             failure.add_note(
                 "The models are kept in the attribute unselected of this error: its "

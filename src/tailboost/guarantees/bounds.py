@@ -31,7 +31,7 @@ from tailboost.rates.strata import GROUP
 from tailboost.rates.words import rate_words, stated_words
 from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name, whole_percents
-from tailboost.selection.rate_table import number_or_none
+from tailboost.selection.table import number_or_none
 
 ERROR = error()
 EXACT = "Clopper–Pearson"

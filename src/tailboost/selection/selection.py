@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.exceptions import (
@@ -25,7 +24,6 @@ from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.intervals import REFIT, below_noise, probability_kept, tightened
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.problem import Problem
-from tailboost.selection.rate_table import RateTable
 from tailboost.selection.search import (
     SOLVED,
     Best,
@@ -36,7 +34,7 @@ from tailboost.selection.search import (
     reached_words,
     solve,
 )
-from tailboost.selection.summary import Summary
+from tailboost.selection.table import RateTable, Summary, number_or_none
 from tailboost.selection.thresholds import Thresholds, scores_in, sign_of
 
 if TYPE_CHECKING:
@@ -90,13 +88,9 @@ class Selection:
     pool: Pool
     best: Best
 
-    def select(self, problem: Problem) -> Selection:
-        """Return the selection for another problem; raises as `Engine.select`."""
-        return self.engine.select(problem)
-
     def within(self, limits: Sequence[Limit]) -> Selection:
-        """Return the selection within other limits, without a confidence; raises as `select`."""
-        return self.select(replace(self.problem.within(tuple(limits)), confidence=None))
+        """Return the selection within other limits, without a confidence; raises as `Engine.select`."""
+        return self.engine.select(replace(self.problem.within(tuple(limits)), confidence=None))
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
@@ -149,14 +143,9 @@ class Selection:
 
     @cached_property
     def errors(self) -> RateTable:
-        """The errors of the subgroups of the problem, with the first limit on each."""
+        """The errors of the subgroups of the problem."""
         kinds = [rate.by for rate in self.problem.rates if rate.by is not None]
-        rate = error(by=kinds[0] if kinds else "class")
-        limits = [
-            each for each in self.program.limits if each.rate == rate and not each.compares
-        ]
-        stated: list[Rate | Limit] = [*limits, rate]
-        return self.rates(stated[:1])
+        return self.rates([error(by=[*kinds, "class"][0])])
 
     @property
     def limits_met(self) -> bool | None:
@@ -165,13 +154,12 @@ class Selection:
 
     @cached_property
     def has_room(self) -> bool:
-        """Whether one answer for all rows keeps the limits, or rules keep tighter limits.
+        """Whether constant answers keep the limits, or rules keep limits tighter by three standard errors.
 
-        These are tightened by three standard errors. Gaps and ratios are not tightened, because the noise of
-        the counts enlarges them.
+        Gaps and ratios are not tightened, because the noise of the counts enlarges them.
         """
         program = self.program.within(self.problem.limits)
-        if any(program.keeps(constant) for constant in program.strata.constants()):
+        if any(map(program.keeps, program.strata.constants())):
             return True
         tighter = [
             limit
@@ -206,34 +194,25 @@ class Selection:
         strata = self.program.strata
         return probability_kept(self.problem.limits, strata, self.counts, self.refit_spread)
 
-    def summary(self) -> Summary:
+    def summary(self, certificate: Any) -> Summary:
         """Return the summary, with a comparison with constants that defer no more rows."""
         program = self.program
-        (rule_error,) = overall_errors(program, self.counts[None]).tolist()
-        least_error = None
         share = 0.0
         if program.strata.defers:
-            (share,) = (
-                deferred().terms(program.strata).values(self.counts).clip(0.0, 1.0).tolist()
-            )
+            (share,) = deferred().terms(program.strata).values(self.counts).tolist()
             program = program.within((*program.limits, deferred() <= share))
-        else:
-            least = float(overall_errors(program, np.array(self.pool.counts)).min())
-            least_error = min(rule_error, least)
-        upper_ends = [
-            line.high for line in self.estimates if not line.limit and not np.isnan(line.value)
-        ]
+        highs = [line.high for line in self.estimates if not line.limit and line.rows]
         return Summary(
             objective=str(self.problem.objective),
             measured_on=self.words,
             achieved=program.value(self.counts),
-            upper=None if np.isnan(upper_ends).any() else max(upper_ends),
+            upper=number_or_none(np.max(highs)),
             constants_value=best_guess(program),
-            kept=self.best.keeps,
             errors=self.errors,
             rates=self.estimates,
+            error=float(overall_errors(program, self.counts[None])[0]),
             deferred=share,
-            overall=(rule_error, least_error),
+            certificate=certificate,
         )
 
     # -- warnings ----------------------------------------------------------------------------------------
@@ -262,26 +241,21 @@ class Selection:
                 ConfidenceNotReachedWarning,
             )
         shares = self.counts[: len(strata.mass)].sum(axis=0)
-        frequency = np.append(np.bincount(strata.y, strata.mass), 0.0)  # deferral is no label
         answer = int(shares.argmax())
-        most = max(
-            MOST_EQUAL, (1.0 + frequency[answer]) / 2.0
-        )  # a frequent label may be a frequent answer
-        if shares[answer] > most and self.best.keeps:
+        # A frequent label may be a frequent answer; deferral is no label.
+        frequency = strata.mass[strata.y == answer].sum()
+        if shares[answer] > max(MOST_EQUAL, (1.0 + frequency) / 2.0) and self.best.keeps:
             name = unit_name([*strata.classes, HUMAN_REVIEW][answer])
             warn_user(
                 f"the rule answers {name} in {shares[answer]:.1%} of {self.words}",
                 UselessRuleWarning,
             )
-        few = [
-            f"{line.rate} of {line.texts[1]} ({line.rows:.0f})"
-            for line in self.estimates
-            if 0 < line.rows < FEW_ROWS
-        ]
+        lines = [line for line in self.estimates if 0 < line.rows < FEW_ROWS]
+        few = {f"{line.rate} of {line.texts[1]} ({line.rows:.0f})": None for line in lines}
         if few:
             warn_user(
                 f"few rows of selection data ({self.words}): fewer than {FEW_ROWS} for "
-                f"{joined(list(dict.fromkeys(few)), SUBGROUPS_SHOWN, '; ')}",
+                f"{joined([*few], SUBGROUPS_SHOWN, '; ')}",
                 SmallSubgroupsWarning,
             )
 
@@ -317,18 +291,3 @@ class Selection:
             member=self.engine.thresholds(ends),
             best=Best(ends, counts, self.program.violations(counts)),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Unselected:
-    """Candidates on selection data for an infeasible problem; `select` with another problem may succeed."""
-
-    engine: Engine
-    problem: Problem
-
-    def select(self, problem: Problem) -> Selection:
-        """Return the selection for another problem; raises as `Engine.select`."""
-        return self.engine.select(problem)
-
-    def __getattr__(self, name: str) -> Any:
-        raise NotFittedError("no rule was selected, because the limits contradict each other")

@@ -1,9 +1,11 @@
-"""The rates table: counted rates of a rule with their intervals and limits."""
+"""Tables of counted rates with their intervals and limits, and the summary of a fit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ SELECTED = (
     "The rule was selected on these rows: each estimate is its rate there, each interval is for "
     "its rate on new rows of the same distribution; tailboost.certify gives a guarantee."
 )
+# Smaller differences of the objective count as zero.
+VALUE_TOLERANCE = 1e-7
 CERTIFIED = (
     "These estimates are no guarantee: print(rule.certificate_) has the certified bounds."
 )
@@ -151,35 +155,29 @@ class RateTable:
         in_percent = any(each.limit is not None and each.limit.in_percent for each in stated)
         lines: list[RateLine] = []
         for each in stated:
-            rate = each.rate
-            limit = each.limit
+            rate, limit = each.rate, each.limit
             counted = CountedRate.from_counts(rate, strata, counts, spread)
             if is_favoured(rate):
                 unknown = np.full_like(counted.low, np.nan)
                 counted = replace(counted, low=unknown, high=unknown)
             names = list(counted.terms.names)
-            numbers = np.column_stack(
-                [counted.values, counted.low, counted.high, counted.rows]
-            ).tolist()
-            bounds = np.full(len(names), np.nan)
+            columns = [counted.values, counted.low, counted.high, counted.rows]
+            numbers: list[Any] = np.column_stack(columns).tolist()
+            bounds = [np.nan] * len(names)
             said = ("", "", in_percent and rate.kind != "cost")
             if limit is not None:
                 said = (str(limit), limit.sense, limit.in_percent)
                 if not limit.compares:
-                    bounds = limit.bounds(names)
+                    bounds = limit.bounds(names).tolist()
                 else:
-                    bounds = np.append(bounds, limit.bound)
                     names.append(limit.form)
-                    ends = counted.compared(limit)
                     # A subgroup without a rate leaves the comparison unknown.
                     value = limit.value(counted.values) + 0.0 * counted.values.sum()
-                    numbers.append([value, *ends, np.nan])
-            for name, (value, low, high, rows), bound in zip(
-                names, numbers, bounds.tolist(), strict=True
-            ):
-                met = None if limit is None else limit.keeps(value, bound)
-                line = RateLine(str(rate), name, value, low, high, rows, bound, met, *said)
-                lines.append(line)
+                    numbers.append([value, *counted.compared(limit), np.nan])
+                    bounds.append(limit.bound)
+            for name, measured, bound in zip(names, numbers, bounds, strict=True):
+                met = None if limit is None else limit.keeps(measured[0], bound)
+                lines.append(RateLine(str(rate), name, *measured, bound, met, *said))
         return cls(tuple(lines), words)
 
     def __iter__(self) -> Iterator[RateLine]:
@@ -242,6 +240,113 @@ class RateTable:
 
     def _repr_html_(self) -> str:
         return html_table(*self.cells(), caption=f"{self.certificate} On {self.words}".strip())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The printed overview of a fitted classifier.
+
+    Attributes
+    ----------
+    objective : str
+        Name of the objective.
+    measured_on : str
+        The selection data.
+    achieved : float
+        The objective of the rule on these rows.
+    upper : float or None
+        Upper end of a 95 % interval for the objective on new rows; None if it is unknown.
+    constants_value : float or None
+        The objective of the best mixture of constants within the limits and the error budget that defers no
+        more rows than the rule; None if there is none. Mixtures of constants ignore the features.
+    errors : RateTable
+        Errors of the subgroups of the objective.
+    rates : RateTable
+        The rates of the objective and the limits.
+    error : float
+        The overall error of the rule on these rows.
+    deferred : float
+        Share of the rows that the rule defers.
+    certificate : Certificate or None
+        The certificate of this rule.
+    """
+
+    objective: str
+    measured_on: str
+    achieved: float
+    upper: float | None
+    constants_value: float | None
+    errors: RateTable
+    rates: RateTable
+    error: float
+    deferred: float
+    certificate: Any = None
+
+    @property
+    def beats_constants(self) -> bool:
+        """Whether the interval for new rows is below the value of every answer without the features."""
+        best = self.constants_value
+        return (
+            self.upper is not None and best is not None and self.upper < best - VALUE_TOLERANCE
+        )
+
+    @property
+    def comparison(self) -> str:
+        """One sentence: comparison with the best answers without the features."""
+        if self.constants_value is None:
+            return (
+                f"On {self.measured_on}: no answers that ignore the features keep the limits."
+            )
+        verdict = "better" if self.beats_constants else "not shown to be better"
+        return (
+            f"On {self.measured_on}: {verdict} than the best answers that ignore the features "
+            f"({self.constants_value:.3f}), by a 95 % interval for new rows (no certificate)."
+        )
+
+    @property
+    def headline(self) -> str:
+        """One sentence: the objective on the selection data, and at most on new rows."""
+        words = f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved:.3f}"
+        if self.upper is not None:
+            words += f" (at most {self.upper:.3f} on new rows, 95 %)"
+        return f"{words}."
+
+    @property
+    def error_words(self) -> str:
+        """The overall error on these rows, with the share of deferred ones."""
+        in_percent = any(line.in_percent for line in self.rates)
+        words = partial(stated_words, in_percent=in_percent, digits=3)
+        if self.deferred == 0:
+            return words(self.error)
+        return f"{words(self.error)} with {words(self.deferred)} deferred and counted as right"
+
+    @property
+    def details(self) -> str:
+        """The errors by subgroup, and both sentences."""
+        return "\n".join([self.errors.text, self.comparison, self.headline])
+
+    def to_dict(self) -> Document:
+        """Return everything but the certificate as plain types, for JSON."""
+        document = vars(self) | {
+            "comparison": self.comparison,
+            "headline": self.headline,
+            "errors": self.errors.to_dict(),
+            "rates": self.rates.to_dict(),
+        }
+        del document["certificate"]
+        return document
+
+    def __str__(self) -> str:
+        if self.certificate is not None:
+            return str(self.certificate)
+        if self.rates.met is None:
+            return self.details
+        error = f"Overall error {self.error_words}, on the rows that selected the rule."
+        parts = [f"{self.rates.verdict}\n", f"{self.rates.text}\n", error, self.comparison]
+        return "\n".join([*parts, "To certify the limits, calibrate on fresh rows."])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def number_or_none(value: float) -> float | None:
