@@ -381,6 +381,20 @@ def test_errors_by_class_of_any_model(model, data):
 
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
+@pytest.mark.parametrize(("n_classes", "more"), [(3, "deferred <= 30%"), (5, "error <= 40%")])
+def test_more_than_three_answers_are_certified(n_classes, more):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, n_classes, 6000)
+    X = np.eye(n_classes)[y] + 0.3 * rng.normal(size=(6000, n_classes))
+    model = LogisticRegression().fit(X[:1000], y[:1000])
+    limits = ["error(by=class) <= 40%", more]
+    rule = tb.calibrate(model, X[1000:3000], y[1000:3000], limits=limits, random_state=0)
+    assert rule.certificate_.certified
+    assert max(np.mean(rule.predict(X[3000:])[y[3000:] == k] != k) for k in range(n_classes)) <= 0.4
+
+
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_equal_rows_of_a_batch_are_different_rows(data):
     """Features with few values make the parts equal by content."""
     X, y, _ = data

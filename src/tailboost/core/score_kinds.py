@@ -86,8 +86,8 @@ class ScoreKind:
             values[lacks_score] = missing
         elif lacks_score.any():
             raise ValueError(
-                f"{owner}: rows have no score; drop them, select with tb.Scores(…, missing=SCORE), or "
-                "predict(…, default='human review')"
+                f"{owner}: rows have no score; drop them, state the score of such rows by missing=, or "
+                "their answer by default= of predict"
             )
         if ((values < self.least) | (values > self.most)).any():
             others = ", ".join(repr(name) for name in SCORE_KINDS if name != self.name)

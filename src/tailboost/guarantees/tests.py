@@ -46,8 +46,8 @@ class Tests:
 
     @classmethod
     def of(cls, limit: Limit, strata: Strata) -> Tests | None:
-        """Return the tests of a limit; None if rows count in part, or by costs."""
-        if limit.rate.needs_costs:
+        """Return the tests of a limit; None beyond three answers, and if rows count in part or by costs."""
+        if limit.rate.needs_costs or strata.n_actions > 3:
             return None
         terms, n_strata = limit.rate.terms(strata), len(strata.mass)
         names, counted, among = terms.names, terms.top[:, :n_strata], terms.bottom[:, :n_strata]
