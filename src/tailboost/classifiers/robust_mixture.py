@@ -18,20 +18,18 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.fitting import (
+    checked_table,
+    class_factors,
     default_estimators,
     estimators_of,
     fit_models,
     is_pair,
-    named_models,
-    usable,
-)
-from tailboost.classifiers.input import (
-    checked_table,
-    class_factors,
     marked_if_seen,
+    named_models,
     refuse_validation,
     selection_rows,
     training_rows as rows_of_training,
+    usable,
 )
 from tailboost.classifiers.selected_models import SelectedModels
 from tailboost.core.array_types import (

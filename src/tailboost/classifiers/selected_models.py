@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.classifiers.input import (
+from tailboost.classifiers.fitting import (
     checked_table,
     marked_if_seen,
     selection_rows,
