@@ -323,12 +323,10 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float) -> list[CertifiedB
     if limit is None or not limit.compares:
         return bounds
     limit.refuse_negative(min(sample.low for sample in samples))
-    lower, upper = limit.interval(
-        np.array([bound.lower for bound in bounds]), np.array([bound.upper for bound in bounds])
-    )
-    means = np.array(
-        [sample.mean for sample in samples]
-    )  # NaN without rows, and so is the estimate
+    ends = np.array([(bound.lower, bound.upper) for bound in bounds])
+    lower, upper = limit.interval(*ends.T)
+    # NaN without rows, and so is the estimate.
+    means = np.array([sample.mean for sample in samples])
     compared = replace(
         template,
         subgroup=limit.form,
@@ -337,7 +335,7 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float) -> list[CertifiedB
         estimate=number_or_none(limit.value(means) + 0.0 * means.sum()),
         lower=lower,
         upper=upper,
-        n=min((bound.n for bound in bounds), default=0),
+        n=min(bound.n for bound in bounds),
         method=f"bounds of {len(bounds)} subgroups",
         subgroups=tuple(names),
     )
@@ -358,13 +356,11 @@ def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[C
         if not (limit.compares and limit.rate.is_share and fresh.are_apart(samples)):
             continue
         counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
-        bound = replace(bounds[-1], method=PAIRS)
-        if all_pairs_pass(counts, limit.pair, level):
-            bound = bound.at_target(PAIRS)
-        elif limit.from_above:
-            bound = replace(bound, upper=max(bound.upper, limit.bound + VISIBLE))
-        else:
-            bound = replace(bound, lower=min(bound.lower, limit.bound - VISIBLE))
+        bound = bounds[-1].at_target(PAIRS)
+        if not all_pairs_pass(counts, limit.pair, level):
+            lower = min(bounds[-1].lower, limit.bound - VISIBLE)
+            upper = max(bounds[-1].upper, limit.bound + VISIBLE)
+            bound = replace(bound, lower=lower, upper=upper)
         bounds[-1] = bound
     return bounds
 

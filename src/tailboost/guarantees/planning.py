@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.checks import check_number
-from tailboost.rates import Limit, checked_limits, checked_rates
+from tailboost.rates import Limit, checked_limits
 from tailboost.rates.bounds import fewest_rows, most_reached
 from tailboost.rows.seen import SPENT_EACH
 from tailboost.rows.subgroups import unit_name
@@ -117,7 +117,7 @@ def rows_needed(
     """
     check_number(power, "power", 0, 1, below=True)
     check_number(confidence, "confidence", 0, 1, below=True)
-    stated = list(checked_limits(checked_rates(limits)))
+    stated = checked_limits(limits)
     if not stated:
         raise ValueError("limits: there is no limit")
     level = SPENT_EACH * (1.0 - confidence)
@@ -137,7 +137,7 @@ def rows_needed(
         sizes = np.floor(parts * _rows(*plan, power) + 1e-9).astype(int).tolist()
         rows_by_limit.append(dict(zip(names, sizes, strict=True)))
     total = None if shares is None else max(totals)
-    return RowsNeeded(tuple(stated), rows_by_limit, total, power)
+    return RowsNeeded(stated, rows_by_limit, total, power)
 
 
 def _expected(limit: Limit, rate: Any, share: Any) -> tuple[list[Any], Floats, Floats]:
