@@ -79,7 +79,7 @@ class Bets:
         if any(sample.high <= sample.low for sample in samples):
             return self  # a rate with one possible value breaks no bound
         new = bets_of(bound, samples)
-        before = self.evidence or [Evidence.against(level) for _, level in new]
+        before = self.evidence or [Evidence(level) for _, level in new]
         after = [bet.add(numbers) for bet, (numbers, _) in zip(before, new, strict=True)]
         sums = [(len(s.rows), s.among.sum(), s.values.sum()) for s in samples]
         return Bets(tuple(after), self.sums + sums)
@@ -481,7 +481,7 @@ class Monitor:
         state = {
             "format": MONITOR_FORMAT,
             "bets": [
-                {"bets": [bet.to_dict() for bet in bets.evidence], "sums": bets.sums.tolist()}
+                {"bets": list(map(vars, bets.evidence)), "sums": bets.sums.tolist()}
                 for bets in self.bets
             ],
             "batches": [asdict(batch) for batch in self.batches],
@@ -516,7 +516,7 @@ class Monitor:
                     "checksum differs"
                 )
             bets = [
-                Bets(tuple(map(Evidence.from_dict, each["bets"])), np.array(each["sums"]))
+                Bets(tuple(Evidence(**bet) for bet in each["bets"]), np.array(each["sums"]))
                 for each in state["bets"]
             ]
             return replace(

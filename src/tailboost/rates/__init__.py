@@ -5,16 +5,12 @@ report and certificate. Rates are values: they compare equal, and can be hashed,
 """
 
 from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.rates.grammar import (
-    checked_limits as checked_limits,
-    checked_rates as checked_rates,
-    limits_to_keep as limits_to_keep,
-    parse,
-)
 from tailboost.rates.make import (
     Objective as Objective,
     answered_error,
     as_objective as as_objective,
+    checked_limits as checked_limits,
+    checked_rates as checked_rates,
     cost,
     custom,
     deferred,
@@ -26,8 +22,10 @@ from tailboost.rates.make import (
     gap,
     jaccard,
     largest,
+    limits_to_keep as limits_to_keep,
     miss,
     npv,
+    parse,
     precision,
     ratio,
     recall,

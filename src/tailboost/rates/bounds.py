@@ -26,9 +26,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -265,21 +264,17 @@ class Evidence:
     Examples
     --------
     >>> from tailboost.rates.bounds import Evidence
-    >>> evidence = Evidence.against(0.1).add([0, 1, 0, 0, 1] * 4)
+    >>> evidence = Evidence(0.1).add([0, 1, 0, 0, 1] * 4)
     >>> round(evidence.value, 1)
     35.3
     """
 
     bound: float  # in [0, 1]: the tested bound
-    log_wealths: Floats  # shape (21,): log wealth in play by stake
+    # Log wealth in play by stake.
+    log_wealths: tuple[float, ...] = (-LARGEST_WEALTH,) * len(STAKES)
     batches: int = 0  # batches so far
 
-    @classmethod
-    def against(cls, bound: float) -> Self:
-        """Begin with a wealth of 1."""
-        return cls(bound, np.full(len(STAKES), -LARGEST_WEALTH))
-
-    def add(self, losses: ArrayLike) -> Self:
+    def add(self, losses: ArrayLike) -> Evidence:
         """Return the evidence after a batch of further rows with losses in [0, 1]; unchanged without rows."""
         values, counts = np.unique(losses, return_counts=True)
         if not len(values):
@@ -292,16 +287,8 @@ class Evidence:
                 logs = logs + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
         elif values[-1] > 0.0:  # impossible under a bound of 0
             logs = np.full(len(STAKES), np.inf)
-        return replace(self, log_wealths=logs.clip(-LARGEST_WEALTH, LARGEST_WEALTH), batches=j)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the evidence as plain types, for JSON; `from_dict` is the inverse."""
-        return {**vars(self), "log_wealths": self.log_wealths.tolist()}
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return evidence written by `to_dict`."""
-        return cls(**{**state, "log_wealths": np.array(state["log_wealths"], dtype=np.float64)})
+        logs = logs.clip(-LARGEST_WEALTH, LARGEST_WEALTH)
+        return Evidence(self.bound, tuple(logs.tolist()), j)
 
     @property
     def value(self) -> float:

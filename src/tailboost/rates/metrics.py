@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-def cvar(losses: ArrayLike, alpha: float, sample_weight: ArrayLike | None = None) -> float:
+def cvar(losses: ArrayLike, alpha: float, sample_weight: Column = None) -> float:
     """Mean loss over the worst ``alpha`` of the rows (conditional value at risk).
 
     CVaR_α(ℓ) = max { Σ w_i ℓ_i : Σ w_i = 1, 0 ≤ w_i ≤ p_i/α } with p the normalised weights [1]_, eq. (1).
@@ -90,8 +90,8 @@ def cvar_zero_one_loss(
     y_proba: ArrayLike,
     alpha: float,
     *,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
+    sample_weight: Column = None,
+    labels: Column = None,
 ) -> float:
     """CVaR of the expected zero-one loss of a randomised rule.
 
@@ -138,8 +138,8 @@ def cvar_curve(
     y_proba: ArrayLike,
     alphas: Iterable[float],
     *,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
+    sample_weight: Column = None,
+    labels: Column = None,
 ) -> Floats:
     """CVaR of the expected zero-one loss at many α (see `cvar_zero_one_loss`).
 
@@ -170,7 +170,7 @@ def cvar_curve(
 
 
 def expected_zero_one_losses(
-    y_true: ArrayLike, y_proba: ArrayLike, *, labels: ArrayLike | None = None
+    y_true: ArrayLike, y_proba: ArrayLike, *, labels: Column = None
 ) -> Floats:
     """Return the expected zero-one loss of each row under a randomised rule: 1 − p[true label].
 
@@ -207,9 +207,9 @@ def class_errors(
     y_true: ArrayLike,
     y_pred: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    deferred: ArrayLike | None = None,
+    sample_weight: Column = None,
+    labels: Column = None,
+    deferred: Column = None,
 ) -> dict[Any, float]:
     """Error rate of each class: 1 − recall, if no row is deferred.
 
@@ -265,9 +265,9 @@ def worst_class_error(
     y_true: ArrayLike,
     y_pred: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    deferred: ArrayLike | None = None,
+    sample_weight: Column = None,
+    labels: Column = None,
+    deferred: Column = None,
 ) -> float:
     """Largest error rate of a class; classes without rows do not count.
 
@@ -297,9 +297,9 @@ def group_errors(
     y_pred: ArrayLike,
     groups: Groups,
     *,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    deferred: ArrayLike | None = None,
+    sample_weight: Column = None,
+    labels: Column = None,
+    deferred: Column = None,
 ) -> dict[Any, float]:
     """Error rate of each group.
 
@@ -328,16 +328,19 @@ def group_errors(
     ValueError
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
-    given = {"sample_weight": sample_weight, "labels": labels, "deferred": deferred}
-    errors: dict[Any, float] = {}
-    columns = checked_columns(groups, "groups", len(y_true), "y_true")  # type: ignore[arg-type]  # ArrayLike has no len
-    for column, names in columns.items():
-        for name, value in measure(
-            error(by="group"), y_true, y_pred, groups=names, **given
-        ).items():
-            if value == value:  # NaN without rows
-                errors[name if column is None else (column, name)] = value
-    return errors
+    columns = list(checked_columns(groups, "groups", len(y_true), "y_true"))  # type: ignore[arg-type]  # ArrayLike has no len
+    errors = measure(
+        error(by="group"),
+        y_true,
+        y_pred,
+        groups=groups,
+        sample_weight=sample_weight,
+        labels=labels,
+        deferred=deferred,
+    )
+    if len(columns) == 1 and columns != [None]:
+        errors = {(columns[0], name): value for name, value in errors.items()}
+    return {name: value for name, value in errors.items() if value == value}  # NaN without rows
 
 
 def make_cvar_scorer(alpha: float) -> ErrorScorer:
@@ -436,7 +439,7 @@ class ErrorScorer(BaseEstimator):
         self.expected = expected
 
     def score(
-        self, estimator: Model, X: Table, y: Column, sample_weight: ArrayLike | None = None
+        self, estimator: Model, X: Table, y: Column, sample_weight: Column = None
     ) -> float:
         """Return the negative error: greater is better.
 
@@ -451,14 +454,15 @@ class ErrorScorer(BaseEstimator):
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         """
+        given: dict[str, Any] = {"sample_weight": sample_weight}
+        answers: Any = None
         if self.alpha is None and not self.expected:
-            return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
-        distribution = answer_shares(estimator, X)
-        labels = estimator.classes_
-        if self.alpha is not None:
-            return -cvar_zero_one_loss(
-                y, distribution, self.alpha, sample_weight=sample_weight, labels=labels
-            )
-        return -worst_class_error(y, distribution, sample_weight=sample_weight, labels=labels)
+            answers = estimator.predict(X)
+        else:
+            answers = answer_shares(estimator, X)
+            given["labels"] = estimator.classes_
+        if self.alpha is None:
+            return -worst_class_error(y, answers, **given)
+        return -cvar_zero_one_loss(y, answers, self.alpha, **given)
 
     __call__ = score

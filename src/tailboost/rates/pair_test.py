@@ -23,7 +23,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, ndtr, xlog1py, xlogy
+from scipy.special import ndtr
+from scipy.stats import binom
 
 from tailboost.core.array_types import Floats
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -135,6 +136,4 @@ def _likely_counts(n: int, p: Floats) -> tuple[Floats, Floats]:
     width = DEVIATIONS * np.sqrt(n * p * (1.0 - p)) + 8.0
     smallest = int(max(0.0, (n * p - width).min()))
     counts = np.arange(smallest, int(min(n, (n * p + width).max())) + 1.0)
-    logs = gammaln(n + 1.0) - gammaln(counts + 1.0) - gammaln(n - counts + 1.0)
-    logs = logs + xlogy(counts, p[:, None]) + xlog1py(n - counts, -p[:, None])
-    return counts, np.exp(logs)
+    return counts, binom.pmf(counts, n, p[:, None])

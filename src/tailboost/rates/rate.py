@@ -82,32 +82,39 @@ class Expression:
     form: Any
     rate: Any
     limit: Any = None  # the expression itself if it is a limit
+    worst: bool  # whether the largest rate of the family is meant
+    compares: bool  # whether the gap or ratio between subgroups is meant
+    from_above: bool  # whether a bound is an upper bound
+    sense: str  # direction of the bounds as a sign
+    sign: float  # 1 or −1 for it: the violation is ``sign`` times rate minus bound
+    sides: Any  # sides on which rates are bounded for a certificate
+    # Of a rate:
+    crossed: tuple[
+        Any, ...
+    ]  # names of columns in ``by`` with perhaps "class", or one other value
+    is_ratio: bool  # whether the denominator depends on the answers, as for a precision
+    is_share: bool  # whether it is a share of rows: then its numerator is a binomial count
+    is_gain: bool  # whether large values are better: right answers count, and no errors
+    can_be_lowered: bool  # whether it can be an objective
+    needs_costs: bool  # whether it is a mean of given costs of the rows
+    needs_groups: bool  # whether the subgroups are groups
+    needs_labels: (
+        bool  # whether it depends on labels, unlike rates of answers such as `selected`
+    )
+    needs_deferral: bool  # whether it counts deferred rows, or has a cost of deferral
+    counts_deferral: bool  # whether it depends on the set of deferred rows
 
-    @property
-    def worst(self) -> bool:
-        """Whether the largest rate of the family is meant."""
-        return bool(self.form == LARGEST)
-
-    @property
-    def compares(self) -> bool:
-        """Whether the gap or ratio between subgroups is meant."""
-        return self.form in COMPARISONS
-
-    @property
-    def from_above(self) -> bool:
-        """Whether a bound is an upper bound."""
-        return self.form not in (AT_LEAST, RATIO)
-
-    @property
-    def sign(self) -> float:
-        """1 for an upper bound, −1 for a lower one: the violation is ``sign`` times rate minus bound."""
-        return 1.0 if self.from_above else -1.0
-
-    @property
-    def sides(self) -> Any:
-        """Sides on which rates are bounded for a certificate."""
+    def __post_init__(self) -> None:
+        from_above = self.form not in (AT_LEAST, RATIO)
         one_sided = {AT_MOST: (ABOVE,), LARGEST: (ABOVE,), AT_LEAST: (BELOW,)}
-        return one_sided.get(self.form, (ABOVE, BELOW))
+        vars(self).update(  # expressions are frozen
+            worst=self.form == LARGEST,
+            compares=self.form in COMPARISONS,
+            from_above=from_above,
+            sense="≤" if from_above else "≥",
+            sign=1.0 if from_above else -1.0,
+            sides=one_sided.get(self.form, (ABOVE, BELOW)),
+        )
 
     @property
     def most(self) -> float:
@@ -183,7 +190,8 @@ class Rate(Expression):
     form = EACH
 
     def __post_init__(self) -> None:
-        filled = vars(self)  # the class is frozen
+        super().__post_init__()
+        filled = vars(self)
         if self.kind != "custom":
             if self.kind not in KINDS:
                 raise ValueError(
@@ -194,6 +202,28 @@ class Rate(Expression):
             raise ValueError("by=() names no column of groups")
         filled["by"] = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         filled["label"] = checked_label(self.label)
+        crossed = self.by if isinstance(self.by, tuple) else (self.by,)
+        labels = {label for label, _ in self.counted + self.among}
+        named = {answer for _, answer in self.among} - {None}
+        is_right = not RIGHT.isdisjoint(self.counted)
+        defers = not is_right and any(answer == HUMAN_REVIEW for _, answer in self.counted)
+        if self.matrix is not None:
+            defers = len(self.matrix[0]) > len(self.matrix)
+        filled.update(
+            crossed=crossed,
+            is_ratio=bool(named),
+            is_share=self.kind not in ("cost", "f_score"),
+            is_gain=is_right and not self.complement,
+            can_be_lowered=not named or self.kind in LOWERED_RATIOS,
+            needs_costs=self.kind == "cost" and self.matrix is None,
+            needs_groups=not {None, CLASS}.issuperset(crossed),
+            needs_labels=labels != {None}
+            or self.kind == "cost"
+            or not {CLASS, CELL}.isdisjoint(crossed),
+            needs_deferral=defers,
+            # Two or more answers by name are taken to leave out deferred rows.
+            counts_deferral=defers or HUMAN_REVIEW in named or len(named) > 1,
+        )
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -209,70 +239,11 @@ class Rate(Expression):
     # -- what is counted -----------------------------------------------------------------------------
 
     @property
-    def is_ratio(self) -> bool:
-        """Whether the denominator depends on the answers, as for a precision."""
-        return any(answer is not None for _, answer in self.among)
-
-    @property
-    def is_share(self) -> bool:
-        """Whether the rate is a share of rows: then its numerator is a binomial count."""
-        return self.kind not in ("cost", "f_score")
-
-    @property
-    def can_be_lowered(self) -> bool:
-        """Whether the rate can be an objective."""
-        return not self.is_ratio or self.kind in LOWERED_RATIOS
-
-    @property
-    def is_gain(self) -> bool:
-        """Whether large values are better: the numerator counts right answers, and no errors."""
-        return not self.complement and not RIGHT.isdisjoint(self.counted)
-
-    @property
-    def needs_deferral(self) -> bool:
-        """Whether the rate is about rules that defer: it counts deferred rows, or has a cost of deferral."""
-        if self.matrix is not None:
-            return len(self.matrix[0]) > len(self.matrix)
-        is_counted = any(answer == HUMAN_REVIEW for _, answer in self.counted)
-        return is_counted and RIGHT.isdisjoint(self.counted)
-
-    @property
-    def counts_deferral(self) -> bool:
-        """Whether the rate depends on the set of deferred rows.
-
-        A denominator with two or more answers by name is taken to leave out deferred rows.
-        """
-        answers = {answer for _, answer in self.among} - {None}
-        return self.needs_deferral or HUMAN_REVIEW in answers or len(answers) > 1
-
-    @property
     def counted_rows(self) -> str:
         """Words for the rows in the denominator, if they do not depend on the answers."""
         words = {LABEL: "rows with label", OTHER: "rows with other labels than"}
         label, _ = self.among[0]
         return f"{words[label]} {self.label!r}" if label in words else "rows"
-
-    @property
-    def needs_labels(self) -> bool:
-        """Whether the rate depends on labels: rates of answers alone, such as `selected`, do not."""
-        labels = {label for label, _ in self.counted + self.among}
-        by_class = not {CLASS, CELL}.isdisjoint(self.crossed)
-        return by_class or labels != {None} or self.kind == "cost"
-
-    @property
-    def needs_costs(self) -> bool:
-        """Whether the rate is a mean of given costs of the rows."""
-        return self.kind == "cost" and self.matrix is None
-
-    @property
-    def crossed(self) -> tuple[Any, ...]:
-        """The names in ``by`` as a tuple: columns of groups with perhaps "class", or one other value."""
-        return self.by if isinstance(self.by, tuple) else (self.by,)
-
-    @property
-    def needs_groups(self) -> bool:
-        """Whether the subgroups are groups."""
-        return not {None, CLASS}.issuperset(self.crossed)
 
     # -- counts --------------------------------------------------------------------------------------
 
@@ -414,6 +385,13 @@ class Statistic(Expression):
     form: str
     rate: Rate
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.rate, Rate):
+            raise TypeError(
+                f"{self.form} takes a rate, such as error(by='class'), got {self.rate!r}"
+            )
+
     def __le__(self, bound: Stated) -> Limit:
         if self.form != GAP:
             raise ValueError(
@@ -486,9 +464,6 @@ class Limit(Expression):
     bound : float or tuple of (name, float) pairs
         The bound, or bounds by subgroup. The name None stands for all other subgroups; without it they are
         free.
-    margin : float, default=0
-        For a gap or ratio: what is taken from ``bound`` in ``rᵢ − rⱼ ≤ bound`` for a gap, and from 0 in
-        ``bound rᵢ − rⱼ ≤ 0`` for a ratio.
     in_percent : bool, default=False
         Whether the bound was stated in percent, and is printed so.
     """
@@ -496,7 +471,6 @@ class Limit(Expression):
     form: str
     rate: Rate
     bound: Stated
-    margin: float = 0.0
     in_percent: bool = field(default=False, compare=False, repr=False)
 
     @classmethod
@@ -602,8 +576,7 @@ class Limit(Expression):
 
         They are called ``factor`` and ``gap``: 1 and the largest gap, or the smallest ratio and 0.
         """
-        factor, gap = (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
-        return factor, gap - self.margin
+        return (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
 
     def rooms(self, first: Floats, second: Floats) -> Floats:
         """Return the room c − a rᵢ + rⱼ of each pair of a ``first`` and a ``second`` rate.
@@ -629,11 +602,6 @@ class Limit(Expression):
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
         excess = self.sign * (value - bound)
         return None if np.isnan(excess) else bool(excess <= ROUNDING)
-
-    @property
-    def sense(self) -> str:
-        """Direction of the bounds as a sign."""
-        return "≤" if self.from_above else "≥"
 
     def tightened(self, widths: Mapping[Any, float]) -> Limit:
         """Return the limit with bounds tightened by ``widths``, by subgroup (by form for a gap or ratio).
@@ -674,9 +642,8 @@ class Limit(Expression):
         ]
         return f"{self.rate}: {sense} {', '.join(words)}"
 
-    @property
-    def text(self) -> str:
-        """The limit as a text for `parse`, in percent if stated so."""
+    def __repr__(self) -> str:
+        """Return the limit as a text for `parse`, in percent if stated so."""
 
         def words(value: float) -> str:
             return f"{100.0 * value:.15g}%" if self.in_percent else repr(value)
@@ -688,9 +655,6 @@ class Limit(Expression):
         else:
             right = words(right)
         return f"{left} {'<=' if self.from_above else '>='} {right}"
-
-    def __repr__(self) -> str:
-        return replace(self, in_percent=False).text
 
 
 def checked_label(label: Any) -> Any:

@@ -232,28 +232,27 @@ class Strata:
         values = [self.classes, *self.values]
         crosses = isinstance(by, tuple)
         # Families of subgroups, each of some places in the names of strata.
-        if by in (GROUP, CELL):
-            families: Any = [(j, 0) if by == CELL else (j,) for j in range(1, len(values))]
-        else:
+        families: Any = [(j, 0)[: 1 + (by == CELL)] for j in range(1, len(values))]
+        if by not in (GROUP, CELL):
             families = [tuple(map(self._place, by if crosses else () if by is None else (by,)))]
         if not families:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
         names: list[Any] = []
         masks = []
         for family in families:
-            keys = list(product(*(values[j] for j in family)))
             own = [tuple(stratum[j] for j in family) for stratum in self.names]
+            keys = list(product(*(values[j] for j in family)))
             if crosses and self.known is not None:
-                existing = set(compress(own, self.mass > 0))
-                for y, groups in product(self.classes, self.known):
-                    existing.add(tuple((y, *groups)[j] for j in family))
+                known = [(y, *groups) for y, groups in product(self.classes, self.known)]
+                existing = {tuple(each[j] for j in family) for each in known}
+                existing.update(compress(own, self.mass > 0))
                 keys = [key for key in keys if key in existing]
             number = {key: i for i, key in enumerate(keys)}
             of_strata = [number.get(key, -1) for key in own]
             masks.append(np.equal.outer(range(len(keys)), of_strata))
             for key in keys:
                 name = key if crosses else next(iter(key), None)
-                if by in (GROUP, CELL) and len(families) > 1:
+                if len(families) > 1:
                     name = (self.columns[family[0] - 1], name)
                 names.append((key[1], name) if by == CELL else name)
         return names, np.concatenate(masks)

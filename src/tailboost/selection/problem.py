@@ -20,7 +20,7 @@ from tailboost.rates import (
     limits_to_keep,
     parse,
 )
-from tailboost.rates.grammar import parsed
+from tailboost.rates.make import parsed
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
 

@@ -333,7 +333,7 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
             "group": groups,
             "by_group": by_group,
             "objective": objective,
-            "limits": [limit.text for limit in classifier._stated_limits],
+            "limits": list(map(repr, classifier._stated_limits)),
             "target": target,
             "cluster": cluster,
         },
