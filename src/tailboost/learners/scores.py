@@ -210,15 +210,12 @@ class Scores(ClassifierMixin, BaseEstimator):
         return np.asarray(np.isnan(scores).any(axis=1))
 
     def predict_proba(self, X: Table) -> Floats:
-        """Return class probabilities, shape (n, K); ranks in [0, 1] in their place for kind="number"."""
-        check_is_fitted(self, "classes_")
-        return self.probabilities_of(self.values(X))
-
-    def probabilities_of(self, values: Floats) -> Floats:
-        """Return `predict_proba` of rows with scores of shape (n, columns): shape (n, K).
+        """Return class probabilities, shape (n, K).
 
         A score of kind "number" becomes its rank among the scores of the fit, in [0, 1].
         """
+        check_is_fitted(self, "classes_")
+        values = self.values(X)
         if values.shape[1] > 1:
             if self.kind == "logit":
                 return softmax(values, axis=1)

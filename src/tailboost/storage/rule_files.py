@@ -187,7 +187,9 @@ class RuleOnScores:
         from tailboost.learners.scores import Scores
 
         columns, label, kind, missing = self._scores
-        return Scores(columns, label, kind=kind, missing=missing)
+        scores = Scores(columns, label, kind=kind, missing=missing)
+        scores.classes_ = np.asarray(label)  # several columns need no fit
+        return scores
 
     def predict(self, X: Table, groups: Groups = None, *, default: Any = ...) -> Array:
         """Return the action of each row: a label, or "human review".
@@ -220,7 +222,7 @@ class RuleOnScores:
             groups = table[[self.by_group]]
         scores = self.scores
         lacking = scores.without_score(table) & (default is not ...)
-        P = scores.probabilities_of(scores.values(take(table, ~lacking)))
+        P = scores.predict_proba(take(table, ~lacking))
         # The scores have the order of their columns, and a rule the order of its labels.
         P = P[:, [scores.label.index(label) for label in rule.classes]]
         named = dict.fromkeys(rule.models or ["Scores"], P)
