@@ -109,12 +109,6 @@ class TableForest(TableClassifier):
         """Return a session on an open table, see `protocols.TableLearner`."""
         return ForestSession(self, opened, y, n_classes)
 
-    def open_session(
-        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> ForestSession:
-        """Return a session on these rows; labels are class numbers 0 … K − 1."""
-        return self.open_table(OpenTable(X), y, n_classes)
-
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         P = np.zeros((table.shape[0], len(self.classes_)))

@@ -237,12 +237,6 @@ class _XGBoostTrees(TableClassifier):
     def _probabilities(self, margin: Floats32) -> Floats:
         """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
 
-    def open_session(
-        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> TableSession:
-        """Return a session on these rows; labels are class numbers 0 … K − 1."""
-        return self.open_table(OpenTable(X), y, n_classes, sample_weight)
-
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> TableSession:

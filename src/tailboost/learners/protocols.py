@@ -12,7 +12,6 @@ protocol              implemented by                                   purpose
 `TableLearner`        the same                                         share one open table with others
 `Session`             the result of ``open_session``                   fit and predict on the session's rows
 `AveragingLearner`    a session                                        keep the folds' models as a base model
-`PreparedProba`       the result of a session's ``fit``                prepare rows once for many base models
 ====================  ===============================================  =====================================
 """
 
@@ -58,20 +57,13 @@ class Learner(Protocol):
 
 @runtime_checkable
 class TableLearner(Protocol):
-    """A learner for open tables. Its base models are `PreparedProba`."""
+    """A learner for open tables.
+
+    Its base models have ``predict_proba_table(table)``, class probabilities for a table of
+    ``table_.transform(X)``. Base models with an equal ``table_`` share the prepared table.
+    """
 
     def open_table(
         self, opened: object, y: Ints, n_classes: int, sample_weight: Floats
     ) -> TableSession:
         """Return a session on an `OpenTable` of n rows with class numbers and sample weights."""
-
-
-@runtime_checkable
-class PreparedProba(Protocol):
-    """A base model with class probabilities. Base models with equal ``table_`` share a prepared table."""
-
-    classes_: Ints
-    table_: Any  # hashable; ``table_.transform(X)`` returns the prepared table
-
-    def predict_proba_table(self, table: Table) -> Floats:
-        """Return class probabilities for ``table_.transform(X)``, shape (n, K)."""

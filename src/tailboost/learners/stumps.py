@@ -6,15 +6,14 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.base import clone
 from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from tailboost.core.array_types import Column, Floats, Ints, Labels, Table
-from tailboost.core.checks import check_labelled_rows
+from tailboost.core.array_types import Floats, Ints, Table
 from tailboost.core.constraints import Constraints
-from tailboost.core.long_work import fitting_apart
+from tailboost.learners.table import SessionClassifier
 
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
@@ -231,7 +230,7 @@ def best_stump(
     return best
 
 
-class StumpClassifier(ClassifierMixin, BaseEstimator):
+class StumpClassifier(SessionClassifier):
     """Best decision stump by exhaustive search, for two classes.
 
     The search includes all columns, thresholds and polarities, and the constants. Columns are sorted once per
@@ -299,50 +298,12 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         """Return the checked table; ``reset`` sets its columns, as in a fit."""
         return validate_data(self, X, reset=reset, dtype=np.float64)
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
-        """Fit the best stump to weighted rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Finite numbers.
-        y : array-like of shape (n,)
-            Labels of two classes.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights; weight 2 equals the row twice.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X, y or sample_weight is not as described, or y does not have two classes.
-        """
-        with fitting_apart(self) as fitted:
-            X, classes, y, weight = check_labelled_rows(fitted, X, y, sample_weight)
-            used = weight > 0
-            session = fitted.open_session(X[used], y[used], len(classes), weight[used])
-            # The session's stump answers by class numbers; this one has the labels.
-            by_number = session.fit(weight[used], seed=0)
-            results = {name: v for name, v in vars(by_number).items() if name.endswith("_")}
-            fitted.__dict__.update(results)
-            fitted.classes_ = classes
-        return self
-
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for a table of float64, shape (n,)."""
         if self.feature_ < 0:
             return np.full(len(table), self.above_, dtype=np.intp)
         above = table[:, self.feature_] > self.threshold_
         return (above == bool(self.above_)).astype(np.intp)
-
-    def predict(self, X: Table) -> Labels:
-        """Predict labels, shape (n,)."""
-        check_is_fitted(self)
-        return self.classes_[self.predict_table(self._checked(X))]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -26,7 +26,7 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import check_labelled_rows, check_table, summed
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import listed
-from tailboost.learners.protocols import PreparedProba, Session
+from tailboost.learners.protocols import Session, TableSession
 
 # Smallest probability, the same as in the selection of decision rules.
 SMALLEST_PROBABILITY = 1e-6
@@ -171,8 +171,8 @@ class OpenTable:
         self.table: Table = self.reader.transform(X)
 
 
-class TableClassifier(ClassifierMixin, BaseEstimator):
-    """Base class of classifiers for open tables; the reader ``table_`` prepares rows.
+class SessionClassifier(ClassifierMixin, BaseEstimator):
+    """Base class of classifiers whose sessions fit them; the reader ``table_`` prepares rows.
 
     Attributes
     ----------
@@ -181,33 +181,21 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     """
 
     classes_: Labels
-    table_: TableReader
-    random_state: Seed
+    table_: Any
+    random_state: Seed = None
     peer_: Any = None
 
     @abstractmethod
-    def open_session(
-        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> Session:
+    def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
 
     @abstractmethod
-    def predict_proba_table(self, table: Table) -> Floats:
-        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
-
     def _checked(self, X: Table, *, reset: bool = False) -> Any:
         """Return the checked table; ``reset`` sets its columns, as in a fit."""
-        if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
-            check_table(X)
-            return validate_data(self, X, reset=reset, skip_check_array=True)
-        return validate_data(
-            self,
-            summed(X),
-            reset=reset,
-            accept_sparse="csr",
-            dtype=np.float32,
-            ensure_all_finite="allow-nan",
-        )
+
+    @abstractmethod
+    def predict_table(self, table: Any) -> Ints:
+        """Return class numbers for ``table_.transform(X)``, shape (n,)."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
@@ -216,8 +204,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n, d)
-            NaN is a missing value. Text and category columns of a data frame are categories. Absent entries
-            of a sparse matrix are missing values, as in XGBoost.
+            For trees NaN is a missing value, text and category columns of a data frame are categories, and
+            absent entries of a sparse matrix are missing values, as in XGBoost. Stumps take finite numbers.
         y : array-like of shape (n,)
             Class labels.
         sample_weight : array-like of shape (n,), optional
@@ -241,7 +229,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             if self.random_state is not None:
                 seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             model = session.fit(weight[used], seed)
-            if isinstance(model, TableClassifier):
+            if isinstance(model, SessionClassifier):
                 results = {name: v for name, v in vars(model).items() if name.endswith("_")}
                 fitted.__dict__.update(results)
             else:
@@ -253,10 +241,6 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         # scikit-learn's default iterates over all attributes, while another thread may add some.
         return "classes_" in vars(self)
 
-    def predict_table(self, table: Table) -> Ints:
-        """Return class numbers for ``table_.transform(X)``, shape (n,); ties go to the first class."""
-        return self.predict_proba_table(table).argmax(axis=1)
-
     def predict(self, X: Table) -> Labels:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
@@ -264,6 +248,46 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         if self.peer_ is not None:
             return self.classes_[self.peer_.predict(X)]
         return self.classes_[self.predict_table(self.table_.transform(X))]
+
+
+class TableClassifier(SessionClassifier):
+    """Base class of classifiers for open tables."""
+
+    table_: TableReader
+
+    @abstractmethod
+    def open_table(
+        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> TableSession:
+        """Return a session on an open table, which other learners may share."""
+
+    def open_session(
+        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> TableSession:
+        """Return a session on these rows; labels are class numbers 0 … K − 1."""
+        return self.open_table(OpenTable(X), y, n_classes, sample_weight)
+
+    @abstractmethod
+    def predict_proba_table(self, table: Table) -> Floats:
+        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
+
+    def _checked(self, X: Table, *, reset: bool = False) -> Any:
+        """Return the checked table; ``reset`` sets its columns, as in a fit."""
+        if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
+            check_table(X)
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        return validate_data(
+            self,
+            summed(X),
+            reset=reset,
+            accept_sparse="csr",
+            dtype=np.float32,
+            ensure_all_finite="allow-nan",
+        )
+
+    def predict_table(self, table: Table) -> Ints:
+        """Return class numbers for ``table_.transform(X)``, shape (n,); ties go to the first class."""
+        return self.predict_proba_table(table).argmax(axis=1)
 
     def predict_proba(self, X: Table) -> Floats:
         """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
@@ -335,18 +359,10 @@ class TableNumbers(TransformerMixin, BaseEstimator):
 class ClassProbabilities:
     """Mean class probabilities of several models of one open table, see `protocols.AveragingLearner`."""
 
-    def __init__(self, models: Sequence[PreparedProba]) -> None:
+    def __init__(self, models: Sequence[Any]) -> None:
         self.models = list(models)
-
-    @property
-    def classes_(self) -> Ints:
-        """Class numbers, shape (K,)."""
-        return self.models[0].classes_
-
-    @property
-    def table_(self) -> Any:
-        """Reader of rows for the models."""
-        return self.models[0].table_
+        self.classes_: Ints = models[0].classes_
+        self.table_ = models[0].table_
 
     def predict_proba_table(self, table: Any) -> Floats:
         """Return class probabilities for ``table_.transform(X)``, shape (n, K); each row sums to 1.

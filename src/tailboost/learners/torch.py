@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +31,6 @@ from tailboost.core.checks import check_labelled_rows, read_dataset, unpack
 from tailboost.core.constraints import Constraints
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import fitting_apart
-from tailboost.rows.fingerprints import hash_rows
 
 try:
     import torch
@@ -73,14 +71,6 @@ class RowPreparation:
             return torch.device(self.device)
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of a module input: (d,), or channels first."""
-        if len(self.row_shape) == 1:
-            return self.row_shape
-        height, width, *channels = self.row_shape
-        return (*(channels or [1]), height, width)
-
     def transform(self, X: Table) -> Tensor:
         """Return rows as a tensor of uint8 or float32 on the device.
 
@@ -109,9 +99,8 @@ class RowPreparation:
         table = torch.from_numpy(np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"]))
         return table.to(self.place())
 
-    def batch(self, rows: Tensor) -> Tensor:
+    def batch(self, x: Tensor) -> Tensor:
         """Return rows of a transformed table as module inputs, float32."""
-        x = rows
         if x.dtype == torch.uint8:
             x = x.float().div_(255)
         if x.ndim == 2:  # rows of a table
@@ -198,8 +187,6 @@ class FittedNet:
     @torch.inference_mode()
     def _logits(self, table: Tensor) -> Tensor:
         """Return the outputs of the net for prepared rows, in batches, shape (n, K)."""
-        if not len(table):
-            return torch.empty(0, self.architecture.n_classes)
         net = self.net()
         with _threads_for(net, table, self.batch_size):
             batches = torch.split(table, self.batch_size)
@@ -281,10 +268,9 @@ class Training:
                 loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
                 self.optimizer.step()
                 self.steps_taken += 1
-        value = float(loss.detach())
-        if not math.isfinite(value):
+        if not loss.isfinite():
             warn_user(
-                f"the loss is {value} after {self.steps_taken} steps: the training diverged; "
+                f"the loss is {loss.item()} after {self.steps_taken} steps: the training diverged; "
                 "reduce learning_rate",
                 ConvergenceWarning,
             )
@@ -305,11 +291,14 @@ class TorchSession:
         row_shape = tuple(X.shape[1:])
         is_pixels = len(row_shape) > 1 and X.dtype == np.uint8
         self.feed = RowPreparation(row_shape, is_pixels, learner.device)
-        self.architecture = Architecture(learner.module, self.feed.input_shape, n_classes)
         self.X = self.feed.transform(X)
+        input_shape = tuple(self.feed.batch(self.X[:1]).shape[1:])
+        self.architecture = Architecture(learner.module, input_shape, n_classes)
         self.labels = torch.from_numpy(y.astype(np.int64)).to(self.X.device)
         # The draws index the rows in an order by content, so positions and repetitions do not matter.
-        self.order = np.lexsort((y, hash_rows(X)))
+        rows = self.X.cpu().numpy()
+        order = sorted(range(len(y)), key=lambda i: (rows[i].tobytes(), y[i]))
+        self.order = np.array(order)
         self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
         self.start: Training | None = None
 
