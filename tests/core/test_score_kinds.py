@@ -160,9 +160,8 @@ def test_numbers_beyond_the_known_ones_count_as_the_last():
 
 def test_neighbouring_scores_have_a_threshold_between_them():
     low, high = 0.0, 5e-324
-    scores = tb.Scores("s", "y")
     (end,) = decimals_between(np.array([low]), np.array([high]))
-    made = ThresholdRule.of_ranges(scores, ["n", "y"], None, [[(-np.inf, 0), (end, 1)]])
+    made = ThresholdRule("s", ["n", "y"], None, [[(None, "n"), (end, "y")]], "probability")
     assert made.predict([low, high]).tolist() == ["n", "y"]
 
 

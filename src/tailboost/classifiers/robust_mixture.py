@@ -60,7 +60,7 @@ from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Records, Seen
 from tailboost.rows.subgroups import GroupNames, refuse_many_numbers
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.problem import strata_of
-from tailboost.selection.rule import Rule, ThresholdRule, check_named, stacked
+from tailboost.selection.rule import Rule, ThresholdRule, stacked
 from tailboost.selection.search import Program
 from tailboost.selection.selection import Selection, warn_of_limits
 from tailboost.selection.table import Summary
@@ -585,7 +585,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         mix._validate_params()
         problem = mix._problem()
         mix._check_groups(problem, groups)
-        check_named(probabilities)
         given = Given(probabilities, y, groups, sample_weight, costs)
         labels = label_column(y, "y")
         mix.classes_ = np.unique(labels) if classes is None else np.asarray(classes)
@@ -596,9 +595,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         mix.validation_ = "probabilities"
         if groups is not None:
             mix._name_groups(GroupNames.from_groups(groups, n_rows_of(groups)))
+        P = stacked(probabilities, mix.classes_, n_rows=len(labels))
         models = Models.from_given(list(probabilities), mix.classes_)
         mix.records_ = Records()
-        P = stacked(probabilities, models.names, mix.classes_, len(labels))
         outputs, rows = mix._outputs_on(models, P, given, "from_probabilities")
         seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, labels[rows.places])
         engine = mix._engine_of(problem, averaging(outputs), costs=rows.costs)

@@ -651,7 +651,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         models = self.selection_.engine.outputs.models
         if has_named_columns(X):
             given = Models.from_given(models.names, self.classes_, models.average)
-            return given, stacked(X, models.names, self.classes_)
+            return given, stacked(X, self.classes_, models.names)
         if models.are_given:
             raise AttributeError(
                 "this classifier is made from_probabilities and has no models: give a dict of "

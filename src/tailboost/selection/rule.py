@@ -70,8 +70,7 @@ class StoredRule:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain types, for JSON."""
-        names = [each.name for each in fields(self)]
-        return {"format": RULE_FORMAT} | {name: getattr(self, name) for name in names}
+        return {"format": RULE_FORMAT, **vars(self)}
 
     @property
     def identity(self) -> Any:
@@ -243,20 +242,17 @@ class ThresholdRule(StoredRule):
                     f"{listed(names)}"
                 )
             score = table[self.column]
-            if isinstance(groups, str) and groups in names:
-                groups = table[groups]
             if groups is None and self.groups is not None:
                 if self.group_column not in names:
                     raise ValueError(no_groups("the table", self.group_column, names))
-                column = table[self.group_column]
-                groups = {self.group_column: column if np.ndim(column) else [column]}
+                groups = self.group_column
+            if isinstance(groups, str) and groups in names:
+                groups = table[groups]
         if np.ndim(score) > 1 and np.shape(score)[1] > 1:
             raise ValueError(
                 f"score has {np.shape(score)[1]} columns; give the one of the score"
             )
-        if (
-            np.ndim(score) == 0 and groups is not None and not isinstance(groups, dict)
-        ):  # one row
+        if np.ndim(score) == 0 and groups is not None and not names_columns(groups):  # one row
             groups = np.atleast_1d(groups)
         return np.ravel(score), groups
 
@@ -275,7 +271,7 @@ class ThresholdRule(StoredRule):
         for group_number, band in enumerate(self.bands):
             rows = np.flatnonzero(place == group_number)
             of_band = np.array([actions.index(action) for _, action in band])
-            ends = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
+            ends = [lower for lower, _ in band[1:]]
             numbers[rows] = of_band[np.searchsorted(ends, scores[rows], side="right")]
         return numbers
 
@@ -451,7 +447,7 @@ class Rule(StoredRule):
     groups : list or None
         The groups of a group-aware rule.
     weights : dict
-        Weight of the log-probabilities of each model; empty for a constant.
+        Weight of the log-probabilities of each model.
     offsets : list of float
         One for each class.
     action_costs : list of lists, shape (groups or 1, K, actions)
@@ -525,16 +521,15 @@ class Rule(StoredRule):
         """
         if self.inferred:
             raise ValueError(INFERRED)
-        P = stacked(probabilities, list(probabilities), np.asarray(self.classes))
+        P = stacked(probabilities, np.asarray(self.classes))
         missing = [name for name in self.models if name not in probabilities]
         if missing:
             raise ValueError(
                 f"probabilities: those of {missing} are missing, and the rule uses them"
             )
-        z = np.zeros(P[:, 0].shape) + self.offsets
-        for number, model in enumerate(probabilities):
-            if model in self.weights:
-                z += self.weights[model] * logs_of(P[:, number], self.least_probability)
+        weights = [self.weights.get(name, 0.0) for name in probabilities]
+        logs = logs_of(P, self.least_probability)
+        z = np.einsum("m,nmk->nk", weights, logs) + self.offsets
         places = group_numbers(groups, self.groups, len(P), unknown=default is not ...)
         costs = np.asarray(self.action_costs)
         if deferred is None:
@@ -597,23 +592,21 @@ class Rule(StoredRule):
             If the rule averages several models or estimates groups, ``columns`` are not one for each label,
             ``group`` is missing, or a name or label contains a backslash.
         """
-        if self.inferred or len(self.weights) > 1:
+        if self.inferred or len(self.weights) != 1:
             raise ValueError(INFERRED if self.inferred else NO_SQL)
-        is_valid = ""
-        masses = ["1.0"] * len(self.classes)  # of a constant
-        for model, power in self.weights.items():
-            if columns is None:
-                columns = [f"{model}_{label}" for label in self.classes]
-            if isinstance(columns, str) or len(set(columns)) != len(self.classes):
-                raise ValueError(
-                    f"columns must be one for each of {self.classes}, got {columns!r}"
-                )
-            P = [sql_column(name, table) for name in columns]
-            for number, least in [*((p, 0.0) for p in P), (" + ".join(P), 1.0)]:
-                ends = f"{least - SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}"
-                is_valid += f"{number} BETWEEN {ends} AND "
-            masses = [p if power == 1.0 else f"power({p}, {power!r})" for p in P]
+        ((model, power),) = self.weights.items()
+        if columns is None:
+            columns = [f"{model}_{label}" for label in self.classes]
+        if isinstance(columns, str) or len(set(columns)) != len(self.classes):
+            raise ValueError(f"columns must be one for each of {self.classes}, got {columns!r}")
+        P = [sql_column(name, table) for name in columns]
+        most = 1 + SUM_TOLERANCE
+        tests = [f"{p} BETWEEN {-SUM_TOLERANCE!r} AND {most!r}" for p in P]
+        tests.append(f"{' + '.join(P)} BETWEEN {1 - SUM_TOLERANCE!r} AND {most!r}")
+        is_valid = " AND ".join(tests)
+        masses = [p if power == 1.0 else f"power({p}, {power!r})" for p in P]
         factors = np.exp(self.offsets)[:, None]
+        actions = [*self.classes, HUMAN_REVIEW]
         cases = []
         for condition, matrix in zip(
             self._conditions(group, table), self.action_costs, strict=True
@@ -622,12 +615,10 @@ class Rule(StoredRule):
                 " + ".join(f"{c!r} * {mass}" for c, mass in zip(column, masses, strict=True))
                 for column in (factors * np.asarray(matrix)).T.tolist()
             ]
-            for a, action in enumerate([*self.classes, HUMAN_REVIEW][: len(costs)]):
-                # The costs before a are not the least ones, or their cases apply.
-                tests = [f"{costs[a]} <= {cost}" for cost in costs[a + 1 :]]
-                test = " AND ".join(tests) or "1 = 1"
+            for action, cost in zip(actions, costs, strict=False):
+                test = " AND ".join(f"{cost} <= {other}" for other in costs)
                 answer = sql_value(str(action) if self.defers else action)
-                cases.append(f"WHEN {is_valid}{condition}{test} THEN {answer}")
+                cases.append(f"WHEN {is_valid} AND {condition}{test} THEN {answer}")
         return f"CASE {' '.join(cases)} END"
 
     def to_python(self, name: str = "decide") -> str:
@@ -638,13 +629,9 @@ class Rule(StoredRule):
 
     def __str__(self) -> str:
         terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in self.weights.items())
-        if any(self.offsets):
-            terms += f" + offsets {', '.join(f'{b:.4g}' for b in self.offsets)}"
-        lines = [f"P ∝ exp({terms})"] if terms else []
+        lines = [f"P ∝ exp({terms} + offsets {', '.join(f'{b:.4g}' for b in self.offsets)})"]
         if self.inferred:
-            n_strata = len(self.action_costs) * len(self.classes)
-            words = f"takes the action with the least expected cost in {n_strata} strata of class and group"
-            return "\n".join([*lines, f"  {words}", f"{INFERRED}."])
+            return f"{lines[0]}\n  takes the action of least expected cost by class and group\n{INFERRED}."
         for name, costs in zip(self.groups or [None], self.action_costs, strict=True):
             of_group = "" if self.groups is None else f"{unit_name(name)}: "
             lines.append(f"  {of_group}{self._words(np.asarray(costs))}")
@@ -652,33 +639,43 @@ class Rule(StoredRule):
 
     def _words(self, costs: Floats) -> str:
         """Return in words how action costs of one group, shape (K, actions), decide."""
-        K = len(self.classes)
-        if not self.weights:
-            return f"every row: {self.classes[costs[0, :K].argmin()]}"
-        if K == 2:
-            names = [*self.classes, HUMAN_REVIEW]
+        actions = [*self.classes, HUMAN_REVIEW]
+        if (costs == costs[0]).all():
+            return f"every row: {actions[costs[0].argmin()]}"
+        if len(self.classes) == 2:
             p = np.linspace(0.0, 1.0, PRINTED)
             cheapest = (np.outer(1.0 - p, costs[0]) + np.outer(p, costs[1])).argmin(axis=1)
-            changes = 1 + np.flatnonzero(np.diff(cheapest))
-            band: Band = [(None, names[cheapest[0]])]
-            band += [(float(f"{p[i]:.4g}"), names[cheapest[i]]) for i in changes]
+            starts = np.flatnonzero(np.diff(cheapest, prepend=-1))
+            band: Band = [(float(f"{p[i]:.4g}"), actions[cheapest[i]]) for i in starts]
             return range_words(f"P({self.classes[1]})", band)
-        weight = costs[:, :K].max(axis=1) - np.diag(costs[:, :K])
-        pairs = zip(self.classes[:WEIGHTS_SHOWN], weight / weight.min(), strict=False)
+        weight = costs[:, : len(self.classes)].max(axis=1) - np.diag(costs)
+        pairs = zip(self.classes[:WEIGHTS_SHOWN], weight / weight.max(), strict=False)
         ratio = ", ".join(f"{label} {w:.4g}" for label, w in pairs)
-        if self.defers:
-            return f"the action of least expected cost, or {HUMAN_REVIEW}; weights: {ratio}"
-        return f"the label with the largest weight · P; weights: {ratio}"
+        return f"the action of least expected cost; weights of the labels: {ratio}"
 
 
 def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
-    """Return the logarithms of probabilities, shape (n, K); smaller ones are raised to ``smallest``."""
+    """Return the logarithms of probabilities, shape (…, K); smaller ones are raised to ``smallest``."""
     P = probabilities.clip(min=0.0)
-    return np.log(np.maximum(P / P.sum(axis=1, keepdims=True), smallest))
+    return np.log(np.maximum(P / P.sum(axis=-1, keepdims=True), smallest))
 
 
-def check_named(probabilities: Table) -> None:
-    """Raise unless probabilities are given by name."""
+def stacked(
+    probabilities: Mapping[str, Any],
+    classes: Array,
+    names: Sequence[str] | None = None,
+    n_rows: int | None = None,
+) -> Floats:
+    """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
+
+    ``names`` are those of all M models, by default the given ones. The columns of a data frame are found by
+    label. Without ``n_rows``, all models must have as many rows as the first one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
+    """
     if not has_named_columns(probabilities):
         raise TypeError(
             "probabilities must be a dict of arrays by name, got "
@@ -689,40 +686,21 @@ def check_named(probabilities: Table) -> None:
     unnamed = [name for name in probabilities if not isinstance(name, str)]
     if unnamed:
         raise TypeError(f"probabilities: names must be text, got {unnamed[0]!r}")
-
-
-def stacked(
-    probabilities: Mapping[str, Any],
-    names: Sequence[str],
-    classes: Array,
-    n_rows: int | None = None,
-) -> Floats:
-    """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
-
-    ``names`` are those of all M models. The columns of a data frame are found by label. Without ``n_rows``,
-    all models must have as many rows as the first one.
-
-    Raises
-    ------
-    ValueError
-        If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
-    """
-    check_named(probabilities)
+    names = list(probabilities) if names is None else names
     unknown = set(probabilities) - set(names)
     if unknown:
         raise ValueError(
-            f"probabilities: no model is called {sorted(map(str, unknown))}; there are "
+            f"probabilities: no model is called {sorted(unknown)}; there are "
             f"{names}. A dict has the probabilities of models; for columns of a table give a "
             "data frame, pd.DataFrame(columns)"
         )
     if n_rows is None:
         n_rows = len(np.atleast_1d(np.asarray(next(iter(probabilities.values())))))
     P = np.full((n_rows, len(names), len(classes)), np.nan)
-    for i, name in enumerate(names):
-        if name in probabilities:
-            argument = f"probabilities[{name!r}]"
-            of_model = in_class_order(probabilities[name], argument, classes)
-            P[:, i] = checked(of_model, argument, n_rows, len(classes))
+    for name, given in probabilities.items():
+        argument = f"probabilities[{name!r}]"
+        of_model = in_class_order(given, argument, classes)
+        P[:, names.index(name)] = checked(of_model, argument, n_rows, len(classes))
     return P
 
 

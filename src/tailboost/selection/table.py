@@ -175,9 +175,10 @@ class RateTable:
                     value = limit.value(counted.values) + 0.0 * counted.values.sum()
                     numbers.append([value, *counted.compared(limit), np.nan])
                     bounds.append(limit.bound)
-            for name, measured, bound in zip(names, numbers, bounds, strict=True):
-                met = None if limit is None else limit.keeps(measured[0], bound)
-                lines.append(RateLine(str(rate), name, *measured, bound, met, *said))
+            for name, numbered, bound in zip(names, numbers, bounds, strict=True):
+                met = None if limit is None else limit.keeps(numbered[0], bound)
+                fields: list[Any] = [str(rate), name, *numbered, bound, met, *said]
+                lines.append(RateLine(*fields))
         return cls(tuple(lines), words)
 
     def __iter__(self) -> Iterator[RateLine]:
