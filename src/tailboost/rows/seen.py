@@ -93,7 +93,7 @@ class Seen:
     def repeated(self) -> float:
         """Fraction of the rows with an equal row in the table."""
         counts = np.unique(self.digests, return_counts=True)[1]
-        return 1.0 - float(np.count_nonzero(counts == 1)) / max(1, len(self))
+        return float(counts[counts > 1].sum() / max(1, len(self)))
 
     def share_in(self, known: Seen) -> float:
         """Return the fraction of these rows that equal known rows; NaN without rows to compare."""
