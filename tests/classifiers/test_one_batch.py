@@ -18,7 +18,7 @@ from tailboost.classifiers.calibrating import drawn_part, selected_on_part
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import hash_rows, selecting_numbers
-from tailboost.rows.given import Given
+from tailboost.rows.rows import Given
 from tailboost.rows.seen import CALIBRATED_ON
 
 

@@ -171,7 +171,7 @@ def test_intervals_of_pandas_are_their_names():
     names = ["(30, 45]", "(17, 30]", "(30, 45]", "(17, 30]"]
     for column in (bands, bands.array):
         assert _checks.label_column(column, "groups").tolist() == names
-        assert list(_checks.columns_by_name({"band": column}, "groups")["band"]) == names
+        assert list(_checks.group_columns({"band": column}, "groups")["band"]) == names
     decades = pd.cut(ages, [0, 9.5, 100])  # not in the order of text
     assert _checks.with_interval_names(decades).cat.categories.tolist() == ["(0.0, 9.5]", "(9.5, 100.0]"]
     assert _checks.with_interval_names(ages) is ages

@@ -57,7 +57,7 @@ from tailboost.rows.fingerprints import (
     hashes_of_pairs,
     selecting_numbers,
 )
-from tailboost.rows.given import Given
+from tailboost.rows.rows import Given
 from tailboost.rows.seen import refuse_copied
 from tailboost.rows.subgroups import refuse_many_numbers
 

@@ -49,8 +49,7 @@ from tailboost.learners.scores import GivenModel, Scores
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.columns import Columns
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, hashes_of_pairs
-from tailboost.rows.given import Given
-from tailboost.rows.rows import Rows, Split
+from tailboost.rows.rows import Given, Rows, Split
 from tailboost.rows.seen import Seen
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.outputs import Average, ModelOutputs, Models

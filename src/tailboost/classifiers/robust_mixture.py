@@ -53,9 +53,8 @@ from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import as_fitted, only_scores
 from tailboost.rates import Limit, Rate, Statistic
 from tailboost.rows.fingerprints import hash_rounded_rows
-from tailboost.rows.given import Given
 from tailboost.rows.judged import records_of_fit
-from tailboost.rows.rows import MOST_FOLDS, N_FOLDS
+from tailboost.rows.rows import MOST_FOLDS, N_FOLDS, Given
 from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Records, Seen
 from tailboost.rows.subgroups import GroupNames, refuse_many_numbers
 from tailboost.selection.outputs import Models, averaging

@@ -54,12 +54,10 @@ from tailboost.rates import (
     error,
 )
 from tailboost.rows.fingerprints import digest, digest_of_rule
-from tailboost.rows.given import Given
 from tailboost.rows.judged import JudgedModel, columns_of, labels_or_mark, records_of_fit
-from tailboost.rows.other_groups import warn_of_other_groups
-from tailboost.rows.rows import Rows
+from tailboost.rows.rows import Given, Rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
-from tailboost.rows.subgroups import GroupNames, rows_among
+from tailboost.rows.subgroups import GroupNames, rows_among, warn_of_other_groups
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of, points_along
 from tailboost.selection.engine import Engine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models

@@ -676,55 +676,38 @@ def names_columns(groups: Groups) -> bool:
     return isinstance(groups, Mapping) or hasattr(groups, "columns")
 
 
-def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
-    """Return the columns of a groups argument by name; the key of a single unnamed column is None.
+def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
+    """Return the columns of a groups argument by name; a single column without a name has the name None.
 
-    Named columns are sorted, so their order in the argument has no effect. Columns of an array are numbered.
+    The columns of a table are sorted by name, so their order has no effect. Columns of an array are numbered.
+    Raise ValueError if the name of a column has another meaning in ``by=``: "class", "cell", and "group" if
+    there are several columns. Such a name of a Series does not count.
     """
     if isinstance(groups, str):
         raise ValueError(_no_column(groups, name))
-    groups = as_pandas(groups)
+    groups = with_interval_names(as_pandas(groups))
     if names_columns(groups):
         names = list(groups)
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{name} must have columns with different names, got {names}")
+        for column in names:
+            if column in ("class", "cell") or (column == "group" and len(names) > 1):
+                raise ValueError(
+                    f"{name}: a column is named {column!r}, which has another meaning in by=; give the "
+                    "column another name"
+                )
         return {column: with_interval_names(groups[column]) for column in sorted_names(names)}
-    groups = with_interval_names(groups)
-    refuse_missing(groups, name, GROUP_OF_MISSING)
-    array = np.asarray(groups)
-    if array.ndim not in (1, 2):
-        raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
-    if array.ndim == 2 and array.shape[1] > 1:
-        return dict(enumerate(array.T))
-    is_ordered = getattr(getattr(groups, "dtype", None), "ordered", False)
-    return {None: groups if is_ordered else array.ravel()}
-
-
-def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
-    """Return the columns of a groups argument by name, as `columns_by_name`.
-
-    Raise ValueError also if the name of a column has another meaning in ``by=``: "class" and "cell", and
-    "group" if there are several columns.
-    """
-    columns = columns_by_name(groups, name)
-    reserved = ["class", "cell"]
-    if len(columns) > 1:
-        reserved.append("group")
-    for column in columns:
-        if column in reserved:
-            raise ValueError(
-                f"{name}: a column is named {column!r}, which has another meaning in by=; give the "
-                "column another name"
-            )
-    return columns
-
-
-def column_name(groups: Groups) -> Any:
-    """Return the name of a column such as a Series, unless ``by=`` has another use for it; else None."""
-    name = getattr(groups, "name", None)
-    if isinstance(name, (str, int)) and name not in ("class", "group", "cell"):
-        return name
-    return None
+    # NumPy would turn 1 beside "a" into "1".
+    column = groups if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
+    if column.ndim == 1:
+        title = getattr(groups, "name", None)
+        is_name = isinstance(title, (str, int)) and title not in ("class", "group", "cell")
+        return {title if is_name else None: groups}
+    if column.ndim != 2:
+        raise ValueError(f"{name} must be a 1d array or a table, got shape {column.shape}")
+    if column.shape[1] == 1:
+        return {None: column[:, 0]}
+    return dict(enumerate(column.T))
 
 
 # -- probabilities and costs -----------------------------------------------------------------------

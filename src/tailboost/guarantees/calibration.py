@@ -25,8 +25,8 @@ from tailboost.guarantees.certificates import Price, certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, checked_rates, error, limits_to_keep
 from tailboost.rates.bounds import rows_for_no_error
-from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
+from tailboost.rows.rows import Given
 from tailboost.rows.seen import Attempt, attempts_of
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 

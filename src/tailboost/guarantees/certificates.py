@@ -22,8 +22,8 @@ from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import checked_limits, checked_rates, error, largest
 from tailboost.rates.strata import groups_in
 from tailboost.rates.words import points_words, rate_words
-from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
+from tailboost.rows.rows import Given
 from tailboost.rows.seen import Attempt, EqualRows, Seen, checked_equal_rows
 from tailboost.rows.subgroups import whole_percents
 from tailboost.selection.rule import Rule, ThresholdRule

@@ -28,7 +28,6 @@ from tailboost.rows.fingerprints import (
     hashes_of_pairs,
     random_numbers,
 )
-from tailboost.rows.given import Given
 from tailboost.rows.judged import (
     final_step,
     group_arguments,
@@ -37,6 +36,7 @@ from tailboost.rows.judged import (
     predicted_labels,
     row_hashes,
 )
+from tailboost.rows.rows import Given
 from tailboost.rows.seen import (
     CALIBRATED_ON,
     TRAINED_ON,
@@ -46,7 +46,7 @@ from tailboost.rows.seen import (
     refuse_copied,
     refuse_repeated,
 )
-from tailboost.rows.subgroups import by_column, deferral_words, named_as, plain_list
+from tailboost.rows.subgroups import by_column, deferral_words, named_as
 
 ASSUMED = (
     "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
@@ -343,7 +343,7 @@ def _answered(
     columns of the fit if all of them count. ``reader`` is the view of the classifier.
     """
     columns = given.columns
-    of_fit = by_column(plain_list(reader.groups_))
+    of_fit = by_column(reader.groups_)
     if len(of_fit) == len(columns) == 1:  # a single column needs no name
         of_fit = dict(zip(columns, of_fit.values(), strict=True))
     known = {

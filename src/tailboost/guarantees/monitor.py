@@ -42,7 +42,6 @@ from tailboost.rates import GAP, Limit, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
 from tailboost.rates.words import rate_words
 from tailboost.rows.fingerprints import digest, hashes_of_names
-from tailboost.rows.given import Given
 from tailboost.rows.judged import (
     group_arguments,
     judged,
@@ -51,11 +50,12 @@ from tailboost.rows.judged import (
     row_hashes,
     rows_with_score,
 )
-from tailboost.rows.other_groups import (
+from tailboost.rows.rows import Given
+from tailboost.rows.seen import Seen, first_repeated
+from tailboost.rows.subgroups import (
     answered_rows,
     warn_of_other_groups,
 )
-from tailboost.rows.seen import Seen, first_repeated
 
 MONITOR_FORMAT = 11  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence

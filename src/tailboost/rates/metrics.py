@@ -24,13 +24,14 @@ from tailboost.core.checks import (
     in_class_order,
     label_column,
     loss_vector,
+    names_columns,
     positions,
     relative_weights,
 )
 from tailboost.rates.make import error
 from tailboost.rates.rate import measure
 from tailboost.rows.judged import answer_shares
-from tailboost.rows.subgroups import checked_columns
+from tailboost.rows.subgroups import coded_columns
 
 __all__ = [
     "class_errors",
@@ -328,7 +329,7 @@ def group_errors(
     ValueError
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
-    columns = list(checked_columns(groups, "groups", len(y_true), "y_true"))  # type: ignore[arg-type]  # ArrayLike has no len
+    columns = list(coded_columns(groups, "groups", len(y_true), "y_true"))  # type: ignore[arg-type]  # ArrayLike has no len
     errors = measure(
         error(by="group"),
         y_true,
@@ -338,7 +339,7 @@ def group_errors(
         labels=labels,
         deferred=deferred,
     )
-    if len(columns) == 1 and columns != [None]:
+    if len(columns) == 1 and names_columns(groups):
         errors = {(columns[0], name): value for name, value in errors.items()}
     return {name: value for name, value in errors.items() if value == value}  # NaN without rows
 

@@ -16,7 +16,6 @@ from tailboost.core.checks import (
     check_indexes,
     check_length,
     check_same_kind,
-    column_name,
     distinct_and_places,
     in_class_order,
     label_column,
@@ -412,7 +411,6 @@ class Answered:
         if np.ndim(answers) == 2:
             actions = np.asarray(in_class_order(answers, "answers", classes))
         columns = coded_columns(groups, "groups", n, "y_true")
-        names = (column_name(groups),) if list(columns) == [None] else tuple(columns)
         places = [place for _, place in columns.values()]
         weight = relative_weights(sample_weight, n)
         strata, stratum = Strata.of(
@@ -420,7 +418,7 @@ class Answered:
             np.column_stack(places) if places else None,
             weight,
             classes,
-            names,
+            tuple(columns),
             [given.tolist() for given, _ in columns.values()],
             defers=deferred is not None,
             costs=checked_costs,

@@ -1,16 +1,26 @@
-"""Checked rows: labels, weights and groups as numbers, of a fit or a selection, and the folds of a fit."""
+"""Rows as a caller gives them, the rows of a fit or a selection as numbers, and the folds of a fit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
-from tailboost.core.checks import distinct_and_places, take
+from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Mask, Table
+from tailboost.core.checks import (
+    check_indexes,
+    distinct_and_places,
+    groups_in,
+    label_column,
+    n_rows_of,
+    take,
+)
 from tailboost.core.spelling import how_many
 from tailboost.rows.fingerprints import hash_rows, stratified_places
+from tailboost.rows.seen import EqualRows
+from tailboost.rows.subgroups import coded_columns
 
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
@@ -25,6 +35,56 @@ HELD_OUT = 0.2  # fraction of the rows
 LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
 # The fold of a row is stored as one byte.
 MOST_FOLDS = 255
+
+
+BY_ROW = ("X", "y", "groups", "sample_weight", "costs", "clusters")
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Rows as a caller gives them; fields are the parameters of `tailboost.certify` and of ``fit``.
+
+    Names of columns of groups become columns. ValueError is raised if pandas objects about these rows have
+    different indexes.
+    """
+
+    X: Table = None
+    y: Column = None
+    groups: Groups = None
+    sample_weight: Column = None
+    costs: Table = None
+    clusters: Column = None
+    equal_rows: EqualRows | None = None
+    training_rows: Table = None
+    cost_range: Any = None
+    deferred: Column = None  # with an array of answers
+    suffix: str = ""  # of the names of the arguments
+
+    def __post_init__(self) -> None:
+        if self.groups is not None:
+            groups = groups_in(self.X, self.groups, f"groups{self.suffix}")
+            object.__setattr__(self, "groups", groups)  # the class is frozen
+        check_indexes(**{f"{name}{self.suffix}": getattr(self, name) for name in BY_ROW})
+
+    @cached_property
+    def labels(self) -> Labels | None:
+        """The labels, checked; None without them."""
+        if self.y is None:
+            return None
+        return label_column(self.y, "y", warn=True)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        if self.labels is None:
+            return n_rows_of(self.X)
+        return len(self.labels)
+
+    @cached_property
+    def columns(self) -> dict[Any, Labels]:
+        """The columns of groups, checked."""
+        columns = coded_columns(self.groups, "groups", self.n_rows)
+        return {name: values[place] for name, (values, place) in columns.items()}
 
 
 def numbered_strata(y: Ints, groups: Ints | None) -> Ints:

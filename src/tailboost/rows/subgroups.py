@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Column, Groups, Ints, Labels, Mask
+from tailboost.core.array_types import Array, Column, Groups, Ints, Labels, Mask, Table
 from tailboost.core.checks import (
     GROUP_OF_MISSING,
+    MISSING_GROUP,
+    as_pandas,
     check_length,
-    column_name,
     column_words,
     distinct_and_places,
     group_columns,
+    is_missing,
     labels_and_places,
     n_rows_of,
+    names_columns,
+    plain,
     positions,
     refuse_missing,
+    with_interval_names,
 )
+from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
+from tailboost.core.spelling import joined, listed
 from tailboost.rows.columns import text
 
 if TYPE_CHECKING:
@@ -32,6 +40,9 @@ FEWEST_OF_A_NUMBER = 10
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
+
+# The most groups in a warning.
+GROUPS_SHOWN = 5
 
 # Printed name of a group or class with an empty text as its name.
 EMPTY_NAME = "(empty)"
@@ -67,9 +78,8 @@ class GroupNames:
 
     # Distinct values of each column, sorted or in the order of categories.
     values: tuple[Array, ...]
-    # Names of the columns of a table: its groups have names (column, value). None for an array.
-    columns: tuple[Any, ...] | None = None
-    title: Any = None  # name of a single column, for rates
+    titles: tuple[Any, ...]  # name of each column; None for a column without a name
+    in_pairs: bool = False  # whether groups have names (column, value), as those of a table
     # Combinations of values in the rows, if there are several columns.
     combinations: tuple[tuple[Any, ...], ...] = ()
 
@@ -78,36 +88,29 @@ class GroupNames:
         """Return the names of the groups of n rows, or of the used ones among them."""
         columns = coded_columns(groups, "groups", n, used=used)
         values = tuple(names for names, _ in columns.values())
-        if list(columns) == [None]:
-            return cls(values, title=column_name(groups))
+        titles = tuple(columns)
         if len(columns) == 1:
-            return cls(values, tuple(columns))
+            return cls(values, titles, names_columns(as_pandas(groups)))
         numbers = np.column_stack([place for _, place in columns.values()])
         occurring = np.unique(numbers, axis=0).T  # one combination in each column
         crossed = [
             names[number].tolist() for names, number in zip(values, occurring, strict=True)
         ]
-        return cls(values, tuple(columns), combinations=tuple(zip(*crossed, strict=True)))
-
-    @property
-    def titles(self) -> tuple[Any, ...]:
-        """Name of each column for rates; None for a column without a name."""
-        return self.columns or (self.title,)
+        return cls(values, titles, True, tuple(zip(*crossed, strict=True)))
 
     def only(self, column: int) -> GroupNames:
-        """Return the names of one column; unchanged if there is no other column."""
-        if len(self.values) == 1:
-            return self
-        title = self.titles[column]
-        return GroupNames((self.values[column],), (title,), title)
+        """Return the names of one column."""
+        return replace(
+            self, values=(self.values[column],), titles=(self.titles[column],), combinations=()
+        )
 
     @property
     def names(self) -> Array:
         """Names of all groups, shape (m,): values, or (column, value) pairs of a table."""
-        if self.columns is None:
+        if not self.in_pairs:
             return self.values[0]
         pairs = list[tuple[Any, Any]]()
-        for column, values in zip(self.columns, self.values, strict=True):
+        for column, values in zip(self.titles, self.values, strict=True):
             pairs += [(column, value) for value in values.tolist()]
         names = np.empty(len(pairs), dtype=object)
         names[:] = pairs  # np.array would make a table of two columns
@@ -123,42 +126,22 @@ class GroupNames:
         ValueError
             If columns differ from the columns in fit, or a value did not occur in fit.
         """
-        numbers = []
-        columns = self._columns_of_fit(groups, name, n, used)
-        for (title, (given, place)), values in zip(columns.items(), self.values, strict=True):
-            cure = "give these rows a known group, or leave them out"
-            fault = "groups not seen in fit"
-            number = positions(given, values, column_words(title, name), fault, cure)
-            numbers.append(number[place])
-        if len(numbers) == 1:
-            return numbers[0]
-        return np.column_stack(numbers)
-
-    def _columns_of_fit(
-        self, groups: Groups, name: str, n: int, used: Mask | None
-    ) -> dict[Any, tuple[Labels, Ints]]:
-        """Return the `coded_columns` by the names that they had in fit, in the order of fit.
-
-        Parameters
-        ----------
-        groups : array-like, table or dict
-            Groups of the rows as given.
-        name : str
-            Name of the argument.
-        n : int
-            Number of rows.
-        used : mask of shape (n,) or None
-            The rows with groups to read; None for all.
-        """
         columns = coded_columns(named_as(groups, self.titles), name, n, used=used)
         if self.titles == (None,) and len(columns) == 1:
-            columns = {None: next(iter(columns.values()))}
+            columns = dict(zip(self.titles, columns.values(), strict=True))
         if set(columns) != set(self.titles):
             raise ValueError(
                 f"{name} has the columns {list(columns)}, but the groups in fit had {list(self.titles)}: "
                 "give these under these names, None for a column without a name"
             )
-        return {title: columns[title] for title in self.titles}
+        numbers = []
+        for title, values in zip(self.titles, self.values, strict=True):
+            given, place = columns[title]
+            cure = "give these rows a known group, or leave them out"
+            fault = "groups not seen in fit"
+            number = positions(given, values, column_words(title, name), fault, cure)
+            numbers.append(number[place])
+        return numbers[0] if len(numbers) == 1 else np.column_stack(numbers)
 
 
 def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
@@ -180,20 +163,12 @@ def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
 def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
     """Return groups; a column without a name gets the name of the fit's only column of groups.
 
-    Parameters
-    ----------
-    groups : array-like, table or None
-        Groups of later rows.
-    titles : sequence
-        The names of the columns of groups of the fit, None for a column without a name.
+    ``titles`` are the names of the columns of groups of the fit, None for a column without a name.
     """
-    if groups is None or len(titles) != 1 or titles[0] is None:
+    if groups is None or len(titles) != 1:
         return groups
     columns = group_columns(groups, "groups")
-    if list(columns) == [None]:
-        title = column_name(groups)
-        return {titles[0] if title is None else title: columns[None]}
-    return groups
+    return {titles[0]: columns[None]} if list(columns) == [None] else groups
 
 
 def rows_among(groups: Groups, rows: Rows) -> Mask:
@@ -213,15 +188,6 @@ def rows_among(groups: Groups, rows: Rows) -> Mask:
             f"of {rows.n_given} rows: give one group for each of these rows"
         )
     return np.isin(np.arange(n), rows.places)
-
-
-def checked_columns(groups: Groups, argument: str, n: int, of: str = "X") -> dict[Any, Labels]:
-    """Return the columns of groups of the n rows of ``of``, checked; none without groups.
-
-    A single column without a name has the name None.
-    """
-    columns = coded_columns(groups, argument, n, of)
-    return {name: values[place] for name, (values, place) in columns.items()}
 
 
 def coded_columns(
@@ -262,29 +228,105 @@ def coded_columns(
             values = values[occurring]
         dtype: Any = getattr(column, "dtype", None)
         if getattr(dtype, "ordered", False):
-            known = dtype.categories.tolist()
-            order = np.argsort([known.index(value) for value in values.tolist()])
+            order = dtype.categories.get_indexer(values).argsort()
             values = values[order]
-            place = np.argsort(order)[place]
+            place = order.argsort()[place]
         columns[name] = values, place
     return columns
 
 
-def plain_list(values: Column) -> list[Any]:
-    """Return an array or sequence as a list, None as an empty one."""
-    if values is None:
-        return []
-    if hasattr(values, "tolist"):
-        values = values.tolist()
-    return list(values)
-
-
-def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
+def by_column(names: Column) -> dict[Any, list[Any]]:
     """Return the groups of each column: a group of a table is (column, value), others have column None."""
     values: dict[Any, list[Any]] = {}
     for name in names:
-        column = None
-        if isinstance(name, tuple):
-            column, name = name
-        values.setdefault(column, []).append(name)
+        column, value = name if isinstance(name, tuple) else (None, plain(name))
+        values.setdefault(column, []).append(value)
     return values
+
+
+# -- rows in groups that a certificate does not name, or that a rule does not know -----------------------
+
+
+def warn_of_other_groups(
+    named: Mapping[Any, Sequence[Any]], table: Table, groups: Groups = None
+) -> None:
+    """Warn of answered rows in groups that a certificate does not name.
+
+    Parameters
+    ----------
+    named : mapping
+        The groups in the bounds of the certificate by column, None for a column without a name; empty without
+        limits by group.
+    table : data frame, dict of columns or array
+        The answered rows. Only columns with a name of ``named`` are read.
+    groups : column, or table of columns, optional
+        The groups of the rows, if the rule reads them.
+    """
+    columns = {}
+    if named and names_columns(as_pandas(table)):
+        columns = _columns(table, ())
+    if named and groups is not None and not isinstance(groups, str):  # text names a column
+        columns |= _columns(groups, named)
+    for name in columns.keys() & named.keys():
+        names = list(map(unit_name, named[name]))
+        is_other, words = _other_groups(columns[name], names)
+        # Numbers without any named group are not compared: groups may be made from them, as age bands.
+        is_text = np.asarray(columns[name]).dtype.kind in "OU"
+        if is_other.any() and (is_text or not is_other.all()):
+            column = "group" if name is None else name
+            warn_user(
+                f"{column} {words}: not in the certificate, whose limits by {column} are certified for "
+                f"{listed(names)} alone",
+                UncertifiedGroupsWarning,
+            )
+
+
+def answered_rows(view: Any, groups: Groups) -> Mask:
+    """Return a mask of the rows whose groups a rule knows, shape (n,); a warning counts the others.
+
+    ``view`` is the view of the classifier. Raise ValueError if the rule knows the groups of no row.
+    """
+    known = by_column(view.groups_)
+    for name, column in _columns(groups, known).items():
+        if name in known and view._reads(name):
+            names = list(map(unit_name, known[name]))
+            is_other, others = _other_groups(column, names)
+            if not is_other.any():
+                break
+            words = f"groups {others}: the rule knows {listed(names)}"
+            if is_other.all():
+                raise ValueError(
+                    f"{words}. No row has another group: check the column of groups"
+                )
+            n_left_out = int(np.count_nonzero(is_other))
+            warn_user(
+                f"rows not tested: {n_left_out:,} of {len(is_other):,}; {words}",
+                UncertifiedGroupsWarning,
+            )
+            return ~is_other
+    return np.ones(n_rows_of(groups), dtype=bool)
+
+
+def _columns(groups: Groups, names: Collection[Any]) -> dict[Any, Any]:
+    """Return the columns of groups by name; a single column has the only one of the ``names``."""
+    groups = as_pandas(groups)
+    columns = {None: groups}
+    if names_columns(groups):
+        columns = {name: groups[name] for name in groups}
+    if len(columns) == len(names) == 1:
+        return dict(zip(names, columns.values(), strict=True))
+    return columns
+
+
+def _other_groups(column: Column, known: Sequence[str]) -> tuple[Mask, str]:
+    """Return which rows are in no group of the ``known`` names, and these groups with their rows in words."""
+    entries = np.asarray(with_interval_names(column), dtype=object).ravel().tolist()
+    names = {
+        value: MISSING_GROUP if is_missing(value) else unit_name(value)
+        for value in set(entries)
+    }
+    others = set(names.values()).difference(known)
+    rows = [names[value] for value in entries]
+    counts = Counter(name for name in rows if name in others)
+    words = [f"{group!r} ({n:,} rows)" for group, n in sorted(counts.items())]
+    return np.array([name in others for name in rows], dtype=bool), joined(words, GROUPS_SHOWN)

@@ -18,7 +18,7 @@ from tailboost.core.checks import (
     check_groups_read,
     check_length,
     check_probabilities,
-    columns_by_name,
+    group_columns,
     has_named_columns,
     in_class_order,
     label_column,
@@ -757,7 +757,7 @@ def group_numbers(
         # "m1" is behind the last group "m", and 4 behind 3.
         no_group = max(rule_groups) + type(rule_groups[0])(1)
         groups = with_missing_group(groups, [no_group], no_group)
-    columns = columns_by_name(groups, "groups")
+    columns = group_columns(groups, "groups")
     if len(columns) > 1 and column not in columns:
         name = "one column" if column is None else f"the column {column!r}"
         raise ValueError(f"groups: the rule reads {name}, got {list(columns)}")

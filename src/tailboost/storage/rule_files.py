@@ -28,6 +28,7 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import (
     as_pandas,
     check_format,
+    plain,
     reading,
     take,
     with_missing_group,
@@ -35,9 +36,8 @@ from tailboost.core.checks import (
 from tailboost.core.files import write_output
 from tailboost.rates import Expression, checked_limits
 from tailboost.rows.fingerprints import digest_of_rule, hash_rounded_rows
-from tailboost.rows.other_groups import warn_of_other_groups
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
-from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, plain_list
+from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, warn_of_other_groups
 from tailboost.selection.rule import Rule, ThresholdRule, with_default
 
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
@@ -339,7 +339,7 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
             "target": target,
             "cluster": cluster,
         },
-        "groups": plain_list(classifier.groups_),
+        "groups": list(map(plain, classifier.groups_)),
         "groups_named": [] if certificate is None else list(certificate.groups_named.items()),
         "certificate": None if certificate is None else certificate.to_dict(),
         "used": {
