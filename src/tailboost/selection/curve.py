@@ -16,9 +16,7 @@ from tailboost.core.html import html_table, text_table
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,
-    as_objective,
     deferred as deferred_rate,
-    error,
     measure,
 )
 from tailboost.selection.problem import Problem
@@ -201,12 +199,11 @@ class Curve:
         numbers = []
         for point in self:
             labels, deferred = point.classifier._answers(rows, None)
-            answers = self._source.classes_[labels]
             for traded in (self.limited, self.objective):
                 rates = measure(
                     traded.rate,
                     y,
-                    answers,
+                    self._source.classes_[labels],
                     groups=groups,
                     sample_weight=sample_weight,
                     deferred=deferred if deferred.any() else None,
@@ -217,26 +214,25 @@ class Curve:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain types, for JSON."""
-        curve = {
-            "limited": self.values.limited.tolist(),
-            "objective": self.values.value.tolist(),
-        }
-        if self.deferred is not None:
-            curve["share_deferred"] = self.deferred.tolist()
         return {
             "limited": str(self.limited),
             "objective": str(self.objective),
             "measured_on": self.measured_on,
-            "curve": curve,
+            "curve": {name: column.tolist() for name, column in self._columns.items()},
         }
+
+    @property
+    def _columns(self) -> dict[str, Floats]:
+        """The numbers of the points."""
+        columns = {"limited": self.values.limited, "objective": self.values.value}
+        if self.deferred is not None:
+            columns["share_deferred"] = self.deferred
+        return columns
 
     def _cells(self) -> tuple[list[str], list[list[str]], str]:
         """Return headings, cells and a sentence on the rows; many points are thinned evenly."""
-        heads = [str(self.limited), str(self.objective)]
-        columns = [*self.values]
-        if self.deferred is not None:
-            heads.append(str(deferred_rate()))
-            columns.append(self.deferred)
+        columns = self._columns.values()
+        heads = list(map(str, [self.limited, self.objective, deferred_rate()][: len(columns)]))
         shown = np.linspace(0, len(self) - 1, min(len(self), POINTS_SHOWN)).round().astype(int)
         rows = [[f"{column[place]:.4f}" for column in columns] for place in shown]
         words = f"{len(shown)} of {len(self)} points, on {self.measured_on}; fresh rows differ."
@@ -278,36 +274,30 @@ def points_along(
     program = Program.of_rates(engine.family.data.strata, objective, problem.limits)
     pool = first_rules(engine.family, program)
     program = within_budget(pool, program, problem.error_budget)
-    sign = limited.within(limited.most).sign
-    is_overall = limited == as_objective(error())
-    if not (is_overall and objective.worst and not problem.limits):
-        loosest = engine.select_in(pool, problem).value(limited)
-        if limited.compares:
-            tightest = float(sign < 0.0)  # no gap, a ratio of 1
-        else:
-            tightest = engine.select_in(pool, replace(problem, objective=limited)).value(
-                limited
-            )
-        levels = sign * np.linspace(loosest, tightest, n_points) + COUNT_SLACK
-        for level in (sign * np.minimum(levels, sign * limited.most)).tolist():
-            with suppress(InfeasibleLimitsError):
-                engine.select_in(pool, problem.also_within(limited.within(level)))
+    sign = limited.sign
+    loosest = engine.select_in(pool, problem).value(limited)
+    tightest = float(sign < 0)
+    if not limited.compares:
+        tightest = engine.select_in(pool, replace(problem, objective=limited)).value(limited)
+    levels = sign * np.linspace(loosest, tightest, n_points) + COUNT_SLACK
+    for level in (sign * np.minimum(levels, sign * limited.most)).tolist():
+        with suppress(InfeasibleLimitsError):
+            engine.select_in(pool, problem.also_within(limited.within(level)))
 
     rules = [
         engine.rule(problem, program, pool, Best(rule, counts, program.violations(counts)))
         for rule, counts in zip(pool.rules, pool.counts, strict=True)
         if program.keeps(counts)
     ]
-    reached = np.array([(rule.value(limited), rule.value(objective)) for rule in rules])
-    reached = reached.reshape(-1, 2)
-    defined = np.flatnonzero(~np.isnan(reached).any(axis=1))
-    rates, values = reached[defined].round(12).T
-    points = []
-    for i in defined[undominated(values, sign * rates)].tolist():
-        rate, value = reached[i].tolist()
+    reached = [(rule.value(limited), rule.value(objective), rule) for rule in rules]
+    points = [point for point in reached if not np.isnan(point[0] + point[1])]
+    rates, values = np.array([point[:2] for point in points]).reshape(-1, 2).round(12).T
+    found = []
+    for i in undominated(values, sign * rates).tolist():
+        rate, value = float(rates[i]), float(values[i])
         limits = (*problem.limits, limited.within(rate))
-        points.append((rate, value, rules[i].stated_within(limits)))
-    return points
+        found.append((rate, value, points[i][2].stated_within(limits)))
+    return found
 
 
 def bound_of(problem: Problem, limited: Stated) -> float | None:
