@@ -92,9 +92,11 @@ class Columns:
         for place in self.numbers:
             column = frame.iloc[:, place].dropna()
             if len(column) and _kind(column) not in NUMBERS:
+                numbers = import_module("pandas").to_numeric(column, errors="coerce")
+                odd = column.iloc[int(numbers.isna().to_numpy().argmax())]
                 raise ValueError(
-                    f"column {column.name!r} has no numbers as in the fit, such as {column.iloc[0]!r}: "
-                    "convert it, as by pandas.to_numeric"
+                    f"column {column.name!r} had numbers in the fit, and now has {odd!r}: make it a number "
+                    "or missing"
                 )
         changes = []
         for place, known in self.categories.items():
