@@ -22,7 +22,6 @@ from tailboost.rates import InfeasibleLimitsError, Limit, Objective, Strata, as_
 from tailboost.rates.make import OVERALL_ERROR
 from tailboost.rates.rate import Terms
 from tailboost.rates.words import stated_words
-from tailboost.rows.subgroups import unit_name
 
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
 # accurate one is best.
@@ -239,8 +238,8 @@ class Mixture:
     @property
     def contradicting(self) -> list[Limit]:
         """The limits that cannot hold together; none if all can."""
-        dear = set(self.program.limit_of_row[self.duals >= DEAR].tolist())
-        return [limit for i, limit in enumerate(self.program.limits) if i in dear]
+        dear = np.unique(self.program.limit_of_row[self.duals >= DEAR])
+        return [self.program.limits[i] for i in dear[dear >= 0]]
 
 
 def _solved(program: Program, counts: Floats) -> Mixture:
@@ -448,12 +447,9 @@ def _descended(family: Any, program: Program, rule: Any) -> Any:
 
 def contradiction(pool: Pool, mixture: Mixture, words: str) -> InfeasibleLimitsError:
     """Return the error for contradicting limits; ``words`` are the selection data, for people."""
-    program = mixture.program
+    limits = mixture.contradicting or list(mixture.program.limits)
     counts = pool.mixed(mixture.weights)
-    limits = mixture.contradicting or list(program.limits)
-    reached = "; ".join(
-        f"{limit} (reached: {reached_words(program, limit, counts)})" for limit in limits
-    )
+    reached = "; ".join(reached_words(mixture.program, limit, counts) for limit in limits)
     error = InfeasibleLimitsError(
         f"limits: no rule meets these together on {words}: {reached}. These values are of the "
         "rule that comes nearest to all limits"
@@ -463,12 +459,6 @@ def contradiction(pool: Pool, mixture: Mixture, words: str) -> InfeasibleLimitsE
 
 
 def reached_words(program: Program, limit: Limit, counts: Floats) -> str:
-    """Return the value of a limit that counts (W, A) reach, of the subgroup with the least room, in words."""
-    terms = limit.rate.terms(program.strata)
-    values = terms.values(counts)
-    if limit.compares:
-        return stated_words(limit.value(values), in_percent=limit.in_percent, digits=4)
-    excess = np.nan_to_num(limit.sign * (values - limit.bounds(terms.names)), nan=-np.inf)
-    nearest = excess.argmax()
-    reached = stated_words(values[nearest], in_percent=limit.in_percent, digits=4)
-    return f"{reached} for {unit_name(terms.names[nearest])}"
+    """Return a limit with the value that counts (W, A) reach: the largest or smallest rate, gap or ratio."""
+    value = limit.value(limit.rate.terms(program.strata).values(counts))
+    return f"{limit} (reached: {stated_words(value, in_percent=limit.in_percent, digits=4)})"

@@ -229,7 +229,7 @@ class Selection:
             limit = self.program.limits[number]
             reached = reached_words(self.program, limit, self.counts)
             warn_user(
-                f"limit violated on {self.words}: {limit}, but the best rule found reaches {reached}",
+                f"limit violated on {self.words} by the best rule found: {reached}",
                 BoundNotMetWarning,
             )
         confidence = self.problem.confidence
@@ -284,10 +284,12 @@ class Selection:
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
         family: Any = self.engine.family
-        counts = family.counts_at(ends)
+        member = self.engine.thresholds(ends)
+        place = family.places[family.data.stratum]
+        counts = family.data.of(member.thresholds.numbers(family.sign * family.scores, place))
         return replace(
             self,
             problem=replace(self.problem, confidence=None),
-            member=self.engine.thresholds(ends),
+            member=member,
             best=Best(ends, counts, self.program.violations(counts)),
         )

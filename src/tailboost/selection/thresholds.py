@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -119,6 +119,7 @@ class ScoreRule:
         return rule_of(self.models, self.thresholds.classes, self.thresholds.groups, costs)
 
 
+@dataclass(eq=False)
 class Thresholds:
     """All rules by thresholds on a score, on the selection data.
 
@@ -161,20 +162,18 @@ class Thresholds:
         The sorted scores of the rows of each place.
     """
 
-    def __init__(
-        self,
-        data: Counts,
-        scores: Floats,
-        chance: Floats,
-        group_column: int | None,
-        sign: float = 1.0,
-        most: int = MOST,
-    ) -> None:
-        self.data, self.scores, self.chance = data, scores, chance
-        self.group_column, self.sign = group_column, sign
+    data: Counts
+    scores: Floats
+    chance: Floats
+    group_column: int | None
+    sign: float = 1.0
+    most: int = MOST
+
+    def __post_init__(self) -> None:
+        data, scores = self.data, self.scores
         strata = data.strata
         y = strata.y[data.stratum]
-        ranks = np.linspace(0.0, 1.0, most)
+        ranks = np.linspace(0.0, 1.0, self.most)
         parts = [
             np.quantile(scores[y == label], ranks, method="nearest") for label in np.unique(y)
         ]
@@ -183,16 +182,16 @@ class Thresholds:
         cell = np.searchsorted(self.edges, scores, side="right") - 1
         sums = [data.sums(cell, n_values, action) for action in range(strata.n_actions)]
         self.below = np.pad(np.stack(sums, axis=2).cumsum(axis=0), ((1, 0), (0, 0), (0, 0)))
-        self.places = strata.place(group_column)
+        self.places = strata.place(self.group_column)
         self.n_places = int(self.places.max()) + 1
         self.rows = np.diff(self.below[:, : len(self.places), 0], axis=0).T
 
         # Both labels get their mass in each place by scaling in turn labels and values.
         self._of_place = np.eye(self.n_places)[self.places].T
-        labels = [strata.mass * (strata.y == 0), strata.mass * (strata.y == 1)]
-        mass = (self._of_place @ np.transpose(labels)).T[:, :, None] + TINY  # (2, m, 1)
+        mass = np.bincount(strata.y * self.n_places + self.places, strata.mass) + TINY
+        mass = mass.reshape(2, -1, 1)  # (2, m, 1)
         rows = self._of_place @ self.rows + TINY
-        mean = np.bincount(cell, data.weights * chance, n_values) / rows.sum(axis=0)
+        mean = np.bincount(cell, data.weights * self.chance, n_values) / rows.sum(axis=0)
         mean = mean.clip(TINY, 1.0 - TINY)
         both = np.stack([1.0 - mean, mean])[:, None] * rows  # (2, m, V)
         for _ in range(SCALINGS):
@@ -210,9 +209,7 @@ class Thresholds:
 
     def few(self) -> Thresholds:
         """Return the rules by few thresholds, for tests on fresh rows."""
-        return Thresholds(
-            self.data, self.scores, self.chance, self.group_column, self.sign, FEW
-        )
+        return replace(self, most=FEW)
 
     @property
     def weights(self) -> Floats:
@@ -252,13 +249,6 @@ class Thresholds:
         counts = [low[..., 0], above[..., 1], (high - low)[..., -1]]
         return np.stack(counts[:n_actions], axis=-1)
 
-    def counts_at(self, ends: Floats) -> Floats:
-        """Return the confusion counts of thresholds on the score, shape (m, A − 1)."""
-        place = self.places[self.data.stratum]
-        actions = np.where(self.scores < ends[place, 0], 0, 2)
-        actions[self.scores >= ends[place, -1]] = 1
-        return self.data.of(actions)
-
     def lines(self, *, compares: bool) -> list[Any]:
         """Return the cuts that move on each line of a descent, as pairs of place and side.
 
@@ -294,13 +284,20 @@ class Thresholds:
     # -- written thresholds ------------------------------------------------------------------------------
 
     def ends(self, values: Floats, scores: Floats = NO_ROWS, place: Ints = NO_ROWS) -> Floats:
-        """Return the shortest decimals that part these rows and further ones as values do, (m, …)."""
-        ends = []
-        for number, ascending in enumerate(self.ascending):
-            if len(scores):
-                ascending = np.sort(np.append(ascending, scores[place == number]))
-            ends.append(between(ascending, values[number], self.sign))
-        return np.stack(ends)
+        """Return the shortest decimals that part these rows and further ones as values do, (m, …).
+
+        They are ±∞ with all rows of a place on one side.
+        """
+        ends = np.full(values.shape, np.inf)
+        for number, of_place in enumerate(self.ascending):
+            rows = np.sort(np.append(of_place, scores[place == number]), kind="stable")
+            n_below = np.searchsorted(rows, values[number])
+            ends[number, n_below == 0] = -np.inf
+            inside = (n_below > 0) & (n_below < len(rows))
+            above = n_below[inside]
+            pairs = np.sort(self.sign * np.stack([rows[above - 1], rows[above]]), axis=0)
+            ends[number, inside] = self.sign * decimals_between(*pairs)
+        return ends
 
     def cells(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of the last cut at or below each score, shape (n,), as `ends` writes the cuts."""
@@ -310,13 +307,3 @@ class Thresholds:
             here = place == number
             numbers[here] = np.searchsorted(ends, scores[here], side="right")
         return numbers
-
-
-def between(ascending: Floats, values: Floats, sign: float) -> Floats:
-    """Return the shortest decimals that part sorted scores as values do; ±∞ with all rows on one side."""
-    n_below = np.searchsorted(ascending, values)
-    ends = np.where(n_below == 0, -np.inf, np.inf)
-    inside = (n_below > 0) & (n_below < len(ascending))
-    pairs = sign * np.stack([ascending[n_below[inside] - 1], ascending[n_below[inside]]])
-    ends[inside] = sign * decimals_between(*np.sort(pairs, axis=0))
-    return ends

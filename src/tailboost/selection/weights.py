@@ -97,11 +97,9 @@ class ClassWeights:
         change[np.isnan(change)] = -np.inf
         ends = np.unique(change[np.isfinite(change) & (self.data.weights > 0)])
         most = FEW if n_actions > 3 and action < self.data.strata.n_classes else MOST
-        if len(ends) > most:
-            ends = ends[np.linspace(0, len(ends) - 1, most).astype(np.intp)]
-        moves = np.append(0.0, (ends[1:] + ends[:-1]) / 2.0)
-        if len(ends):
-            moves = np.sort([ends[0] - 1.0, *moves, ends[-1] + 1.0])
+        ends = ends[:: len(ends) // most + 1]
+        between = (ends[1:] + ends[:-1]) / 2.0
+        moves = np.sort(np.concatenate([[0.0], ends[:1] - 1.0, between, ends[-1:] + 1.0]))
         first_after = np.searchsorted(moves, change)  # the first rule with the other action
         n_cells = len(moves) + 1
         before = self.data.sums(first_after, n_cells, action)
