@@ -628,15 +628,10 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
                 "infer_groups=True: scores have no other columns from which a group could be "
                 "estimated; give the model and its features, or leave infer_groups out"
             )
-        return Engine.from_outputs(
-            problem,
-            outputs,
-            X,
-            self.classes_,
-            getattr(self, "_group_names", None),
-            rule_column=self._column_read,
-            infer_groups=self.infer_groups,
-            costs=costs,
+        names = getattr(self, "_group_names", None)
+        column = self._column_read
+        return Engine(
+            problem, outputs, self.classes_, names, column, self.infer_groups, X, costs
         )
 
     # -- answers of the models -------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import InitVar, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -38,77 +38,93 @@ MOST_ALIKE = 0.95
 
 @dataclass(eq=False)
 class Engine:
-    """Selects among rules on models' outputs. Another selection needs no fit."""
+    """Selects among rules on models' outputs. Another selection needs no fit.
 
-    problem: Problem  # determines the strata and the costs
-    outputs: ModelOutputs  # the models with their log-probabilities
-    probabilities: StratumProbabilities
-    family: Thresholds | ClassWeights
-    names: GroupNames | None  # of all columns of groups; None without groups
-    # Number of the group column of group-aware rules; None for group-blind rules.
+    Parameters
+    ----------
+    problem : Problem
+        Determines the strata and costs.
+    outputs : ModelOutputs
+        The models with their log-probabilities, and their average.
+    classes : ndarray of shape (K,)
+        The labels.
+    names : GroupNames or None
+        Names of the groups of all columns.
+    told : int or None
+        Number of the group column of group-aware rules; None for group-blind rules.
+    infer_groups : bool
+        Whether group-blind rules weigh an estimate of the group of each row. They do for the largest rate of
+        a group or cell, too.
+    X : table of n rows, optional
+        Features from which groups are estimated; without them the log-probabilities are used.
+    costs : ndarray of shape (n, K), optional
+        Cost of each answer in each row.
+    """
+
+    problem: Problem
+    outputs: ModelOutputs
+    classes: Any
+    names: GroupNames | None
     told: int | None
-    infer_groups: bool  # as stated: whether group-blind rules estimate the group of a row
+    infer_groups: bool = False
+    X: InitVar[Table] = None
+    costs: InitVar[Floats | None] = None
+    probabilities: StratumProbabilities = field(init=False)
+    family: Thresholds | ClassWeights = field(init=False)
 
-    @classmethod
-    def from_outputs(
-        cls,
-        problem: Problem,
-        outputs: ModelOutputs,
-        X: Table,
-        classes: Any,
-        names: GroupNames | None,
-        *,
-        rule_column: int | None,
-        infer_groups: bool = False,
-        costs: Floats | None = None,
-    ) -> Self:
-        """Return the engine on selection data.
-
-        Parameters
-        ----------
-        problem : Problem
-            Determines the strata and costs.
-        outputs : ModelOutputs
-            The log-probabilities of the models, and their average.
-        X : table of n rows, optional
-            Features from which groups are estimated; without them the log-probabilities are used.
-        classes : ndarray of shape (K,)
-            The labels.
-        names : GroupNames, optional
-            Names of the groups.
-        rule_column : int or None
-            Number of the group column of group-aware rules; None for group-blind rules.
-        infer_groups : bool, default=False
-            Whether group-blind rules weigh an estimate of the group of each row. They do for the largest rate
-            of a group or cell, too.
-        costs : ndarray of shape (n, K), optional
-            Cost of each answer in each row.
-        """
-        rows, models = outputs.rows, outputs.models
+    def __post_init__(self, X: Table, costs: Floats | None) -> None:
+        rows, models = self.outputs.rows, self.outputs.models
+        problem = self.problem
         if costs is not None and problem.defers:  # a deferral costs nothing
-            costs = np.column_stack([costs, np.zeros(len(costs))])
+            costs = np.pad(costs, ((0, 0), (0, 1)))
         strata, stratum = strata_of(
-            problem, rows, classes, names, costs, rule_column=rule_column
+            problem, rows, self.classes, self.names, costs, rule_column=self.told
         )
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         data = Counts(strata, stratum, rows.base, costs if problem.needs_costs else None)
-        p = StratumProbabilities(strata, column_read_by_rules(strata, names, rule_column))
+        p = StratumProbabilities(strata, self._column_in(strata))
         groups = p.places[strata.combination[stratum]]
-        table = LogProbabilities(
-            len(groups), outputs.logs.__getitem__, models.average, groups, X
-        )
-        family: Thresholds | ClassWeights
+        logs = self.outputs.logs
+        table = LogProbabilities(len(groups), logs.__getitem__, models.average, groups, X)
+        self.probabilities = p
         inferred = None
-        infers = infers_groups(problem, outputs, rule_column, stated=infer_groups)
-        if infers and strata.n_combinations > 1:
+        if self._infers(problem) and strata.n_combinations > 1:
             inferred = p.fit_groups(table, stratum, rows.weight)
-        if strata.n_classes == 2 and not p.estimates_groups:
+        if strata.n_classes == 2 and not p.models:
             sign = sign_of(models)
             chance = softmax(table.pooled, axis=1)[:, 1]
-            family = Thresholds(data, sign * scores_in(table, models), chance, p.told, sign)
+            self.family = Thresholds(
+                data, sign * scores_in(table, models), chance, p.told, sign
+            )
         else:
-            family = ClassWeights(data, p.predict(table) if inferred is None else inferred)
-        return cls(problem, outputs, p, family, names, rule_column, infer_groups)
+            self.family = ClassWeights(data, p.predict(table) if inferred is None else inferred)
+
+    def _column_in(self, strata: Strata) -> int | None:
+        """Return the number, in the strata, of the group column of group-aware rules; None for one group.
+
+        Raise ValueError if a group has no row.
+        """
+        if self.told is None or self.names is None:
+            return None
+        column = strata.columns.index(self.names.titles[self.told])
+        values = self.names.values[self.told]
+        absent = np.setdiff1d(np.arange(len(values)), strata.combinations[:, column])
+        if len(absent):
+            raise ValueError(
+                f"by_group: the selection data have no row of group(s) {values[absent].tolist()} "
+                "to select on"
+            )
+        return None if len(values) < 2 else column
+
+    def _infers(self, problem: Problem) -> bool:
+        """Return whether rules weigh an estimate of the group: if stated, or for the largest rate of a group.
+
+        Rules that read the group need none, and columns of scores show none.
+        """
+        models, objective = self.outputs.models, problem.objective
+        has_features = models.are_given or not only_scores(models.fitted)
+        wanted = self.infer_groups or (objective.worst and objective.rate.needs_groups)
+        return wanted and has_features and self.told is None
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
@@ -120,26 +136,15 @@ class Engine:
         """
         strata = self.family.data.strata
         titles = () if self.names is None else self.names.titles
-        here, there = (
-            infers_groups(each, self.outputs, self.told, stated=self.infer_groups)
-            for each in (self.problem, problem)
-        )
-        if (
+        covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
             and problem.defers == strata.defers
             and problem.needs_costs <= self.problem.needs_costs
-            and there <= here
-        ):
-            return self
-        return Engine.from_outputs(
-            problem,
-            self.outputs,
-            None,
-            strata.classes,
-            self.names,
-            rule_column=self.told,
-            infer_groups=self.infer_groups,
+            and self._infers(problem) <= self._infers(self.problem)
         )
+        return self if covers else replace(self, problem=problem, X=None, costs=None)
+
+    # -- selection -------------------------------------------------------------------------------------
 
     def select(self, problem: Problem) -> Selection:
         """Return the selection for a problem, maybe with other strata; raises as `on` and `select_in`."""
@@ -185,18 +190,19 @@ class Engine:
         tried = [rule]
         most_alike = max(MOST_ALIKE, largest_share(rule)) + ROUNDING
         for n_errors in TIGHTENED:
-            if kept(tried[-1]) >= problem.confidence:
-                return tried[-1]
-            limits = [
-                tightened(limit, strata, tried[-1].counts, rule.refit_spread, n_errors)
+            last = tried[-1]
+            if kept(last) >= problem.confidence:
+                return last
+            tighter = [
+                tightened(limit, strata, last.counts, rule.refit_spread, n_errors)
                 for limit in problem.limits
             ]
-            best = select(pool, program.within([*limits, *program.limits[len(limits) :]]))
+            best = select(pool, program.within([*tighter, *program.limits[len(tighter) :]]))
             best = Best(best.rule, best.counts, program.violations(best.counts))
-            surer = self.rule(problem, program, pool, best)
-            if largest_share(surer) > most_alike:
+            tried.append(self.rule(problem, program, pool, best))
+            if largest_share(tried[-1]) > most_alike:
+                tried.pop()
                 break
-            tried.append(surer)
         return max(tried, key=kept)
 
     def rule(self, problem: Problem, program: Program, pool: Pool, best: Best) -> Selection:
@@ -236,37 +242,3 @@ class Engine:
         if self.told is None or self.names is None:
             return None, None
         return self.names.values[self.told].tolist(), self.names.titles[self.told]
-
-
-def infers_groups(
-    problem: Problem, outputs: ModelOutputs, rule_column: int | None, *, stated: bool
-) -> bool:
-    """Return whether rules weigh an estimate of the group: if stated, or for the largest rate of a group.
-
-    Rules that read the group need none, and columns of scores show none.
-    """
-    has_features = outputs.models.are_given or not only_scores(outputs.models.fitted)
-    objective = problem.objective
-    wanted = stated or (objective.worst and objective.rate.needs_groups)
-    return wanted and has_features and rule_column is None
-
-
-def column_read_by_rules(
-    strata: Strata, names: GroupNames | None, rule_column: int | None
-) -> int | None:
-    """Return the number, in the strata, of the group column of group-aware rules; None for one group.
-
-    ``rule_column`` is its number in ``names``. Raise ValueError if a group has no row.
-    """
-    if rule_column is None:
-        return None
-    assert names is not None
-    column = strata.columns.index(names.titles[rule_column])
-    values = names.values[rule_column]
-    absent = np.setdiff1d(np.arange(len(values)), strata.combinations[:, column])
-    if len(absent):
-        raise ValueError(
-            f"by_group: the selection data have no row of group(s) {values[absent].tolist()} "
-            "to select on"
-        )
-    return None if len(values) < 2 else column

@@ -227,25 +227,25 @@ def strata_of(
         If groups or costs are missing, or a rate names an unknown label, group or column. Also if the wrong
         answers to a class earn more in the mean than the right ones.
     """
-    codes: Ints | None = None
-    used: list[int] = []
-    if problem.needs_groups or rule_column is not None:
-        if rows.groups is None or names is None:
-            raise ValueError(
-                "limits on groups need them in the rows that select, and these have none: fit or tune "
-                "again with groups="
-            )
-        read = [] if rule_column is None else [rule_column]
-        used = sorted({*problem.columns(names.titles), *read})
-        # Of an unknown column the terms raise the error.
-        used = used or [*range(len(names.titles))]
-        codes = rows.groups.reshape(len(rows), -1)[:, used]
+    if problem.needs_groups and rows.groups is None:
+        raise ValueError(
+            "limits on groups need them in the rows that select, and these have none: fit or tune "
+            "again with groups="
+        )
     if problem.needs_costs and costs is None:
         raise ValueError(
             "cost() without a matrix is a mean of costs of the rows: only tune and fit take them, as costs= "
             "and costs_val="
         )
-
+    used: list[int] = []
+    codes: Ints | None = None
+    if rows.groups is not None and names is not None:
+        used = problem.columns(names.titles)
+        if rule_column is not None:
+            used = sorted({*used, rule_column})
+        if problem.needs_groups:  # of an unknown column the terms raise the error
+            used = used or list(range(len(names.titles)))
+        codes = rows.groups.reshape(len(rows), -1)[:, used]
     strata, stratum = Strata.of(
         rows.y,
         codes,
