@@ -49,7 +49,7 @@ HEDGE_ROUNDS = 20
 ERROR_SHARES = (0.0, 0.5, 0.75, 0.875, 0.9375)
 # The descent starts from the best rules by objective and violations, and from the heaviest ones of the best
 # mixture, with at most so many passes over all lines from each.
-BEST_STARTS = 6
+BEST_STARTS = 4
 MIXED_STARTS = 2
 PASSES = 3
 # Numbers are compared after rounding to this number of decimals.
@@ -389,9 +389,7 @@ def select(pool: Pool, program: Program) -> Best:
         mixture = grow(pool, program)
         heaviest = np.argsort(-mixture.weights, kind="stable")[:MIXED_STARTS]
         best = np.argsort(program.charged(np.array(pool.counts)), kind="stable")[:BEST_STARTS]
-        rules = np.array(pool.rules)
-        average = pool.add(np.tensordot(mixture.weights, rules, axes=1).astype(rules.dtype))
-        for start in dict.fromkeys([average, *best.tolist(), *heaviest.tolist()]):
+        for start in dict.fromkeys([*best.tolist(), *heaviest.tolist()]):
             pool.add(_descended(pool.family, program, pool.rules[start]))
         number = _best_number(pool, program)
     mixture = solve(pool.counts, program)
