@@ -68,7 +68,7 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
     both = (one[:, None] + other[None]).reshape(-1, 4, 2)
     kept = (program.violations(both) <= 1e-9).all(axis=1)
     errors = np.array([value_of(rates.error(), table.data.strata, tally)[0] for tally in both[kept]])
-    assert alone.keeps
+    assert program.keeps(alone.counts)
     assert errors.min() - 1e-9 <= program.value(alone.counts) <= errors.min() + 5 / 600
 
 
@@ -169,8 +169,8 @@ def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
             if program.violations(tally).max() <= 1e-9 and reachable(table, x, rule):
                 values.append(float(value_of(rates.error(), table.data.strata, tally)[0]))
         if values:
-            kept += alone.keeps
-            if alone.keeps:
+            kept += program.keeps(alone.counts)
+            if program.keeps(alone.counts):
                 lost.append(program.value(alone.counts) - min(values))
     assert kept >= 2
     assert np.mean(lost) <= 0.01
@@ -191,7 +191,7 @@ def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
         pool, alone = one_rule(table, rates.error(), limits)
         program = Program.of_rates(table.data.strata, as_objective(rates.error()), limits)
         drawn = pool.mixed(solve(pool.counts, program).weights)
-        assert alone.keeps
+        assert program.keeps(alone.counts)
         assert program.value(alone.counts) <= program.value(drawn) + 5e-3
 
 
@@ -214,5 +214,5 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
         kept = program.violations(tallies)[:, 0] <= 1e-9
         if kept.any():
             _, alone = one_rule(table, rates.error(), [limit])
-            assert alone.keeps
+            assert program.keeps(alone.counts)
             assert program.value(alone.counts) <= program.charged(tallies[kept]).min() + 1e-9

@@ -285,7 +285,7 @@ def points_along(
             engine.select_in(pool, problem.also_within(limited.within(level)))
 
     rules = [
-        engine.rule(problem, program, pool, Best(rule, counts, program.violations(counts)))
+        engine.rule(problem, program, pool, Best(rule, counts))
         for rule, counts in zip(pool.rules, pool.counts, strict=True)
         if program.keeps(counts)
     ]

@@ -173,9 +173,10 @@ class Engine:
         program = within_budget(pool, program, problem.error_budget)
         best = select(pool, program)
         mixture = best.mixture
-        if not (best.keeps or problem.aims or mixture is None or mixture.feasible):
+        keeps = program.keeps(best.counts)
+        if not (keeps or problem.aims or mixture is None or mixture.feasible):
             raise contradiction(pool, mixture, self.words)
-        rule = self.rule(problem, program, pool, best)
+        rule = Selection(self, problem, program, self.member(best.rule), pool, best)
         if not problem.confidence or rule.likely is None:
             return rule
 
@@ -198,7 +199,6 @@ class Engine:
                 for limit in problem.limits
             ]
             best = select(pool, program.within([*tighter, *program.limits[len(tighter) :]]))
-            best = Best(best.rule, best.counts, program.violations(best.counts))
             tried.append(self.rule(problem, program, pool, best))
             if largest_share(tried[-1]) > most_alike:
                 tried.pop()

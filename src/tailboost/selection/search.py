@@ -310,14 +310,8 @@ class Best:
 
     rule: Any  # as its family writes it
     counts: Floats  # shape (W, A)
-    violations: Floats  # shape (n_limits,): violations by the rule on the selection data
     mixture: Mixture | None = None  # the best mixture of the pool; None without a search
     gap: float = 0.0  # possible decrease of the objective by this mixture
-
-    @property
-    def keeps(self) -> bool:
-        """Whether all limits hold on the selection data."""
-        return bool((self.violations <= SLIGHT).all())
 
 
 @one_blas_thread()
@@ -395,7 +389,7 @@ def select(pool: Pool, program: Program) -> Best:
     mixture = solve(pool.counts, program)
     counts = pool.counts[number]
     gap = program.value(counts) - program.value(pool.mixed(mixture.weights))
-    return Best(pool.rules[number], counts, program.violations(counts), mixture, max(0.0, gap))
+    return Best(pool.rules[number], counts, mixture, max(0.0, gap))
 
 
 def grow(pool: Pool, program: Program) -> Mixture:

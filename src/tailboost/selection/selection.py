@@ -35,7 +35,7 @@ from tailboost.selection.search import (
     solve,
 )
 from tailboost.selection.table import RateTable, Summary, number_or_none
-from tailboost.selection.thresholds import Thresholds, scores_in, sign_of
+from tailboost.selection.thresholds import FEW, Thresholds, scores_in, sign_of
 
 if TYPE_CHECKING:
     from tailboost.selection.engine import Engine
@@ -96,8 +96,7 @@ class Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
         problem = replace(self.problem, limits=tuple(limits), aims=False, confidence=None)
         program = self.program.within(limits)
-        best = replace(self.best, violations=program.violations(self.counts))
-        return replace(self, problem=problem, program=program, best=best)
+        return replace(self, problem=problem, program=program)
 
     # -- rates on the selection data ---------------------------------------------------------------------
 
@@ -105,6 +104,11 @@ class Selection:
     def counts(self) -> Floats:
         """The confusion counts of the rule on the selection data."""
         return self.best.counts
+
+    @property
+    def keeps(self) -> bool:
+        """Whether all limits hold on the selection data."""
+        return self.program.keeps(self.counts)
 
     @property
     def n_rows(self) -> float:
@@ -150,7 +154,7 @@ class Selection:
     @property
     def limits_met(self) -> bool | None:
         """Whether all limits hold; None if no row is limited."""
-        return self.best.keeps if (self.program.limit_of_row >= 0).any() else None
+        return self.keeps if (self.program.limit_of_row >= 0).any() else None
 
     @cached_property
     def has_room(self) -> bool:
@@ -179,7 +183,7 @@ class Selection:
         """
         if self.problem.limits and not self.problem.aims and not self.has_room:
             return True
-        by_group = self.engine.probabilities.group_aware
+        by_group = self.engine.probabilities.told is not None
         return rate.is_ratio or (by_group and not rate.terms(self.program.strata).of_answers)
 
     @cached_property
@@ -225,7 +229,7 @@ class Selection:
         strata = self.program.strata
         if not forewarned:
             warn_of_limits(self.program.limits, strata)
-        for number in np.flatnonzero(self.best.violations > SOLVED):
+        for number in np.flatnonzero(self.program.violations(self.counts) > SOLVED):
             limit = self.program.limits[number]
             reached = reached_words(self.program, limit, self.counts)
             warn_user(
@@ -244,7 +248,7 @@ class Selection:
         answer = int(shares.argmax())
         # A frequent label may be a frequent answer; deferral is no label.
         frequency = strata.mass[strata.y == answer].sum()
-        if shares[answer] > max(MOST_EQUAL, (1.0 + frequency) / 2.0) and self.best.keeps:
+        if shares[answer] > max(MOST_EQUAL, (1.0 + frequency) / 2.0) and self.keeps:
             name = unit_name([*strata.classes, HUMAN_REVIEW][answer])
             warn_user(
                 f"the rule answers {name} in {shares[answer]:.1%} of {self.words}",
@@ -273,12 +277,12 @@ class Selection:
             return None
         if self.problem.error_budget is not None:
             return None
-        return family.few()
+        return replace(family, most=FEW)
 
     def scored(self, table: LogProbabilities) -> tuple[Floats, Ints]:
         """Return the score of each row of a table, and the number of its thresholds, shape (n,) each."""
         models = self.engine.outputs.models
-        places = table.places(by_group=self.engine.probabilities.group_aware)
+        places = table.places(by_group=self.engine.probabilities.told is not None)
         return sign_of(models) * scores_in(table, models), places
 
     def at(self, ends: Floats) -> Selection:
@@ -291,5 +295,5 @@ class Selection:
             self,
             problem=replace(self.problem, confidence=None),
             member=member,
-            best=Best(ends, counts, self.program.violations(counts)),
+            best=Best(ends, counts),
         )

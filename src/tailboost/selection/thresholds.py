@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -206,10 +206,6 @@ class Thresholds:
         self.steps = [np.append(0, 1 + np.flatnonzero(of_place > TINY)) for of_place in rows]
         place = self.places[data.stratum]
         self.ascending = [np.sort(scores[place == number]) for number in range(self.n_places)]
-
-    def few(self) -> Thresholds:
-        """Return the rules by few thresholds, for tests on fresh rows."""
-        return replace(self, most=FEW)
 
     @property
     def weights(self) -> Floats:

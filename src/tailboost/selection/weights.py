@@ -44,11 +44,6 @@ def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
     return total
 
 
-def decide(costs: Floats) -> Ints:
-    """Return the cheapest action of each row, shape (n,), by costs (A, n); the first of equal ones."""
-    return costs.argmin(axis=0).astype(np.intp)
-
-
 @dataclass(frozen=True, eq=False)
 class ClassWeights:
     """All rules of least expected cost on the selection data; a rule is costs of actions, shape (S, A)."""
@@ -64,7 +59,7 @@ class ClassWeights:
 
     def counts(self, rule: Floats) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""
-        return self.data.of(decide(expected_costs(self.probabilities, rule)))
+        return self.data.of(expected_costs(self.probabilities, rule).argmin(axis=0))
 
     def lines(self, *, compares: bool) -> list[Any]:
         """Return the action of each line, and the strata in which its cost moves, shape (S,).
@@ -91,7 +86,7 @@ class ClassWeights:
         costs = expected_costs(self.probabilities, rule)
         own = costs[action].copy()
         costs[action] = np.inf
-        other = decide(costs)
+        other = costs.argmin(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):  # some rows never change
             change = (costs[other, np.arange(len(other))] - own) / (strata @ self.probabilities)
         change[np.isnan(change)] = -np.inf
@@ -120,11 +115,6 @@ class StratumProbabilities:
     by_features: bool = False
     # p(combination | x) of each class; none if combinations have their frequencies in each class.
     models: dict[int, Any] = field(default_factory=dict)
-
-    @property
-    def group_aware(self) -> bool:
-        """Whether rules read the group."""
-        return self.told is not None
 
     @property
     def places(self) -> Ints:
@@ -183,7 +173,7 @@ class StratumProbabilities:
             if self.models:
                 groups = self._groups(self.models, self._features(table))
             else:
-                read = table.places(by_group=self.group_aware)
+                read = table.places(by_group=self.told is not None)
                 groups = self.shares[:, :, None] * (read == self.places[:, None])
             table.of_strata[self] = self._joint(table, groups)
         probabilities: Floats32 = table.of_strata[self]
@@ -239,7 +229,7 @@ class ProbabilityRule:
         """Return class numbers, and which rows are deferred; these get the label of least cost."""
         costs = expected_costs(self.probabilities.predict(table), self.costs)
         K = self.probabilities.strata.n_classes
-        return decide(costs[:K]), decide(costs) == K
+        return costs[:K].argmin(axis=0), costs.argmin(axis=0) == K
 
     @property
     def rule(self) -> Rule:
