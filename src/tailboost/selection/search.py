@@ -49,7 +49,7 @@ HEDGE_ROUNDS = 20
 ERROR_SHARES = (0.0, 0.5, 0.75, 0.875, 0.9375)
 # The descent starts from the best rules by objective and violations, and from the heaviest ones of the best
 # mixture, with at most so many passes over all lines from each.
-BEST_STARTS = 4
+BEST_STARTS = 6
 MIXED_STARTS = 2
 PASSES = 3
 # Numbers are compared after rounding to this number of decimals.

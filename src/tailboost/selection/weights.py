@@ -20,7 +20,7 @@ from tailboost.selection.search import Counts
 
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
 # the error plus the excess of limits is .0033 higher, at twice the time (64 selections of three classes).
-MOST = 100
+MOST = 250
 # The model of groups, small because it is fitted several times, and its folds.
 GROUP_MODEL = HistBoostClassifier(
     n_estimators=60, max_depth=5, learning_rate=0.15, min_child_weight=5.0
