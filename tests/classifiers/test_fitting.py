@@ -37,7 +37,7 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
     y = (X[:, 0] + X[:, 1] > 5).astype(int) + (rng.random(300) < 0.2)
     problem = problem_of(X, y)
     judged = judged_by([("boosted", HistBoostClassifier(n_estimators=5))], problem)
-    parts = Split.of_rows(problem, 5, 0).parts
+    parts = [~fitted for fitted in Split.of_rows(problem, 5, 0).fitted]
     alone = [HistBoostClassifier(n_estimators=5).fit(X[~held], y[~held]) for held in parts]
     for held, model in zip(parts, alone, strict=True):
         np.testing.assert_allclose(judged.logs[0][held], np.log(model.predict_proba(X[held])), atol=LOG_STEP)

@@ -54,7 +54,7 @@ from tailboost.rates import (
     error,
 )
 from tailboost.rows.fingerprints import digest, digest_of_rule
-from tailboost.rows.judged import JudgedModel, columns_of, labels_or_mark, records_of_fit
+from tailboost.rows.judged import JudgedModel, labels_or_mark, records_of_fit
 from tailboost.rows.rows import Given, Rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import GroupNames, rows_among, warn_of_other_groups
@@ -740,8 +740,11 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         """Digest of the rule and its models: of columns of scores, or of outputs on the selection data."""
         outputs = self.selection_.engine.outputs
         if self._reads_scores and not outputs.models.are_given:
-            scores = [columns_of(model.estimator) for model in outputs.models.fitted]
-            return digest_of_rule(self.rule_, scores)
+            scores = [model.estimator for model in outputs.models.fitted]
+            columns = [
+                (each.column_list, each.label, each.kind, each.missing) for each in scores
+            ]
+            return digest_of_rule(self.rule_, columns)
         return digest(
             digest_of_rule(self.rule_).encode(), *(log.tobytes() for log in outputs.logs)
         )

@@ -130,9 +130,5 @@ def _kind(column: Column) -> str:
 
 def _as_floats(frame: Table, numbers: Sequence[int]) -> Any:
     """Return a data frame with the numbers in columns of objects as floats; the given frame is unchanged."""
-    objects = [place for place in numbers if frame.iloc[:, place].dtype == object]
-    if objects:
-        frame = frame.copy(deep=False)
-    for place in objects:
-        frame.isetitem(place, frame.iloc[:, place].astype(np.float64))
-    return frame
+    objects = [name for name in frame.columns[numbers] if frame[name].dtype == object]
+    return frame.astype(dict.fromkeys(objects, np.float64)) if objects else frame

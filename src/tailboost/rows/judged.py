@@ -100,27 +100,13 @@ def judged(model: Model) -> Any:
     return final if hasattr(type(final), "_rule_digest") else JudgedModel()
 
 
-def columns_of(scores: Any) -> tuple[Any, ...]:
-    """Return the columns, label, kind and missing value of a `Scores`, as input of `digest_of_rule`."""
-    return scores.column_list, scores.label, scores.kind, scores.missing
-
-
-def is_about(certificate: Any, model: Model) -> bool:
-    """Return whether a certificate is about the rule of a classifier, by the digest of the rule.
-
-    `certificate_`, reports, monitors and files make this comparison. So a copied, edited or newly selected
-    object carries no certificate of another rule.
-    """
-    return certificate.rule is not None and certificate.rule == judged(model)._rule_digest
-
-
 def refuse_other_rule(certificate: Any, model: Model, name: str) -> None:
     """Raise ValueError if a certificate is about another rule than the classifier's.
 
     A certificate without a rule, and answers or a model of another library, cannot be compared.
     """
-    comparable = certificate.rule is not None and judged(model)._rule_digest is not None
-    if comparable and not is_about(certificate, model):
+    digests = {certificate.rule, judged(model)._rule_digest}
+    if None not in digests and len(digests) > 1:
         raise ValueError(
             f"{name} is about another rule than that of this "
             f"{type(last_step(model)).__name__}: certify this rule from fresh rows"

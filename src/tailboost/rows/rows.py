@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -17,7 +18,6 @@ from tailboost.core.checks import (
     n_rows_of,
     take,
 )
-from tailboost.core.spelling import how_many
 from tailboost.rows.fingerprints import hash_rows, stratified_places
 from tailboost.rows.seen import EqualRows
 from tailboost.rows.subgroups import coded_columns
@@ -194,12 +194,6 @@ class Rows:
         squares = np.bincount(stratum, weights=weight**2, minlength=n_strata)
         return (sums**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
 
-    def hashes_of_units(self, seed: int) -> Hashes:
-        """Return the hash of each row's cluster, or of its content; equal hashes share a fold."""
-        if self.clusters is None:
-            return hash_rows(self.X, seed)
-        return hash_rows(self.clusters[:, None], seed)
-
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -207,8 +201,7 @@ class Split:
 
     fold: Ints  # shape (n,): number of the part in which a row is held out; −1: never held out
     scheme: Any  # "cv", "splits", or the held-out fraction
-    # For each part, a mask of the fitted rows while this part is held out; None for all other rows.
-    fitted_parts: tuple[Mask, ...] | None = None
+    fitted: Sequence[Mask] = ()  # for each part, the fitted rows while this part is held out
 
     @classmethod
     def of_rows(
@@ -234,29 +227,31 @@ class Split:
         ValueError
             If no rows are left for the fit or for the selection data.
         """
-        hashes = rows.hashes_of_units(seed)
-        places = stratified_places(hashes, numbered_strata(rows.y, rows.groups), rows.weight)
+        units = rows.X if rows.clusters is None else rows.clusters[:, None]
+        stratum = numbered_strata(rows.y, rows.groups)
+        places = stratified_places(hash_rows(units, seed), stratum, rows.weight)
         n_distinct = int(places.max()) + 1
         size = validation  # number of folds, or fraction to hold out
         if validation == "cv":
             size = N_FOLDS
         elif validation == "auto":
-            size = _default_size(rows, hashes, n_distinct, five_up_to)
+            size = N_FOLDS if n_distinct <= five_up_to else FEW_FOLDS
+            if n_distinct > CROSS_FIT_UP_TO:
+                least = np.unique(stratum, return_counts=True)[1].min()
+                size = HELD_OUT if least * HELD_OUT >= LEAST_HELD_OUT else size
         if size >= 2:
-            if n_distinct < 2:
-                raise ValueError(
-                    f"cv={validation!r}: all {len(rows):,} rows of X are the same, so that none can be held "
-                    "out; at least two distinct rows are needed"
-                )
-            return cls(places % min(int(size), n_distinct), "cv")
-        # Every (1/fraction)-th place.
-        is_held_out = np.floor((places + 1) * size) > np.floor(places * size)
-        if is_held_out.all() or not is_held_out.any():
+            scheme: Any = "cv"
+            fold = places % min(int(size), n_distinct)
+        else:  # every (1/fraction)-th place is held out
+            scheme = size
+            fold = np.where(np.floor((places + 1) * size) > np.floor(places * size), 0, -1)
+        fitted = [fold != j for j in range(int(fold.max()) + 1)]
+        if not fitted or not fitted[0].any():
             raise ValueError(
-                f"cv={size:g} leaves {'only' if is_held_out.all() else 'no'} validation rows of {n_distinct} "
-                "distinct ones; use folds, another fraction or more rows"
+                f"cv={validation!r}: of {n_distinct:,} distinct rows all or none would be validation rows; "
+                "use folds, another fraction or more rows"
             )
-        return cls(np.where(is_held_out, 0, -1), size)
+        return cls(fold, scheme, fitted)
 
     @classmethod
     def from_splits(cls, rows: Rows, cv: Any) -> Split:
@@ -277,48 +272,32 @@ class Split:
                 f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
             )
         n_given = max(len(rows), rows.n_given or 0)
+        units = np.arange(len(rows)) if rows.clusters is None else rows.clusters
         fold = np.full(len(rows), -1)
-        fitted_parts = []
+        fitted = []
         for j, (train, test) in enumerate(splits):
             is_held_out = _row_mask(test, n_given, j)[places]
             is_fitted = _row_mask(train, n_given, j)[places]
-            again = (fold[is_held_out] >= 0).any()
-            separated: Any = False
-            if rows.clusters is not None:
-                separated = np.isin(rows.clusters[is_held_out], rows.clusters[is_fitted]).any()
             faults = {
-                "fits rows that it also holds out": (is_held_out & is_fitted).any(),
-                "leaves no rows to judge on": not is_held_out.any(),
-                "leaves no rows to fit on": not is_fitted.any(),
-                "holds out rows that an earlier one held out; hold out each row once": again,
-                "separates rows of a cluster; GroupKFold keeps them together": separated,
+                "fits rows that it holds out, or separates rows of a cluster": np.isin(
+                    units[is_held_out], units[is_fitted]
+                ).any(),
+                "leaves no rows to fit or to judge on": not is_held_out.any()
+                or not is_fitted.any(),
+                "holds out rows that an earlier one held out": (fold[is_held_out] >= 0).any(),
             }
             for fault, is_so in faults.items():
                 if is_so:
                     raise ValueError(f"cv: split {j} {fault}")
             fold[is_held_out] = j
-            fitted_parts.append(is_fitted)
-        split = cls(fold, "splits")
-        if not np.array_equal(fitted_parts, split.fitted):
-            split = replace(split, fitted_parts=tuple(fitted_parts))
-        return split
-
-    @property
-    def parts(self) -> list[Mask]:
-        """Masks of the held-out rows, one for each part."""
-        return [self.fold == j for j in range(int(self.fold.max()) + 1)]
-
-    @property
-    def fitted(self) -> list[Mask]:
-        """Masks of the fitted rows, one for each held-out part."""
-        if self.fitted_parts is not None:
-            return list(self.fitted_parts)
-        return [~part for part in self.parts]
+            fitted.append(is_fitted)
+        return cls(fold, "splits", fitted)
 
     @property
     def is_partition(self) -> bool:
         """Whether each row is held out once, and is fitted in all other parts."""
-        return self.fitted_parts is None and self.fold.min() == 0 < self.fold.max()
+        others = [self.fold != j for j in range(len(self.fitted))]
+        return self.fold.min() == 0 < self.fold.max() and np.array_equal(others, self.fitted)
 
     def selection_rows(self, rows: Rows) -> Rows:
         """Return the selection data: the held-out rows among the training rows.
@@ -327,11 +306,11 @@ class Split:
         """
         held_out = rows.part(self.fold >= 0)
         words = f"the {len(held_out):,} held-out rows"
-        if self.scheme == "cv":
-            words = f"out-of-fold probabilities of {rows.words} ({len(self.parts)} folds)"
-        elif self.scheme == "splits":
-            splits = how_many(len(self.parts), "split")
-            words = f"out-of-fold probabilities of {len(held_out):,} of {rows.words} ({splits})"
+        if self.scheme in ("cv", "splits"):
+            of_rows = f"{len(held_out):,} of {rows.words}"
+            if len(held_out) == len(rows):
+                of_rows = rows.words
+            words = f"out-of-fold probabilities of {of_rows} ({len(self.fitted)} folds)"
         return replace(held_out, words=words, refit=True)
 
 
@@ -346,33 +325,3 @@ def _row_mask(rows: Any, n: int, split: int) -> Mask:
             f"cv: split {split} must be two arrays of row numbers: {error}"
         ) from error
     return mask
-
-
-def _default_size(
-    rows: Rows, hashes: Hashes, n_distinct: int, five_up_to: float
-) -> int | float:
-    """Return the number of folds, or the fraction to hold out, for "auto", see `Split.of_rows`.
-
-    Parameters
-    ----------
-    rows : Rows
-        The training rows, or their clusters.
-    hashes : ndarray of int, shape (n,)
-        Hashes that are equal for rows of equal content.
-    n_distinct : int
-        Number of distinct rows.
-    five_up_to : float
-        The most distinct rows for five folds; more have three.
-    """
-    if n_distinct > CROSS_FIT_UP_TO:
-        _, first_of_content = np.unique(hashes, return_index=True)
-        y = rows.y[first_of_content]
-        columns: Any = [None]  # without groups, the strata are the classes
-        if rows.groups is not None:
-            columns = rows.groups[first_of_content].reshape(len(y), -1).T
-        sizes = [np.bincount(numbered_strata(y, column)).min() for column in columns]
-        if min(sizes) * HELD_OUT >= LEAST_HELD_OUT:
-            return HELD_OUT
-    if n_distinct > five_up_to:
-        return FEW_FOLDS
-    return N_FOLDS
