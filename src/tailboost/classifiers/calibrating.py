@@ -267,10 +267,19 @@ def selected_on_part(
     models = [each for _, each in named_models(model)]
     # A hash of each row with its label, whatever the order of the columns, and one of its groups.
     table = as_table(given.X, sorted_names(list(getattr(given.X, "columns", ()))))
-    contents = hashes_of_pairs(hash_rows(table), hashes_of_names(labels))
+    needed = [hashes_of_names(labels)]
+    contents = hashes_of_pairs(hash_rows(table), needed[0])
     ties = np.zeros(len(labels), dtype=np.uint64)
-    for column in given.columns.values():
-        ties = hashes_of_pairs(ties, hashes_of_names(column))
+    # Each label, and each group in a limit or read by the rule, needs rows in both parts.
+    names: set[Any] = {by_group}.union(*(limit.rate.crossed for limit in limits))
+    every = not names.isdisjoint((True, "group", "cell"))
+    for name, column in given.columns.items():
+        hashes = hashes_of_names(column)
+        ties = hashes_of_pairs(ties, hashes)
+        if every or name in names:
+            if column.dtype.kind in "iuf":
+                refuse_many_numbers(name, np.unique(column), len(column))
+            needed.append(hashes)
     if given.clusters is None:
         refuse_copied("X", hashes_of_pairs(contents, ties))
 
@@ -309,26 +318,13 @@ def selected_on_part(
     selects = drawn_part(
         selecting_numbers(contents, ties, clusters),
         share,
-        needed=[labels, *_limited_columns(given, limits, by_group)],
+        needed=needed,
     )
     classifier = tuned(selects, limits)
-    names = ("X", "y", "groups", "clusters")
-    others = {name: take(getattr(given, name), ~selects) for name in names}
+    others = {
+        name: take(getattr(given, name), ~selects) for name in ("X", "y", "groups", "clusters")
+    }
     return classifier, replace(given, **others)
-
-
-def _limited_columns(
-    given: Given, limits: Sequence[Limit], by_group: bool | str
-) -> list[Labels]:
-    """Return the columns of groups in limits, and that of the rule: each group needs rows in both parts."""
-    names: set[Any] = {by_group}
-    for limit in limits:
-        names.update(limit.rate.crossed)
-    every = not names.isdisjoint((True, "group", "cell"))
-    columns = {name: column for name, column in given.columns.items() if every or name in names}
-    for name, column in columns.items():
-        refuse_many_numbers(name, np.unique(column), len(column))
-    return list(columns.values())
 
 
 def default_share(limits: Sequence[Limit], strata: Strata) -> float:
