@@ -99,6 +99,9 @@ def test_rates_of_weighted_rows_by_hand():
         assert found == pytest.approx(expected)
 
 
+STRATA = [("no", "a"), ("no", "b"), ("yes", "a"), ("yes", "b")]
+
+
 def weighted_strata():
     """Return the strata of rows of weights 5, 1, 2, 3 and 9, by label and group; (no, b) has the last."""
     y, g, w = np.array([1, 1, 0, 0, 0]), np.array([0, 0, 1, 1, 1]), np.array([5.0, 1, 2, 3, 9])
@@ -107,10 +110,8 @@ def weighted_strata():
 
 def test_weights_of_strata_are_sums_and_their_sizes_those_of_kish_by_hand():
     strata, stratum = weighted_strata()
-    mass, size = (
-        {name: table[i] for i, name in enumerate(strata.names)} for table in (strata.mass, strata.size)
-    )
-    assert [strata.names[s] for s in stratum] == [("yes", "a")] * 2 + [("no", "b")] * 3
+    mass, size = (dict(zip(STRATA, table, strict=True)) for table in (strata.mass, strata.size))
+    assert [STRATA[s] for s in stratum] == [("yes", "a")] * 2 + [("no", "b")] * 3
     assert mass == pytest.approx({("yes", "a"): 0.3, ("no", "b"): 0.7, ("yes", "b"): 0, ("no", "a"): 0})
     assert size[("yes", "a")] == pytest.approx(6**2 / 26)
     assert size[("no", "b")] == pytest.approx(14**2 / 94)
@@ -127,8 +128,8 @@ def test_inequalities_of_limits_have_the_weights_of_rows():
     """False alarms by group: of group b the weight of the answer yes, over 14 of 20."""
     strata, _ = weighted_strata()
     counts = np.zeros((4, 2))
-    counts[strata.names.index(("no", "b"))] = [5 / 20, 9 / 20]
-    counts[strata.names.index(("yes", "a"))] = [1 / 20, 5 / 20]
+    counts[STRATA.index(("no", "b"))] = [5 / 20, 9 / 20]
+    counts[STRATA.index(("yes", "a"))] = [1 / 20, 5 / 20]
     (alarms,) = (rates.false_alarm("yes", by="g") <= 0.5).rows(strata)
     assert (alarms[0] * counts).sum() - alarms[2] == pytest.approx(9 / 14 - 0.5)
     (misses,) = (rates.miss("yes", by="g") <= 0.5).rows(strata)

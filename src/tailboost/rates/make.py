@@ -656,13 +656,14 @@ def _value(node: Any) -> Any:
             named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
             return FUNCTIONS[name](*map(_value, node.args), **named)
         case ast.Compare(left=ast.Call(), ops=[ast.LtE() | ast.GtE()], comparators=[right]):
-            expression, bound = _value(node.left), _value(right)
-            is_upper = isinstance(node.ops[0], ast.LtE)
-            limit = expression <= bound if is_upper else expression >= bound
+            limited = _value(node.left)
+            bound = _value(right)
+            if isinstance(node.ops[0], ast.GtE):
+                return limited >= bound
             # Who writes 1, and not 1.0, may mean one percent.
-            if is_upper and type(bound) is int and bound == 1 and limit.rate.kind != "cost":
+            if repr(bound) == "1" and limited.rate.kind != "cost":
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            return limit
+            return limited <= bound
     raise ValueError(
         f"{ast.unparse(node)!r} is not understood; the rates are called {', '.join(FUNCTIONS)}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -188,15 +188,6 @@ class Strata:
             return np.zeros_like(self.y)
         return self.combinations[self.combination, column]
 
-    @property
-    def names(self) -> list[tuple[Any, ...]]:
-        """Name of each stratum: its label, then its groups."""
-        groups = [
-            [values[i] for values, i in zip(self.values, numbers, strict=True)]
-            for numbers in self.combinations.tolist()
-        ]
-        return [(label, *each) for label, each in product(self.classes, groups)]
-
     def constants(self) -> list[Floats]:
         """Return the confusion counts if all rows have one action, for each action, shape (W, A) each.
 
@@ -229,8 +220,9 @@ class Strata:
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
         values = [self.classes, *self.values]
+        numbers = np.column_stack([self.y, self.combinations[self.combination]])
         crosses = isinstance(by, tuple)
-        # Families of subgroups, each of some places in the names of strata.
+        # Families of subgroups, each of some columns of the numbers of strata.
         families: Any = [(j, 0)[: 1 + (by == CELL)] for j in range(1, len(values))]
         if by not in (GROUP, CELL):
             families = [tuple(map(self._place, by if crosses else () if by is None else (by,)))]
@@ -239,17 +231,17 @@ class Strata:
         names: list[Any] = []
         masks = []
         for family in families:
-            own = [tuple(stratum[j] for j in family) for stratum in self.names]
             keys = list(product(*(values[j] for j in family)))
+            key_of = np.zeros(len(numbers), dtype=np.intp)
+            for j in family:
+                key_of = key_of * len(values[j]) + numbers[:, j]
+            kept = set(range(len(keys)))
             if crosses and self.known is not None:
                 known = [(y, *groups) for y, groups in product(self.classes, self.known)]
-                existing = {tuple(each[j] for j in family) for each in known}
-                existing.update(compress(own, self.mass > 0))
-                keys = [key for key in keys if key in existing]
-            number = {key: i for i, key in enumerate(keys)}
-            of_strata = [number.get(key, -1) for key in own]
-            masks.append(np.equal.outer(range(len(keys)), of_strata))
-            for key in keys:
+                kept = {keys.index(tuple(each[j] for j in family)) for each in known}
+                kept.update(key_of[self.mass > 0].tolist())
+            masks.append(np.equal.outer(sorted(kept), key_of))
+            for key in map(keys.__getitem__, sorted(kept)):
                 name = key if crosses else next(iter(key), None)
                 if len(families) > 1:
                     name = (self.columns[family[0] - 1], name)
@@ -385,42 +377,41 @@ class Answered:
         truth = label_column(y_true, "y_true")
         n = len(truth)
         check_length(answers, "answers", n, "y_true")
-        if deferred is not None:
-            deferred = check_deferred(deferred, n)
+        draws = np.ndim(answers) == 2
+        is_deferred = None if deferred is None else check_deferred(deferred, n)
         is_review = np.asarray(answers) == HUMAN_REVIEW
         if HUMAN_REVIEW not in set(truth if labels is None else labels) and is_review.any():
             # No rate reads the answers of deferred rows: they get the true label.
             given = np.asarray(answers, dtype=object)
             answers = np.where(is_review, truth.astype(object), given)
-            deferred = is_review if deferred is None else is_review | deferred
-        predicted = truth if np.ndim(answers) == 2 else label_column(answers, "answers")
+            is_deferred = is_review if is_deferred is None else is_review | is_deferred
+        if draws and is_deferred is not None:
+            raise ValueError(
+                "deferred: a randomised rule has probabilities of deferral instead"
+            )
+        predicted = truth if draws else label_column(answers, "answers")
         if labels is None:
             check_same_kind(predicted, "answers", truth, "y_true")
             labels = np.unique(np.concatenate([truth, predicted]))
         classes = label_column(labels, "labels")
         actions = positions(predicted, classes, "answers")
         checked_costs = check_costs(costs, n, classes, None)
-        if deferred is not None:
-            if np.ndim(answers) == 2:
-                raise ValueError(
-                    "deferred: a randomised rule has probabilities of deferral instead"
-                )
-            actions = np.where(deferred, len(classes), actions)
+        if draws:
+            actions = np.asarray(in_class_order(answers, "answers", classes))
+        if is_deferred is not None:
+            actions = np.where(is_deferred, len(classes), actions)
             if checked_costs is not None:  # deferral costs nothing
                 checked_costs = np.pad(checked_costs, ((0, 0), (0, 1)))
-        if np.ndim(answers) == 2:
-            actions = np.asarray(in_class_order(answers, "answers", classes))
         columns = coded_columns(groups, "groups", n, "y_true")
-        places = [place for _, place in columns.values()]
         weight = relative_weights(sample_weight, n)
         strata, stratum = Strata.of(
             positions(truth, classes, "y_true"),
-            np.column_stack(places) if places else None,
+            np.column_stack([place for _, place in columns.values()]) if columns else None,
             weight,
             classes,
             tuple(columns),
             [given.tolist() for given, _ in columns.values()],
-            defers=deferred is not None,
+            defers=is_deferred is not None,
             costs=checked_costs,
         )
         return cls(strata, stratum, actions, weight / weight.sum(), checked_costs)
