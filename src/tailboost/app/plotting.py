@@ -169,9 +169,7 @@ class LimitsDisplay:
             if line.value is not None:
                 ax.plot(line.value, place, marker="o", color=colour)
             if line.bound is not None:
-                ax.plot(
-                    [line.bound] * 2, [place - 0.16, place + 0.16], color="0.5", linewidth=4
-                )
+                ax.plot(line.bound, place, "|", color="0.5", markersize=12, markeredgewidth=4)
             words = f"{mark}{line.name} {line.limit}"
             ax.annotate(
                 words,
@@ -276,7 +274,7 @@ class TradeOffDisplay:
         Parameters
         ----------
         estimator : fitted classifier
-            Has ``tradeoff()``.
+            Has ``tradeoff()``, a `Curve`. Of boosting see `from_tail`.
         X, y : array-like of shape (n, d), (n,)
             Rows and labels.
         groups : optional
