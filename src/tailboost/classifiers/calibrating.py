@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
@@ -47,7 +47,6 @@ from tailboost.guarantees.calibration import (
     stated_limits,
 )
 from tailboost.guarantees.case import Case
-from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tests import Tests
 from tailboost.rates import Answered, Limit, Strata
@@ -77,16 +76,6 @@ ABOUT_SELECTION = (
     UselessRuleWarning,
 )
 
-if TYPE_CHECKING:
-
-    class Calibrated(RobustMixtureClassifier):
-        """What `calibrate` returns has a certificate, for type checkers."""
-
-        certificate_: Certificate
-
-else:
-    Calibrated = RobustMixtureClassifier
-
 
 def calibrate(
     model: Model,
@@ -103,7 +92,7 @@ def calibrate(
     selection_share: float | None = None,
     training_rows: Table = None,
     random_state: Any = 0,
-) -> Calibrated | Any:
+) -> RobustMixtureClassifier | Any:
     """Return the rule of least error whose limits are certified, from fresh rows.
 
     The first procedure that applies is taken; the certificate names it.

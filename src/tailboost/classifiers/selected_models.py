@@ -66,8 +66,6 @@ from tailboost.selection.rule import group_numbers, stacked, with_default
 from tailboost.selection.selection import Selection
 from tailboost.selection.table import RateTable
 
-COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"
-
 
 class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     """A classifier of models and a rule that is selected among candidates; nothing is trained here.
@@ -367,14 +365,17 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         problem = new._problem()
         engine = new.selection_.engine
         outputs = engine.outputs
+        is_other = given.X is not None or groups is not None
+        new._check_groups(problem, given.groups if is_other else outputs.rows.groups)
+        if is_other and problem.needs_costs and costs is None:
+            raise ValueError(
+                "costs of the rows are not kept with the model: give X, y and costs"
+            )
         if given.X is not None:
             if given.groups is not None:
                 new._name_groups(GroupNames.from_groups(given.groups, n_rows_of(given.groups)))
             models, table = new._read(given.X)
             outputs, rows = new._outputs_on(models, table, given, "reweight")
-            new._check_groups(problem, rows.groups)
-            if problem.needs_costs and rows.costs is None:
-                raise ValueError(COSTS_NOT_KEPT)
             features = None if only_scores(models.fitted) else rows.X
             engine = new._engine_of(problem, outputs, features, rows.costs)
         elif groups is not None:
@@ -382,11 +383,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             names = GroupNames.from_groups(given.groups, n_rows_of(given.groups), used)
             new._name_groups(names)
             numbers = names.numbers_of(given.groups, "groups", len(used), used)
-            if problem.needs_costs:
-                raise ValueError(COSTS_NOT_KEPT)
             outputs = replace(outputs, rows=replace(outputs.rows, groups=numbers))
             engine = new._engine_of(problem, outputs)
-        new._check_groups(problem, engine.outputs.rows.groups)
         new._set_rule(engine.select(problem))
         new.selection_.warn(forewarned=False)
         if given.X is not None:  # `certify` refuses these rows from now on
