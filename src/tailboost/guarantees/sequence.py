@@ -23,8 +23,6 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -32,7 +30,7 @@ from scipy.special import log_ndtr
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.case import Case, Cells, Outcome
-from tailboost.guarantees.tests import ALWAYS, NEVER, Tests
+from tailboost.guarantees.tests import ALWAYS, NEVER
 
 # Probits of the predicted probability of passing all tests, along the sequence.
 STEPS = np.r_[ALWAYS, np.arange(3.5, -1.31, -0.3)]
@@ -45,107 +43,63 @@ PASSES = 3  # over all cuts, in the search for a better rule
 Path = tuple[list[int], Ints]
 
 
-@dataclass(frozen=True, eq=False)
-class Search:
-    """Rules on the values of a score, with their losses and predicted powers on the selection data.
+def path_of(case: Case, places: list[int], level: float) -> tuple[Ints, float]:
+    """Return rules of some places in the order of their tests, (K, m, 2), and the log of the largest power.
 
-    Attributes
-    ----------
-    cells : Cells
-        Selecting rows by stratum and value, half of them by expected labels.
-    chances : ndarray of shape (m, V)
-        Probability of the second label at each value in each place.
-    losses : ndarray of shape (S, 3)
-        The loss of each answer.
-    tests : sequence of Tests
-        The limits.
-    ratio, level : float
-        Fresh rows by selection rows, and the level of each test.
-    defers : bool
-        Whether rows may be deferred.
+    The search starts from equal cuts, common prices and equal shares of compared groups. At every second
+    step all values of one cut after the other are tried.
     """
+    here = np.isin(case.cells.place, places)
+    cells = Cells(case.cells.rows * here[:, None], case.cells.place * (len(places) > 1))
+    tests = [part for test in case.tests for part in test.in_places(case.cells.place, places)]
+    values = np.arange(cells.end + 1)
 
-    cells: Cells
-    chances: Floats
-    losses: Floats
-    tests: Sequence[Tests]
-    ratio: float
-    level: float
-    defers: bool
+    def loss(cuts: Ints) -> Floats:
+        return np.tensordot(cells.answered(cuts), case.losses, ((1, 2), (0, 1)))
 
-    @property
-    def n_places(self) -> int:
-        """Number m of pairs of cuts."""
-        return int(self.cells.place.max()) + 1
-
-    def loss(self, cuts: Ints) -> Floats:
-        """Return the loss of each rule, shape (K,)."""
-        return np.tensordot(self.cells.answered(cuts), self.losses, ((1, 2), (0, 1)))
-
-    def log_power(self, cuts: Ints) -> Floats:
-        """Return the logarithm of the predicted probability of passing all tests, shape (K,)."""
-        answered, possible = self.cells.answered(cuts), self.cells.possible(cuts)
-        z = np.hstack(
-            [test.probits(answered, possible, self.ratio, self.level) for test in self.tests]
-        )
+    def log_power(cuts: Ints) -> Floats:
+        answered, possible = cells.answered(cuts), cells.possible(cuts)
+        z = np.hstack([test.probits(answered, possible, case.ratio, level) for test in tests])
         powers = np.where(z >= ALWAYS, 0.0, log_ndtr(z)).sum(axis=1)
         return np.where((z <= NEVER).any(axis=1), -np.inf, powers)
 
-    def path(self) -> tuple[Ints, float]:
-        """Return the rules in the order of their tests, (K, m, 2), and the logarithm of the largest power."""
-        cuts = self.starts()
-        powers, losses = self.log_power(cuts), self.loss(cuts)
-        found: list[tuple[float, Ints]] = []
-        likeliest = powers[powers < 0.0].max(initial=-np.inf)  # of rules that may fail
-        steps = np.where(STEPS >= ALWAYS, powers.max(), np.minimum(log_ndtr(STEPS), likeliest))
-        for number, step in enumerate(steps.tolist()):
-            best = np.where(powers >= step, losses, np.inf).argmin()
-            loss, rule = float(losses[best]), cuts[best]
-            if number % 2 == 0:
-                loss, rule = self.descended(loss, rule, step)
-            if not found or loss < found[-1][0]:
-                found.append((loss, rule))
-        return np.stack([rule for _, rule in found]), float(powers.max())
+    equal = np.repeat(values[:, None], len(places), axis=1)
+    at_prices = np.stack(
+        [np.searchsorted(each, PRICES) for each in case.odds.chances[places]], axis=1
+    )
+    alike = []
+    for test in tests:
+        if test.limit.compares:
+            wrong, rows = test.counts(cells.answered(np.repeat(equal[:, :, None], 2, axis=2)))
+            shares = (wrong / np.maximum(rows, 1e-12)) @ test.places(cells.place)  # by place
+            alike.append(np.abs(shares[None] - PRICES[:, None, None]).argmin(axis=1))
+    bands = np.unique(np.vstack([equal, at_prices, *alike]), axis=0)
+    cuts = np.repeat(bands[:, :, None], 2, axis=2)
+    sides = [[0, 1]]  # cuts that move together
+    if case.defers:
+        at_doubts = np.stack([at_prices, at_prices[::-1]], axis=2)[: len(PRICES) // 2 + 1]
+        cuts = np.concatenate([cuts, at_doubts, [[[0, cells.end]] * len(places)]])
+        sides = [[0], [1]]
 
-    def descended(self, loss: float, rule: Ints, step: float) -> tuple[float, Ints]:
-        """Return less loss and its rule, after searches over one cut at a time at a power of the step."""
-        values = np.arange(self.cells.end + 1)
-        sides = [[0], [1]] if self.defers else [[0, 1]]  # cuts that move together
-        for place, moving in [*product(range(self.n_places), sides)] * PASSES:
+    powers, losses = log_power(cuts), loss(cuts)
+    likeliest = powers[powers < 0.0].max(initial=-np.inf)  # of rules that may fail
+    steps = np.where(STEPS >= ALWAYS, powers.max(), np.minimum(log_ndtr(STEPS), likeliest))
+    found: list[tuple[float, Ints]] = []
+    for number, step in enumerate(steps.tolist()):
+        best = np.where(powers >= step, losses, np.inf).argmin()
+        least, rule = losses[best], cuts[best]
+        moves = [*product(range(len(places)), sides)] * PASSES
+        for place, moving in moves if number % 2 == 0 else ():
             line = np.repeat(rule[None], len(values), axis=0)
             line[:, place, moving] = values[:, None]
             line = line[line[:, place, 0] <= line[:, place, 1]]
-            line = line[self.loss(line) < loss - 1e-12]
-            line = line[self.log_power(line) >= step]
+            line = line[loss(line) < least - 1e-12]
+            line = line[log_power(line) >= step]
             if len(line):
-                losses = self.loss(line)
-                loss, rule = float(losses.min()), line[losses.argmin()]
-        return loss, rule
-
-    # -- starts --------------------------------------------------------------------------------------
-
-    def starts(self) -> Ints:
-        """Return rules with equal cuts, at common prices, and of equal shares."""
-        values = np.arange(self.cells.end + 1)
-        equal = np.repeat(values[:, None], self.n_places, axis=1)
-        at_prices = np.stack([np.searchsorted(each, PRICES) for each in self.chances], axis=1)
-        alike = [self._equal_shares(test) for test in self.tests if test.limit.compares]
-        cuts = np.unique(np.vstack([equal, at_prices, *alike]), axis=0)
-        bands = np.stack([cuts, cuts], axis=2)
-        if not self.defers:
-            return bands
-        at_doubts = np.stack([at_prices, at_prices[::-1]], axis=2)[: len(PRICES) // 2 + 1]
-        all_deferred = np.array([[[0, self.cells.end]] * self.n_places])
-        return np.concatenate([bands, at_doubts, all_deferred])
-
-    def _equal_shares(self, test: Tests) -> Ints:
-        """Return cuts at which all compared groups have the nearest shares to common ones, (k, m)."""
-        values = np.arange(self.cells.end + 1)
-        every = np.repeat(np.repeat(values[:, None, None], self.n_places, axis=1), 2, axis=2)
-        wrong, rows = test.counts(self.cells.answered(every))
-        shares = (wrong / np.maximum(rows, 1e-12)) @ test.places(self.cells.place)  # by place
-        nearest: Ints = np.abs(shares[None] - PRICES[:, None, None]).argmin(axis=1)
-        return nearest
+                least, rule = loss(line).min(), line[loss(line).argmin()]
+        if not found or least < found[-1][0]:
+            found.append((least, rule))
+    return np.stack([rule for _, rule in found]), float(powers.max())
 
 
 # -- the procedure -----------------------------------------------------------------------------------------
@@ -170,18 +124,7 @@ def applies(case: Case) -> list[Path] | None:
     )
     paths = []
     for places in [[place] for place in range(m)] if is_alone else [list(range(m))]:
-        here = np.isin(case.cells.place, places)
-        place = np.zeros_like(case.cells.place) if is_alone else case.cells.place
-        search = Search(
-            cells=Cells(case.cells.rows * here[:, None], place),
-            chances=case.odds.chances[places],
-            losses=case.losses,
-            tests=[part for t in case.tests for part in t.in_places(case.cells.place, places)],
-            ratio=case.ratio,
-            level=case.level / (m if is_alone else 1),
-            defers=case.defers,
-        )
-        rules, power = search.path()
+        rules, power = path_of(case, places, case.level / (m if is_alone else 1))
         if power < log_ndtr(WORTHWHILE):
             return None
         paths.append((places, rules))
