@@ -8,7 +8,7 @@ from scipy.stats import binom, binomtest
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees import calibration
-from tailboost.guarantees.tests import Tests as ExactTests
+from tailboost.guarantees.case import Tests as ExactTests
 from tailboost.rates import Answered, parse
 from tailboost.rates.pair_test import pair_p_value
 

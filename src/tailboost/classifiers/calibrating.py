@@ -46,9 +46,8 @@ from tailboost.guarantees.calibration import (
     calibrate_selected,
     stated_limits,
 )
-from tailboost.guarantees.case import Case
+from tailboost.guarantees.case import Case, Tests
 from tailboost.guarantees.fresh import Fresh
-from tailboost.guarantees.tests import Tests
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rows.fingerprints import (
     hash_rows,

@@ -14,8 +14,8 @@ from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine
 from tailboost.core.spelling import how_many
+from tailboost.guarantees.case import all_pairs_pass
 from tailboost.guarantees.fresh import Fresh
-from tailboost.guarantees.tests import all_pairs_pass
 from tailboost.rates import (
     ABOVE,
     BELOW,

@@ -44,9 +44,8 @@ from itertools import compress
 import numpy as np
 
 from tailboost.core.array_types import Ints, Mask
-from tailboost.guarantees.case import Case, Cells, Outcome
+from tailboost.guarantees.case import DEFERRED, FIRST, Case, Cells, Outcome, Tests
 from tailboost.guarantees.ranks import AT_RANKS, is_ranked, windows
-from tailboost.guarantees.tests import DEFERRED, FIRST, Tests
 
 # Part of the level for the tests beside ranks.
 PART = 0.2

@@ -29,8 +29,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.case import Case, Cells, Outcome
-from tailboost.guarantees.tests import ALWAYS, NEVER
+from tailboost.guarantees.case import ALWAYS, NEVER, Case, Cells, Outcome
 
 # Probits of the predicted probability of passing all tests, along the sequence.
 STEPS = np.r_[ALWAYS, np.arange(3.5, -1.31, -0.3)]
