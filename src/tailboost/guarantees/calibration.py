@@ -18,7 +18,7 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
     warn_user,
 )
-from tailboost.guarantees import chain, ranks, sequence, tightened
+from tailboost.guarantees import chain, ranks, sequence
 from tailboost.guarantees.bounds import CONSTANT, tested_bounds
 from tailboost.guarantees.case import Case, Outcome
 from tailboost.guarantees.certificates import Price, certificate_of
@@ -31,7 +31,7 @@ from tailboost.rows.seen import Attempt, attempts_of
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 
 #: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.
-PROCEDURES: Sequence[Any] = (ranks, chain, sequence, tightened)
+PROCEDURES: Sequence[Any] = (ranks, chain, sequence)
 ONE_ANSWER = (
     "the rule with the least loss within the limits gives every row the same answer; check that the scores "
     "belong to these rows and labels, or state a limit that this answer breaks"

@@ -15,6 +15,11 @@ If each limit concerns groups one by one, with a threshold each, then each of m 
 the level divided by m (union bound). Rules that keep limits by construction come first, so a group whose
 tests fail keeps one answer, if that keeps its limits.
 
+Limits that such a sequence does not serve are tightened step by step, to equal predicted powers: for a probit
+z so far that the test of the fresh rows passes with the probability Φ(z), with the noise of both tables. The
+rule within the tightest limits is tested first, the one within the stated limits last. The theorem is the
+same.
+
 References
 ----------
 .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, "Learn then Test: Calibrating
@@ -23,18 +28,24 @@ References
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import product
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
 
 from tailboost.core.array_types import Floats, Ints
+from tailboost.guarantees.bounds import tested_bounds
 from tailboost.guarantees.case import ALWAYS, NEVER, Case, Cells, Outcome
+from tailboost.rates import InfeasibleLimitsError
+from tailboost.selection.intervals import NORMAL_975
 
 # Probits of the predicted probability of passing all tests, along the sequence.
 STEPS = np.r_[ALWAYS, np.arange(3.5, -1.31, -0.3)]
 # Least probit of the likeliest rule: below it tighter limits are tried.
 WORTHWHILE = -2.0
+# The same of each limit, where limits are tightened.
+TIGHTER = np.arange(3.5, -1.31, -0.6)
 PRICES = np.linspace(0.0, 1.0, 101)
 PASSES = 3  # over all cuts, in the search for a better rule
 
@@ -104,19 +115,19 @@ def path_of(case: Case, places: list[int], level: float) -> tuple[Ints, float]:
 # -- the procedure -----------------------------------------------------------------------------------------
 
 
-def applies(case: Case) -> list[Path] | None:
-    """Return the rules on one score to test; None if they are not likely to keep all limits.
+def applies(case: Case) -> list[Path]:
+    """Return the rules on one score to test; none if they are not likely to keep all limits.
 
     Rows are in one of the groups that a limit compares. A share across groups with thresholds by group needs
     prices by group, which the starts lack.
     """
     if case.odds is None:
-        return None
+        return []
     m = case.n_places
     compared = [case.fresh.samples(limit.rate) for limit in case.limits if limit.compares]
     across = m > 1 and any(limit.rate.kind == "representation" for limit in case.limits)
     if across or not all(map(case.fresh.are_apart, compared)):
-        return None
+        return []
     is_alone = all(
         not test.limit.compares and (test.places(case.cells.place).sum(axis=1) == 1).all()
         for test in case.tests
@@ -125,13 +136,15 @@ def applies(case: Case) -> list[Path] | None:
     for places in [[place] for place in range(m)] if is_alone else [list(range(m))]:
         rules, power = path_of(case, places, case.level / (m if is_alone else 1))
         if power < log_ndtr(WORTHWHILE):
-            return None
+            return []
         paths.append((places, rules))
     return paths
 
 
 def run(case: Case, paths: list[Path]) -> Outcome:
     """Return the last rule before the first failure, of each sequence."""
+    if not paths:
+        return _within_tightened(case)
     level = case.level / len(paths)
     fresh = Cells(case.cells.rows[:1], case.fresh_place)
     cuts = np.zeros((case.n_places, 2), dtype=np.intp)
@@ -156,3 +169,41 @@ def run(case: Case, paths: list[Path]) -> Outcome:
     made = "The rule is the last one before a failure in a sequence fixed before these rows were used"
     made += f", for each of {len(paths)} groups alone." if len(paths) > 1 else "."
     return case.certified(case.rule(cuts), "fixed sequence", made)
+
+
+def _within_tightened(case: Case) -> Outcome:
+    """Return the last rule before the first failure, within tightened limits."""
+    plain = case.selection.within(case.limits)
+    noise = np.sqrt(
+        plain.n_rows / len(case.fresh)
+    )  # of the fresh rows, by that of the selecting rows
+    rules = []
+    for step in TIGHTER.tolist():
+        n_deviations = max(0.0, step * np.hypot(1.0, noise) - ndtri(case.level) * noise)
+        tighter = []
+        for limit in plain.problem.limits:
+            widths = {
+                line.subgroup: n_deviations * (line.high - line.low) / (2.0 * NORMAL_975)
+                for line in plain.estimates
+                if line.limit == str(limit)
+            }
+            tighter.append(limit.tightened(widths) if widths else limit)
+        with suppress(InfeasibleLimitsError):
+            rule = plain.within(tighter)
+            if all(line.rows > 0 for line in rule.estimates):  # no rows certify no rate
+                rules.append(rule)
+    passed = None
+    for rule in [*rules, plain]:
+        answered = case.fresh.by(rule)
+        bounds = tested_bounds(case.limits, answered, case.level)
+        if any(bound.certified is False for bound in bounds):
+            break
+        passed = rule
+    if passed is None:
+        return Outcome(answered, case.level)
+    within = "; ".join(map(str, passed.problem.limits))
+    made = (
+        "The rule is the last one before a failure in a sequence fixed before these rows were used. It was "
+        f"selected within {within}."
+    )
+    return case.certified(passed, "fixed sequence", made)
