@@ -1,6 +1,6 @@
 """Tables as text and as HTML."""
 
-from tailboost.core.html import html_table, text_table
+from tailboost.core.tables import html_table, text_table
 from tailboost.selection.table import RateLine, RateTable
 
 HEADS = ["name", "rows", "by"]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tailboost import metrics
 from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stated, Table
-from tailboost.core.limit_lines import LimitLine
+from tailboost.core.tables import LimitLine
 from tailboost.rates import Answered, checked_limits
 from tailboost.rows.judged import answer_shares, final_step
 from tailboost.selection.table import RateTable

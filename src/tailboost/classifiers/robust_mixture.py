@@ -34,6 +34,7 @@ from tailboost.classifiers.fitting import (
 from tailboost.classifiers.selected_models import SelectedModels
 from tailboost.core.array_types import (
     Column,
+    Constraints,
     Floats,
     Groups,
     Seed,
@@ -46,7 +47,6 @@ from tailboost.core.checks import (
     n_rows_of,
     unpack,
 )
-from tailboost.core.constraints import Constraints
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.protocols import TableLearner

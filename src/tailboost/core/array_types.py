@@ -17,8 +17,6 @@ Floats32 = NDArray[np.float32]
 Ints = NDArray[np.intp]
 #: Masks of rows, subgroups or candidates.
 Mask = NDArray[np.bool_]
-#: Zero-one losses, True for a wrong answer.
-Bits = NDArray[np.bool_]
 #: Fingerprints of rows.
 Hashes = NDArray[np.uint64]
 #: Losses of a candidate on units, rows or subgroups: truth values or numbers.
@@ -49,3 +47,5 @@ Seed = int | np.random.RandomState | None
 Document = dict[str, Any]
 #: The name of a file.
 FilePath = str | os.PathLike[str]
+#: Accepted values of each parameter of a class, for scikit-learn's check of parameters.
+Constraints = dict[str, list[Any]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any, TypeGuard
@@ -193,7 +193,7 @@ def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
         yield np.arange(n), X
         return
     for start in range(0, n, n_in_batch):
-        numbers = np.arange(start, min(start + n_in_batch, n))
+        numbers = np.arange(n)[start : start + n_in_batch]
         yield numbers, take(X, numbers)
 
 
@@ -237,14 +237,11 @@ def check_number(
 
     Raise ValueError if ``value`` is not such a number.
     """
-    from sklearn.utils._param_validation import Interval
-
-    ends = {(False, False): "right", (True, False): "both", (False, True): "neither"}
-    interval = Interval(Real, low, high, closed=ends.get((closed, below), "left"))
-    is_number = not isinstance(value, (bool, np.bool_)) and interval.is_satisfied_by(value)
-    if not is_number or math.isinf(value):
-        words = str(interval).replace("a float", "a number")
-        raise ValueError(f"{name} must be {words}, got {value!r}")
+    is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    is_high = is_number and (low <= value if closed else low < value)
+    if not is_high or not (value < high if below else value <= high):
+        ends = f"{'[' if closed else '('}{low}, {high}{')' if below else ']'}"
+        raise ValueError(f"{name} must be a number in the range {ends}, got {value!r}")
     return float(value)
 
 
@@ -281,8 +278,11 @@ def loss_vector(losses: ArrayLike) -> Floats:
     return checked
 
 
-def _checked_weights(weights: ArrayLike | None, n: int, name: str) -> Floats:
-    """Return weights, shape (n,): finite, at least 0, not all 0; 1 for None. A number is for all rows."""
+def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
+    """Return the weights of n rows as float64, shape (n,): finite, at least 0, not all 0.
+
+    ``weights`` is an array of n numbers, one number for all rows, or None for 1. Messages call them ``name``.
+    """
     from sklearn.utils.validation import _check_sample_weight
 
     try:
@@ -296,20 +296,9 @@ def _checked_weights(weights: ArrayLike | None, n: int, name: str) -> Floats:
     return checked
 
 
-def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
-    """Return the weights of n rows as float64, shape (n,): non-negative, not all zero, with a finite sum.
-
-    ``weights`` is an array of n numbers, one number for all rows, or None for 1. Messages call them ``name``.
-    """
-    checked = _checked_weights(weights, n, name)
-    with np.errstate(over="ignore"):
-        finite(checked.sum(), f"sum of {name}")
-    return checked
-
-
 def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
-    """Return the weights of n rows divided by the largest, shape (n,); `check_weights` for any sum."""
-    checked = _checked_weights(weights, n, name)
+    """Return the weights of n rows divided by the largest, shape (n,)."""
+    checked = check_weights(weights, n, name)
     return checked / checked.max(initial=0)
 
 
@@ -322,7 +311,7 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
     """
     if weights is None:
         return np.ones(n)
-    checked = _checked_weights(weights, n, name)
+    checked = check_weights(weights, n, name)
     largest = float(checked.max())
     relative = checked / largest  # no sum of these overflows
     mean = float(relative[relative > 0].mean())
@@ -395,20 +384,72 @@ def is_missing(value: object) -> bool:
     return isinstance(value, Real) and bool(value != value)
 
 
-def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> None:
-    """Raise if labels or groups have missing entries, or objects are neither all text nor all numbers."""
-    if factorized(values) is not None:
-        return
-    # NumPy would turn 1 beside "a" into "1".
-    column = np.atleast_1d(
-        np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+def factorized(values: Any) -> tuple[Any, Ints | None]:
+    """Return the distinct values of pandas' categories or text, and the place of each row's value.
+
+    A million values take .02 seconds, as objects .2. Other columns, and those with missing values, are
+    returned with None. Intervals are text.
+    """
+    values = with_interval_names(values)
+    dtype = getattr(values, "dtype", None)
+    has_few_values = hasattr(dtype, "categories") or getattr(dtype, "name", "") in (
+        "str",
+        "string",
     )
-    missing = np.zeros(column.shape, dtype=bool)
-    if column.dtype.kind == "f":
-        missing = ~np.isfinite(column)
-    elif column.dtype.kind == "O" and set(map(type, column.ravel().tolist())) != {str}:
-        missing = np.frompyfunc(is_missing, 1, 1)(column).astype(bool)
-        entries = column[~missing].tolist()
+    if has_few_values and hasattr(values, "factorize"):
+        places, names = values.factorize()
+        if len(places) and places.min() >= 0:
+            return np.asarray(names), places
+    return values, None
+
+
+def label_column(values: Any, name: str, *, warn: bool = False) -> Labels:
+    """Return labels as an array of numbers or of text, shape (n,).
+
+    Raise ValueError if the column is empty, has another shape than (n,), has missing or blank entries, or
+    mixes kinds. With ``warn``, a column of shape (n, 1) gets scikit-learn's warning instead.
+    """
+    entries, place = factorized(values)
+    array = _entries(entries, name, warn=warn)
+    if array.dtype.kind == "U" and not np.char.strip(array[array.astype("U1") <= " "]).all():
+        raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
+    return array if place is None else array[place]
+
+
+def labels_and_places(
+    values: Any, name: str, remedy: str = GIVE_A_VALUE
+) -> tuple[Labels, Ints]:
+    """Return the distinct entries of a `label_column`, ascending, and the place of each row's, shape (n,).
+
+    Blank text is an entry. The message about missing entries ends with the ``remedy``.
+    """
+    entries, place = factorized(values)
+    labels, number = distinct_and_places(_entries(entries, name, remedy))
+    return labels, number if place is None else number[place]
+
+
+def _entries(
+    values: Any, name: str, remedy: str = GIVE_A_VALUE, *, warn: bool = False
+) -> Labels:
+    """Return labels or groups as an array of numbers or of text, shape (n,), see `label_column`."""
+    if isinstance(values, str):
+        raise ValueError(f"{name} is the text {values!r}: give the column itself")
+    # NumPy would turn 1 beside "a" into "1".
+    array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    if array.ndim > 1 and warn:
+        from sklearn.utils import column_or_1d  # a rule of a file answers without it
+
+        array = column_or_1d(array, warn=True)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be a 1d array, got the shape {array.shape}")
+    if not array.size:
+        raise ValueError(f"{name} has no rows (0 samples)")
+    missing = np.zeros(len(array), dtype=bool)
+    if array.dtype.kind == "f":
+        missing = ~np.isfinite(array)
+    elif array.dtype.kind == "O" and set(map(type, array.tolist())) != {str}:
+        missing = np.frompyfunc(is_missing, 1, 1)(array).astype(bool)
+        entries = array[~missing].tolist()
         others = [entry for entry in entries if not isinstance(entry, str)]
         odd = [entry for entry in others if not isinstance(entry, (Real, np.number, np.bool_))]
         if odd:
@@ -422,62 +463,10 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
     if missing.any():
         raise ValueError(
             f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are missing or infinite "
-            f"(first in row {np.argwhere(missing)[0, 0]}, counted from 0); {remedy}"
+            f"(first in row {missing.argmax()}, counted from 0); {remedy}"
         )
-
-
-def factorized(values: Any) -> tuple[Array, Ints] | None:
-    """Return the distinct values of pandas' categories or text, and the place of each row's value.
-
-    A million values take .02 seconds, as objects .2. None for other columns, and for missing values: callers
-    have a slower way for both.
-    """
-    dtype = getattr(values, "dtype", None)
-    has_few_values = hasattr(dtype, "categories") or getattr(dtype, "name", "") in (
-        "str",
-        "string",
-    )
-    if not has_few_values or not hasattr(values, "factorize"):
-        return None
-    places, names = values.factorize()
-    if not len(places) or places.min() < 0:
-        return None
-    return np.asarray(names), places
-
-
-def label_column(values: Any, name: str, *, warn: bool = False) -> Labels:
-    """Return labels as an array of numbers or of text, shape (n,).
-
-    Raise ValueError if the column is empty, has another shape than (n,), has missing or blank entries, or
-    mixes kinds. With ``warn``, a column of shape (n, 1) gets scikit-learn's warning instead.
-    """
-    array = _column(values, name, warn=warn)
-    if array.dtype.kind == "U" and not np.char.strip(array[array.astype("U1") <= " "]).all():
-        raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
-    return array
-
-
-def _column(values: Any, name: str, *, warn: bool = False) -> Labels:
-    """Return labels or groups as an array of numbers or of text, shape (n,)."""
-    if isinstance(values, str):
-        raise ValueError(f"{name} is the text {values!r}: give the column itself")
-    values = with_interval_names(values)
-    names_and_places = factorized(values)
-    if names_and_places is not None:
-        distinct_values, places = names_and_places
-        return _column(distinct_values, name)[places]
-    refuse_missing(values, name)
-    array = np.asarray(values)
     if array.dtype.kind in "OT":  # nullable types, and text of variable width
         array = np.array(array.tolist())
-    if array.ndim > 1 and warn:
-        from sklearn.utils import column_or_1d  # a rule of a file answers without it
-
-        array = column_or_1d(array, warn=True)
-    if array.ndim != 1:
-        raise ValueError(f"{name} must be a 1d array, got the shape {array.shape}")
-    if not array.size:
-        raise ValueError(f"{name} has no rows (0 samples)")
     if array.dtype.kind not in "biufU":
         raise ValueError(
             f"{name} must hold text or numbers, such as years for dates, got dtype {array.dtype}. Complex "
@@ -492,16 +481,6 @@ def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:
     if len(np.unique(names)) < len(names):
         raise ValueError(f"{name} must differ, got {names.tolist()}")
     return names
-
-
-def labels_and_places(values: Any, name: str) -> tuple[Labels, Ints]:
-    """Return the distinct entries of a `label_column`, ascending, and the place of each row's, shape (n,)."""
-    values = with_interval_names(values)
-    entries, place = factorized(values) or (values, None)
-    labels, number = distinct_and_places(_column(entries, name))
-    if place is None:
-        return labels, number
-    return labels, number[place]
 
 
 def distinct_and_places(values: Array) -> tuple[Array, Ints]:
@@ -654,21 +633,6 @@ def check_groups_read(groups: Groups, *, reads: bool) -> None:
         )
     if not reads and groups is not None:
         raise ValueError("groups are not used by the rule of this classifier: leave them out")
-
-
-def no_groups(owner: str, title: Any, columns: Iterable[Any]) -> str:
-    """Return the message about missing groups, for a rule on a column ``title`` of groups.
-
-    ``owner`` is the name of the table or row, with these ``columns``.
-    """
-    columns = list(columns)
-    if title in columns:
-        return f"groups are needed: the rule reads {title!r}. Give groups={title!r}"
-    near = did_you_mean(str(title), map(str, columns))
-    return (
-        f"groups are needed: the rule reads {title!r}, and {owner} has no {title!r}; {near}it "
-        f"has {listed(columns)}. Give groups=…"
-    )
 
 
 def names_columns(groups: Groups) -> bool:

@@ -63,7 +63,7 @@ def progress(what: str, total: int, *, told: bool) -> Callable[..., None]:
     It takes the number of further finished steps and, if the progress is ``told``, prints a line after a
     `PAUSE`, with a detail of the last step.
     """
-    started = last_line = time.monotonic()
+    last_line = time.monotonic()
     n_done = 0
     lock = Lock()
 
@@ -74,9 +74,7 @@ def progress(what: str, total: int, *, told: bool) -> Callable[..., None]:
             now = time.monotonic()
             if told and now - last_line >= PAUSE:
                 last_line = now
-                left = (now - started) / n_done * (total - n_done)
-                line = f"{what}: {n_done:,} of {total:,}, about {left:.0f} s left {detail}"
-                print(line.rstrip(), flush=True)
+                print(f"{what}: {n_done:,} of {total:,} {detail}".rstrip(), flush=True)
 
     return done
 

@@ -30,25 +30,16 @@ class ScoreKind:
         The name as in ``kind=``, and the name of several scores.
     lower, upper : float
         The range.
-    rounding : float
-        Excess over the range, taken for rounding.
+    least, most : float
+        The smallest and largest accepted numbers: an excess over the range is taken for rounding.
     """
 
     name: str
     plural: str
     lower: float
     upper: float
-    rounding: float = 0.0
-
-    @property
-    def least(self) -> float:
-        """The smallest accepted number."""
-        return self.lower - self.rounding
-
-    @property
-    def most(self) -> float:
-        """The largest accepted number."""
-        return self.upper + self.rounding
+    least: float
+    most: float
 
     def contains(self, value: Any) -> TypeGuard[float]:
         """Whether a value is a number within the range, and neither text nor a boolean."""
@@ -99,11 +90,14 @@ class ScoreKind:
         return np.clip(values, self.lower, self.upper, out=values)
 
 
+_MOST = LARGEST_SCORE
 SCORE_KINDS = {
-    "probability": ScoreKind("probability", "probabilities", 0.0, 1.0, ROUNDED),
-    "percent": ScoreKind("percent", "percent", 0.0, 100.0, 100.0 * ROUNDED),
-    "logit": ScoreKind("logit", "logits", -LARGEST_SCORE, LARGEST_SCORE),
-    "number": ScoreKind("number", "finite numbers", -LARGEST_SCORE, LARGEST_SCORE),
+    "probability": ScoreKind("probability", "probabilities", 0.0, 1.0, -ROUNDED, 1.0 + ROUNDED),
+    "percent": ScoreKind(
+        "percent", "percent", 0.0, 100.0, -100.0 * ROUNDED, 100.0 + 100.0 * ROUNDED
+    ),
+    "logit": ScoreKind("logit", "logits", -_MOST, _MOST, -_MOST, _MOST),
+    "number": ScoreKind("number", "finite numbers", -_MOST, _MOST, -_MOST, _MOST),
 }
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
-from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine
 from tailboost.core.spelling import how_many
+from tailboost.core.tables import CERTIFIED, NOT_CERTIFIED, LimitLine
 from tailboost.guarantees.case import all_pairs_pass
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import (

@@ -10,8 +10,7 @@ from typing import Any, Self
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.checks import check_number, reading
 from tailboost.core.exceptions import warn_user
-from tailboost.core.html import text_table
-from tailboost.core.limit_lines import LimitLine, filled_columns
+from tailboost.core.tables import LimitLine, filled_columns, text_table
 from tailboost.guarantees.bounds import (
     CERTIFIED_WORDS,
     CertifiedBound,

@@ -33,8 +33,8 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.html import text_table
 from tailboost.core.spelling import how_many, joined
+from tailboost.core.tables import text_table
 from tailboost.guarantees.bounds import CertifiedBound, percent
 from tailboost.guarantees.certificates import Certificate, refuse_rule_alone
 from tailboost.guarantees.fresh import Fresh

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
-from tailboost.core.array_types import Floats, Ints, Mask, Table
-from tailboost.core.constraints import Constraints
+from tailboost.core.array_types import Constraints, Floats, Ints, Mask, Table
 from tailboost.core.long_work import count_threads
 from tailboost.learners.table import ClassProbabilities, OpenTable, TableClassifier
 

@@ -19,8 +19,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Floats32, Ints, Mask, Seed, Table
-from tailboost.core.constraints import Constraints
+from tailboost.core.array_types import Constraints, Floats, Floats32, Ints, Mask, Seed, Table
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
 from tailboost.learners.protocols import TableSession

@@ -11,8 +11,7 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
-from tailboost.core.array_types import Floats, Ints, Table
-from tailboost.core.constraints import Constraints
+from tailboost.core.array_types import Constraints, Floats, Ints, Table
 from tailboost.learners.table import SessionClassifier
 
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]

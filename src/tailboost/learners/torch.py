@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tailboost.core.array_types import (
     Array,
     Column,
+    Constraints,
     Floats,
     Ints,
     Labels,
@@ -28,7 +29,6 @@ from tailboost.core.array_types import (
     Table,
 )
 from tailboost.core.checks import check_labelled_rows, read_dataset, unpack
-from tailboost.core.constraints import Constraints
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import fitting_apart
 

@@ -24,7 +24,6 @@ from tailboost.core.checks import (
     names_columns,
     plain,
     positions,
-    refuse_missing,
     with_interval_names,
 )
 from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
@@ -221,8 +220,7 @@ def coded_columns(
     for name, column in group_columns(groups, argument).items():
         words = column_words(name, argument)
         check_length(column, words, n, of)
-        refuse_missing(column, words, GROUP_OF_MISSING)
-        values, place = labels_and_places(column, words)
+        values, place = labels_and_places(column, words, GROUP_OF_MISSING)
         if used is not None:
             occurring, place = distinct_and_places(place[used])
             values = values[occurring]

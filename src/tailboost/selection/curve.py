@@ -12,7 +12,7 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import check_indexes, unpack
-from tailboost.core.html import html_table, text_table
+from tailboost.core.tables import html_table, text_table
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,

@@ -23,14 +23,13 @@ from tailboost.core.checks import (
     in_class_order,
     label_column,
     names_columns,
-    no_groups,
     positions,
     reading,
     with_missing_group,
 )
-from tailboost.core.html import html_details
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import listed
+from tailboost.core.tables import html_details
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 
 # Format 1 had no kind of score, and several parts.
@@ -244,7 +243,10 @@ class ThresholdRule(StoredRule):
             score = table[self.column]
             if groups is None and self.groups is not None:
                 if self.group_column not in names:
-                    raise ValueError(no_groups("the table", self.group_column, names))
+                    raise ValueError(
+                        f"groups are needed: the rule reads {self.group_column!r}, and the table has "
+                        f"{listed(names)}. Give groups=…"
+                    )
                 groups = self.group_column
             if isinstance(groups, str) and groups in names:
                 groups = table[groups]

@@ -11,9 +11,16 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Document, Floats
-from tailboost.core.html import html_table, text_table
-from tailboost.core.limit_lines import BROKEN, KEPT, NO_ROWS, LimitLine, filled_columns
 from tailboost.core.spelling import joined
+from tailboost.core.tables import (
+    BROKEN,
+    KEPT,
+    NO_ROWS,
+    LimitLine,
+    filled_columns,
+    html_table,
+    text_table,
+)
 from tailboost.rates import Limit, Rate, Strata
 from tailboost.rates.words import rate_words, stated_words
 from tailboost.rows.subgroups import unit_name
