@@ -2,7 +2,6 @@
 
 import pickle
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,25 +111,6 @@ def test_a_limit_that_holds_anyway_is_not_tightened():
     assert surer.selection_.likely > 0.99
     np.testing.assert_array_equal(*(mix.predict({"m": FRESH[1]}) for mix in (plain, surer)))
     assert "tightened" not in str(surer.rates_)
-
-
-@pytest.mark.parametrize("form", [rates.gap, rates.ratio])
-def test_a_margin_of_pairs_is_that_of_brute_force(form):
-    rng = np.random.default_rng(0)
-    g, y = rng.integers(0, 4, 300), rng.integers(0, 2, 300)
-    family = rates.selected(1, by="g")
-    limit = form(family) <= 0.3 if form is rates.gap else form(family) >= 0.6
-    margin = 0.1 * rng.random()
-    tighter = replace(limit, margin=margin)
-    for _ in range(50):
-        rows = Answered.from_arrays(y, rng.integers(0, 2, 300), groups={"g": g}, labels=[0, 1])
-        values = limit.rate.terms(rows.strata).values(rows.counts)
-        times, bound = (1.0, 0.3) if form is rates.gap else (0.6, 0.0)
-        worst = max(
-            times * values[i] - values[j] + margin - bound
-            for i in range(4) for j in range(4) if i != j
-        )  # fmt: skip
-        assert tighter.excess(list(range(4)), values) == pytest.approx(max(worst, 0.0))
 
 
 def test_confidence_without_limits_is_refused():
