@@ -61,7 +61,7 @@ from tailboost.rows.subgroups import GroupNames, rows_among, warn_of_other_group
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of, points_along
 from tailboost.selection.engine import Engine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
-from tailboost.selection.problem import Problem, name_of, stated
+from tailboost.selection.problem import Problem, stated
 from tailboost.selection.rule import group_numbers, stacked, with_default
 from tailboost.selection.selection import Selection
 from tailboost.selection.table import RateTable
@@ -351,8 +351,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         new = copy.copy(self)
         if objective is not None:
             new.objective = objective
-        if name_of(new.objective) != name_of(self.objective):
-            new.max_error = None  # targets are for the subgroups of the earlier objective
+            if objective != (self.objective or "worst_class"):
+                new.max_error = None  # targets are for the subgroups of the earlier objective
         restated = {"limits": limits, "error_budget": error_budget, "max_error": max_error}
         for name, value in restated.items():
             if value is not None:

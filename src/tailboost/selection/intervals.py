@@ -24,9 +24,9 @@ REFIT = 0.015
 NORMAL_975 = 1.959963984540054
 # Rates of fewer effective rows have no interval. At 10 rows its width is .6 of the range.
 ROWS_OF_INTERVAL = 10
-# Variance of rates on new rows about the counted ones, in binomial variances: 1 is the noise of the counts,
-# .25 the selection on the same rows.
-OVERDISPERSION = 1.25
+# Standard error of rates on new rows about the counted ones, in those of the interval: a variance of 1 is the
+# noise of the counts, .25 the selection on the same rows.
+OVERDISPERSION = np.sqrt(1.25)
 # Probability of a false certificate of one limit.
 LEVEL = 0.05
 # The most subgroups named in a sentence.
@@ -38,9 +38,7 @@ TINY = 1e-300
 class CountedRate:
     """Rates of one rule by subgroup, shape (m,) each, with 95 % intervals for new rows.
 
-    The variance of a rate on new rows is 1.25 binomial ones, of as many rows with values at the ends of the
-    range as have the same information, and of one more row at each end: above 0 for rates without an error,
-    and large for rates without rows.
+    A rate is that of as many rows with values at the ends of its range as have the same information.
     """
 
     terms: Terms
@@ -91,13 +89,11 @@ class CountedRate:
         n = rows * ((rows + 1.0) * most + TINY) / (rows * variance + most + TINY)
         known = ~np.isnan(values) & (rows >= ROWS_OF_INTERVAL) & (not rate.needs_costs)
         arms = np.array(clopper_pearson_interval(share, n)) - share
-        sides = np.array([[-1.0], [1.0]])
-        ends = (share + sides * np.hypot(arms, NORMAL_975 * spread)).clip(0.0, 1.0)
+        arms = np.hypot(arms, NORMAL_975 * spread)
+        ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
         low, high = np.where(known, smallest + width * ends, np.nan)
-        p = (n * share + 1.0) / (n + 2.0)
-        binomial = OVERDISPERSION * p * (1.0 - p) / np.maximum(n, 1e-9)
-        deviations = width * np.sqrt(binomial) * ~np.isnan(values)
-        return cls(terms, values, rows, low, high, np.hypot(deviations, width * spread))
+        errors = width * arms.mean(axis=0) / NORMAL_975 * ~np.isnan(values)
+        return cls(terms, values, rows, low, high, OVERDISPERSION * errors)
 
     def compared(self, limit: Limit) -> tuple[float, float]:
         """Return the interval of a gap or ratio over all subgroups with rows; NaN if one has no interval."""

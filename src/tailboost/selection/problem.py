@@ -34,13 +34,6 @@ NAMED = {
 }
 
 
-def name_of(objective: Stated) -> str:
-    """Return the name of an objective, which may be given as a rate."""
-    if objective is None or isinstance(objective, str):
-        return objective or "worst_class"
-    return next((name for name, rate in NAMED.items() if rate == objective), str(objective))
-
-
 def objective_named(name: Any) -> Any:
     """Return an objective by its name or text.
 
