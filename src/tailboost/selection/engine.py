@@ -172,10 +172,8 @@ class Engine:
         program = Program.of_rates(strata, problem.objective, problem.limits)
         program = within_budget(pool, program, problem.error_budget)
         best = select(pool, program)
-        mixture = best.mixture
-        keeps = program.keeps(best.counts)
-        if not (keeps or problem.aims or mixture is None or mixture.feasible):
-            raise contradiction(pool, mixture, self.words)
+        if not (program.keeps(best.counts) or problem.aims or best.mixture.feasible):
+            raise contradiction(pool, best.mixture, self.words)
         rule = Selection(self, problem, program, self.member(best.rule), pool, best)
         if not problem.confidence or rule.likely is None:
             return rule

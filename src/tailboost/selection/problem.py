@@ -8,7 +8,9 @@ from typing import Any, Self
 from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.checks import refuse_paid_errors
 from tailboost.rates import (
-    AT_LEAST,
+    AT_MOST,
+    GAP,
+    RATIO,
     Limit,
     Rate,
     Statistic,
@@ -21,9 +23,12 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates.make import parsed
+from tailboost.rates.rate import LARGEST
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
 
+# The statistic of the rates that a limit of each form limits.
+FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
 # Named objectives, as rates.
 NAMED = {
     "error": error(),
@@ -119,7 +124,11 @@ class Problem:
         if minimised is None:
             minimised = self.objective if limited is None else error()
         if limited is None:
-            of_limits = [_of_limit(limit) for limit in self.limits if limit.form != AT_LEAST]
+            of_limits = [
+                each.rate if each.rate.by is None else Statistic(FORMS[each.form], each.rate)
+                for each in self.limits
+                if each.form in FORMS
+            ]
             limited = next((each for each in of_limits if each != minimised), error())
         if limited == minimised:
             minimised = largest(error(by="class"))
@@ -132,13 +141,6 @@ class Problem:
             traded.add(objective.rate)
         others = tuple(limit for limit in self.limits if limit.rate not in traded)
         return limited, replace(self, objective=objective, limits=others)
-
-
-def _of_limit(limit: Limit) -> Any:
-    """Return what a limit limits: a gap or ratio, a rate, or the largest rate of a family."""
-    if limit.compares:
-        return Statistic(limit.form, limit.rate)
-    return limit.rate if limit.rate.by is None else largest(limit.rate)
 
 
 def stated(

@@ -310,7 +310,7 @@ class Best:
 
     rule: Any  # as its family writes it
     counts: Floats  # shape (W, A)
-    mixture: Mixture | None = None  # the best mixture of the pool; None without a search
+    mixture: Any = None  # the best mixture of the pool; None without a search
     gap: float = 0.0  # possible decrease of the objective by this mixture
 
 
@@ -326,8 +326,7 @@ def first_rules(family: Any, program: Program) -> Pool:
     strata = family.data.strata
     error_costs = OVERALL_ERROR.terms(strata).beyond(0.0)[0][: len(strata.mass)].copy()
     dear = 2.0 * np.abs(error_costs).max()
-    if strata.defers:  # costs more than any error
-        error_costs[:, -1] = dear
+    error_costs[:, strata.n_classes :] = dear  # deferral costs more than any error
     worst = program.limit_of_row == -1
     duals = np.zeros(len(worst))
     plain = program.action_costs(duals)
