@@ -174,7 +174,7 @@ def refuse_copied(name: str, hashes: Hashes) -> None:
     if k > 1 and len(counts) >= FEWEST_COPIED:
         raise LeakageError(
             f"{name}: each row occurs {k} times, or a multiple of {k}. Give each row once; if nobody copied "
-            "a row, state equal_rows='natural'"
+            "a row, `certify` takes equal_rows='natural'"
         )
 
 
