@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,7 +96,7 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     _, y, P, _ = printed(seed, K=4)
     mix = RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget)
     pool, table = mix.selection_.pool, mix._opened(P)
-    answers = [mix.selection_.engine.member(member).answers(table)[0] for member in pool.rules]
+    answers = [replace(mix.selection_, rule=rule).answers(table)[0] for rule in pool.rules]
     worst = np.array([max(class_errors(y, k)) for k in answers])
     means = np.array([np.mean(k != y) for k in answers])
     inside = means <= means.min() + (1.0 if budget is None else budget) + 1e-12

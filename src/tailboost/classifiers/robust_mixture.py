@@ -660,8 +660,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def rule_(self) -> Rule | ThresholdRule:
         """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
         check_is_fitted(self)
-        rule: Rule | ThresholdRule = self.selection_.member.rule
-        return rule
+        return self.selection_.written
 
     @property
     def estimators_(self) -> list[Any]:
@@ -679,8 +678,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def used_models_(self) -> list[str]:
         """Names of the models in the rule."""
         check_is_fitted(self)
-        names = self.selection_.engine.outputs.models.names
-        return [names[i] for i in self.selection_.member.source]
+        return self.selection_.used_models
 
     @property
     def objective_(self) -> Any:

@@ -509,7 +509,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         """Set the selection of a new classifier, or of a copy, and drop the certificate of another rule."""
         self.selection_ = selection
         self.certificate_ = None
-        self._can_defer = bool(selection.member.defers)
+        self._can_defer = selection.program.strata.defers
 
     def _first_selection(self, engine: Engine, problem: Problem, records: Records) -> None:
         """Select on the rows of the records: only this step makes a fitted classifier.
@@ -687,19 +687,16 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
 
     def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
         """Return the number of each row's label, and which rows are deferred; the rows may be opened."""
-        member = self.selection_.member
         if isinstance(X, LogProbabilities):
-            labels, deferred = member.answers(X)
-            return labels, deferred
+            return self.selection_.answers(X)
         models, table, numbers = self._read_by(X, groups)
         found = []
         for place, rows in batched(table):
             opened = models.transform(rows)
             opened.groups = None if numbers is None else numbers[place]
-            found.append(member.answers(opened))
-        return np.concatenate([each[0] for each in found]), np.concatenate(
-            [each[1] for each in found]
-        )
+            found.append(self.selection_.answers(opened))
+        labels, deferred = map(np.concatenate, zip(*found, strict=True))
+        return labels, deferred
 
     # -- what other parts of the library read ----------------------------------------------------------
 

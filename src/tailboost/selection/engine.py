@@ -26,8 +26,8 @@ from tailboost.selection.search import (
     within_budget,
 )
 from tailboost.selection.selection import Selection
-from tailboost.selection.thresholds import ScoreRule, Thresholds, scores_in, sign_of
-from tailboost.selection.weights import ClassWeights, ProbabilityRule, StratumProbabilities
+from tailboost.selection.thresholds import Thresholds, scores_in, sign_of
+from tailboost.selection.weights import ClassWeights, StratumProbabilities
 
 # Standard errors by which limits are tightened to reach a confidence. A rule with one action for a larger
 # fraction of the rows is not selected for it: 11 of 50 rules would change, each to more error plus excess on
@@ -205,20 +205,10 @@ class Engine:
 
     def rule(self, problem: Problem, program: Program, pool: Pool, best: Best) -> Selection:
         """Return the best rule of a pool within a program as a selection."""
-        return Selection(self, problem, program, self.member(best.rule), pool, best)
-
-    def member(self, rule: Any) -> ScoreRule | ProbabilityRule:
-        """Return a rule of the family with its models."""
+        written = best.rule
         if isinstance(self.family, Thresholds):
-            return self.thresholds(self.family.ends(self.family.edges[rule]))
-        return ProbabilityRule(
-            self.outputs.models, self.probabilities, rule, self.groups_read[0]
-        )
-
-    def thresholds(self, ends: Floats) -> ScoreRule:
-        """Return the rule of thresholds on the score, shape (m, A − 1)."""
-        classes = list(self.family.data.strata.classes)
-        return ScoreRule.of(self.outputs.models, ends, classes, *self.groups_read)
+            written = self.family.ends(self.family.edges[written])
+        return Selection(self, problem, program, written, pool, best)
 
     # -- words -----------------------------------------------------------------------------------------
 

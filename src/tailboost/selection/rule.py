@@ -273,7 +273,7 @@ class ThresholdRule(StoredRule):
         for group_number, band in enumerate(self.bands):
             rows = np.flatnonzero(place == group_number)
             of_band = np.array([actions.index(action) for _, action in band])
-            ends = [lower for lower, _ in band[1:]]
+            ends: Any = [lower for lower, _ in band[1:]]
             numbers[rows] = of_band[np.searchsorted(ends, scores[rows], side="right")]
         return numbers
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
@@ -24,6 +25,7 @@ from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.intervals import REFIT, below_noise, probability_kept, tightened
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.problem import Problem
+from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
     SOLVED,
     Best,
@@ -35,7 +37,15 @@ from tailboost.selection.search import (
     solve,
 )
 from tailboost.selection.table import RateTable, Summary, number_or_none
-from tailboost.selection.thresholds import FEW, Thresholds, scores_in, sign_of
+from tailboost.selection.thresholds import (
+    FEW,
+    LOG_ODDS,
+    Thresholds,
+    costs_of,
+    scores_in,
+    sign_of,
+)
+from tailboost.selection.weights import expected_costs
 
 if TYPE_CHECKING:
     from tailboost.selection.engine import Engine
@@ -73,8 +83,9 @@ class Selection:
         The objective within limits.
     program : Program
         The rates of the problem and all limits, including the error budget.
-    member : ScoreRule or ProbabilityRule
-        The selected candidate with its models.
+    rule : ndarray
+        The selected candidate: thresholds with the sign of the score, shape (m, A − 1), or costs of actions,
+        shape (S, A).
     pool : Pool
         The candidates, with their counts.
     best : Best
@@ -84,7 +95,7 @@ class Selection:
     engine: Engine
     problem: Problem
     program: Program
-    member: Any
+    rule: Floats
     pool: Pool
     best: Best
 
@@ -97,6 +108,74 @@ class Selection:
         problem = replace(self.problem, limits=tuple(limits), aims=False, confidence=None)
         program = self.program.within(limits)
         return replace(self, problem=problem, program=program)
+
+    # -- the rule ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def on_score(self) -> ThresholdRule:
+        """The rule of thresholds on the score; of several models on the log-odds of their average."""
+        models = self.engine.outputs.models
+        score = models.score or LOG_ODDS
+        sign = int(sign_of(models))
+        classes = list(self.program.strata.classes)
+        first, last = classes[::sign]
+        bands = []
+        for ends in np.sort(sign * self.rule, axis=1).tolist():
+            lower = [-np.inf, ends[0], ends[-1], np.inf]
+            ranges = zip(pairwise(lower), [first, HUMAN_REVIEW, last], strict=True)
+            bands.append([(low, action) for (low, high), action in ranges if low < high])
+            bands[-1][0] = (None, bands[-1][0][1])
+        groups, column = self.engine.groups_read
+        kept = (score.kind, score.missing, score.made_by)
+        return ThresholdRule(score.column_list[0], classes, groups, bands, *kept, column)
+
+    @property
+    def written(self) -> ThresholdRule | Rule:
+        """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
+        models, p, costs = self.engine.outputs.models, self.engine.probabilities, self.rule
+        if isinstance(self.engine.family, Thresholds):
+            if models.score is not None:
+                return self.on_score
+            costs = costs_of(costs)
+        else:
+            costs = costs.reshape(p.strata.n_classes, p.strata.n_combinations, -1)
+            costs = costs.transpose(1, 0, 2)
+            if not p.estimates_groups:
+                of_place = np.eye(p.places.max() + 1)[p.places]
+                costs = np.einsum("kg,gka,gm->mka", p.shares, costs, of_place)
+        average = models.average
+        used = average.used_models
+        weights = {models.names[i]: float(average.weights[i]) for i in used}
+        return Rule(
+            list(p.strata.classes),
+            self.engine.groups_read[0],
+            weights,
+            average.offset.tolist(),
+            costs.tolist(),
+            p.estimates_groups,
+        )
+
+    @property
+    def used_models(self) -> list[str]:
+        """Names of the models behind the answers; groups may be estimated from all of them."""
+        models, p = self.engine.outputs.models, self.engine.probabilities
+        if p.estimates_groups and not p.by_features:
+            return models.names
+        return [models.names[i] for i in models.average.used_models]
+
+    def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
+        """Return class numbers, and which rows are deferred; these get the label that would be answered."""
+        p = self.engine.probabilities
+        if isinstance(self.engine.family, Thresholds):
+            score = scores_in(table, self.engine.outputs.models)
+            labels = self.on_score.numbers(score, table.places(by_group=p.told is not None))
+            deferred = labels == 2
+            if deferred.any():
+                labels = np.where(deferred, table.pooled.argmax(axis=1), labels)
+            return labels, deferred
+        costs = expected_costs(p.predict(table), self.rule)
+        K = p.strata.n_classes
+        return costs[:K].argmin(axis=0), costs.argmin(axis=0) == K
 
     # -- rates on the selection data ---------------------------------------------------------------------
 
@@ -288,12 +367,7 @@ class Selection:
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
         family: Any = self.engine.family
-        member = self.engine.thresholds(ends)
         place = family.places[family.data.stratum]
-        counts = family.data.of(member.thresholds.numbers(family.sign * family.scores, place))
-        return replace(
-            self,
-            problem=replace(self.problem, confidence=None),
-            member=member,
-            best=Best(ends, counts),
-        )
+        moved = replace(self, problem=replace(self.problem, confidence=None), rule=ends)
+        counts = family.data.of(moved.on_score.numbers(family.sign * family.scores, place))
+        return replace(moved, best=Best(ends, counts))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints
 from tailboost.learners.scores import Scores
 from tailboost.rates import Strata
-from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.rule import Rule, ThresholdRule, decimals_between
+from tailboost.selection.rule import decimals_between
 from tailboost.selection.search import Counts
-from tailboost.selection.weights import rule_of
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
 MOST = 2_000
@@ -52,71 +49,17 @@ def sign_of(models: Models) -> float:
     return -1.0 if (models.score or LOG_ODDS).positive_ == 0 else 1.0
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreRule:
-    """A rule by thresholds on the score of models."""
-
-    models: Models
-    ends: Floats  # shape (m, A − 1): thresholds, with the sign of the score
-    thresholds: ThresholdRule
-    weighs_groups: ClassVar[bool] = False
-
-    @classmethod
-    def of(
-        cls,
-        models: Models,
-        ends: Floats,
-        classes: list[Any],
-        groups: list[Any] | None,
-        column: Any,
-    ) -> ScoreRule:
-        """Return the rule of thresholds, by the groups of a column."""
-        score = models.score or LOG_ODDS
-        sign = int(sign_of(models))
-        first, last = classes[::sign]
-        bands = []
-        for of_group in np.sort(sign * ends, axis=1).tolist():
-            lower = [-np.inf, of_group[0], of_group[-1], np.inf]
-            ranges = zip(pairwise(lower), [first, HUMAN_REVIEW, last], strict=True)
-            bands.append([(low, action) for (low, high), action in ranges if low < high])
-            bands[-1][0] = (None, bands[-1][0][1])
-        name = score.column_list[0]
-        kept = (score.kind, score.missing, score.made_by)
-        return cls(models, ends, ThresholdRule(name, classes, groups, bands, *kept, column))
-
-    @property
-    def defers(self) -> bool:
-        """Whether the rule may defer rows."""
-        return self.ends.shape[1] > 1
-
-    @property
-    def source(self) -> list[int]:
-        """Numbers of the models behind the answers."""
-        return self.models.average.used_models.tolist()
-
-    def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
-        """Return class numbers, and which rows are deferred; these get the more probable label."""
-        places = table.places(by_group=self.thresholds.groups is not None)
-        labels = self.thresholds.numbers(scores_in(table, self.models), places)
-        deferred = labels == 2
-        if deferred.any():
-            labels = np.where(deferred, table.pooled.argmax(axis=1), labels)
-        return labels, deferred
-
-    @property
-    def rule(self) -> ThresholdRule | Rule:
-        """The thresholds; of log-odds, which no column has, costs: 0 of deferral and at a threshold."""
-        if self.models.score is not None:
-            return self.thresholds
-        low, high = self.ends[:, 0], self.ends[:, -1]
-        costs = np.zeros((len(low), 2, self.ends.shape[1] + 1))
-        costs[:, :, 0] = np.stack([-expit(low), expit(-low)], axis=1)
-        costs[:, :, 1] = np.stack([expit(high), -expit(-high)], axis=1)
-        if self.defers:  # the labels cost the same at even odds, or at the nearest threshold
-            middle = expit(np.clip(0.0, low, high))
-            costs[:, :, 0] *= (expit(high) - middle + TINY)[:, None]
-            costs[:, :, 1] *= (middle - expit(low) + TINY)[:, None]
-        return rule_of(self.models, self.thresholds.classes, self.thresholds.groups, costs)
+def costs_of(ends: Floats) -> Floats:
+    """Return costs of answers by one or two thresholds on the log-odds, shape (m, 2, actions)."""
+    low, high = ends[:, 0], ends[:, -1]
+    costs = np.zeros((len(ends), 2, ends.shape[1] + 1))
+    costs[:, :, 0] = np.stack([-expit(low), expit(-low)], axis=1)
+    costs[:, :, 1] = np.stack([expit(high), -expit(-high)], axis=1)
+    if ends.shape[1] > 1:  # the labels cost the same at even odds, or at the nearest threshold
+        middle = expit(np.clip(0.0, low, high))
+        costs[:, :, 0] *= (expit(high) - middle + TINY)[:, None]
+        costs[:, :, 1] *= (middle - expit(low) + TINY)[:, None]
+    return costs
 
 
 @dataclass(eq=False)

@@ -9,13 +9,12 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
-from tailboost.core.array_types import Floats, Floats32, Ints, Mask
+from tailboost.core.array_types import Floats, Floats32, Ints
 from tailboost.core.checks import as_pandas, n_rows_of, take
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Strata
 from tailboost.rows.fingerprints import hash_rows, stratified_places
-from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.rule import Rule
+from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.search import Counts
 
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
@@ -197,69 +196,3 @@ class StratumProbabilities:
         by_class = softmax(table.pooled, axis=1).T[:, None]
         joint = by_class * groups.reshape(self.strata.n_classes, -1, table.n_rows)
         return joint.reshape(-1, table.n_rows).astype(np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class ProbabilityRule:
-    """A rule by weights of classes."""
-
-    models: Models
-    probabilities: StratumProbabilities
-    costs: Floats  # shape (S, A)
-    groups: list[Any] | None  # of a rule that reads them
-
-    @property
-    def defers(self) -> bool:
-        """Whether the rule may defer rows."""
-        return self.costs.shape[1] > self.probabilities.strata.n_classes
-
-    @property
-    def weighs_groups(self) -> bool:
-        """Whether the rule weighs an estimate of p(group | x, y) for each row."""
-        return self.probabilities.estimates_groups
-
-    @property
-    def source(self) -> list[int]:
-        """Numbers of the models behind the answers; groups may be estimated from all of them."""
-        if self.weighs_groups and not self.probabilities.by_features:
-            return list(range(len(self.models.names)))
-        return self.models.average.used_models.tolist()
-
-    def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
-        """Return class numbers, and which rows are deferred; these get the label of least cost."""
-        costs = expected_costs(self.probabilities.predict(table), self.costs)
-        K = self.probabilities.strata.n_classes
-        return costs[:K].argmin(axis=0), costs.argmin(axis=0) == K
-
-    @property
-    def rule(self) -> Rule:
-        """The rule as numbers and lists, with costs by group of the column that it reads."""
-        p = self.probabilities
-        costs = self.costs.reshape(p.strata.n_classes, p.strata.n_combinations, -1)
-        costs = costs.transpose(1, 0, 2)
-        if not p.estimates_groups:
-            of_place = np.eye(p.places.max() + 1)[p.places]
-            costs = np.einsum("kg,gka,gm->mka", p.shares, costs, of_place)
-        return rule_of(
-            self.models,
-            list(p.strata.classes),
-            self.groups,
-            costs,
-            inferred=p.estimates_groups,
-        )
-
-
-def rule_of(
-    models: Models,
-    classes: list[Any],
-    groups: list[Any] | None,
-    costs: Floats,
-    *,
-    inferred: bool = False,
-) -> Rule:
-    """Return a rule of costs, shape (groups, K, A), on the average of models."""
-    average = models.average
-    weights = average.weights[average.used_models].tolist()
-    names = [models.names[i] for i in average.used_models]
-    of_models = dict(zip(names, weights, strict=True))
-    return Rule(classes, groups, of_models, average.offset.tolist(), costs.tolist(), inferred)
