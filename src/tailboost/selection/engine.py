@@ -174,7 +174,7 @@ class Engine:
         best = select(pool, program)
         if not (program.keeps(best.counts) or problem.aims or best.mixture.feasible):
             raise contradiction(pool, best.mixture, self.words)
-        rule = Selection(self, problem, program, self.member(best.rule), pool, best)
+        rule = self.rule(problem, program, pool, best)
         if not problem.confidence or rule.likely is None:
             return rule
 
