@@ -23,7 +23,7 @@ from tailboost.guarantees.bounds import CONSTANT, tested_bounds
 from tailboost.guarantees.case import Case, Outcome
 from tailboost.guarantees.certificates import Price, certificate_of
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Limit, checked_rates, error, limits_to_keep
+from tailboost.rates import Limit, checked_limits, error
 from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.judged import judged
 from tailboost.rows.rows import Given
@@ -46,7 +46,7 @@ def stated_limits(limits: Any, own: Sequence[Limit] = ()) -> list[Limit]:
     """Return the checked limits, by default ``own``; raise ValueError without any."""
     stated = list(own)
     if limits is not None:
-        stated = list(limits_to_keep(checked_rates(limits)))
+        stated = list(checked_limits(limits, to_keep=True))
     if not stated:
         raise ValueError("limits is needed, for example limits=['miss(1) <= 40%']")
     return stated

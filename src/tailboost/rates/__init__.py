@@ -22,7 +22,6 @@ from tailboost.rates.make import (
     gap,
     jaccard,
     largest,
-    limits_to_keep as limits_to_keep,
     miss,
     npv,
     parse,

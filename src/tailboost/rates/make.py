@@ -694,13 +694,20 @@ def checked_rates(stated: Stated) -> list[Expression]:
     return expressions
 
 
-def checked_limits(limits: Stated) -> tuple[Limit, ...]:
+def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...]:
     """Return limits as a tuple, all in percent if one is; texts are read by `parse`.
+
+    Parameters
+    ----------
+    limits : list of Limit or str
+        The limits.
+    to_keep : bool, default=False
+        Whether limits that more errors, or more deferred rows, keep more easily are refused.
 
     Raises
     ------
     TypeError, ValueError
-        If an entry is not a limit.
+        If an entry is not a limit, or asks for more errors or for more deferred rows.
     """
     checked: Any = checked_rates(limits)
     for limit in checked:
@@ -708,32 +715,18 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
             raise TypeError(
                 f"limits: {limit!r} is no limit; write for example rates.error(by='class') <= 0.3"
             )
+        rate = limit.rate
+        turned = rate.is_gain
+        if limit.form == AT_LEAST:
+            turned = rate.kind == "deferred" or all(
+                label is not None and answer not in (None, HUMAN_REVIEW, label)
+                for label, answer in rate.counted
+            )
+        if to_keep and turned and not limit.compares:
+            raise ValueError(
+                f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
+            )
     in_percent = any(limit.in_percent for limit in checked)
     return tuple(
         replace(limit, in_percent=in_percent and limit.rate.kind != "cost") for limit in checked
     )
-
-
-def limits_to_keep(limits: Stated) -> tuple[Limit, ...]:
-    """Return `checked_limits` for a selection: more errors, or more deferral, keep none more easily.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an entry is not a limit, or asks for more errors or for more deferred rows.
-    """
-    checked = checked_limits(limits)
-    for limit in checked:
-        rate = limit.rate
-        turned = rate.is_gain
-        if limit.form == AT_LEAST:
-            counts_errors = all(
-                label is not None and answer not in (None, HUMAN_REVIEW, label)
-                for label, answer in rate.counted
-            )
-            turned = counts_errors or rate.kind == "deferred"
-        if turned and not limit.compares:
-            raise ValueError(
-                f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
-            )
-    return checked

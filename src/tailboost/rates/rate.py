@@ -620,12 +620,10 @@ class Limit(Expression):
         The violation is 0 if the rates satisfy the limit or are undefined.
         """
         if self.compares:
-            a, c = self.pair
-            largest = np.fmax.reduce(values, axis=-1, keepdims=True)
-            violations = a * largest - np.fmin.reduce(values, axis=-1, keepdims=True) - c
+            violations = -self.rooms(values, values)
         else:
-            violations = self.sign * (values - self.bounds(names))
-        return np.asarray(np.nan_to_num(violations).max(axis=-1, initial=0.0))
+            violations = self.sign * (values - self.bounds(names))[..., None]
+        return np.asarray(np.nan_to_num(violations).max(axis=(-2, -1), initial=0.0))
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -634,7 +632,7 @@ class Limit(Expression):
 
     def __str__(self) -> str:
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
-        bounds = self.bound if isinstance(self.bound, tuple) else [(None, self.bound)]
+        bounds = self.bound if isinstance(self.bound, tuple) else ((None, self.bound),)
         words = [
             stated_words(value, in_percent=self.in_percent)
             + (f" for {name}" if name is not None else " for the others" * (len(bounds) > 1))

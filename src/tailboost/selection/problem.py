@@ -16,10 +16,10 @@ from tailboost.rates import (
     Statistic,
     Strata,
     as_objective,
+    checked_limits,
     deferred,
     error,
     largest,
-    limits_to_keep,
     parse,
 )
 from tailboost.rates.make import parsed
@@ -170,7 +170,7 @@ def stated(
     TypeError, ValueError
         If an argument is not an objective or limits, or if the arguments exclude each other.
     """
-    all_limits = limits_to_keep(limits) if limits else ()
+    all_limits = checked_limits(limits, to_keep=True) if limits else ()
     if confidence and not all_limits and max_error is None:
         raise ValueError(
             f"confidence={confidence:g} has no meaning without limits: it is the probability "
