@@ -29,9 +29,9 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.boosting import *  # noqa: F403
     from tailboost.classifiers import *  # noqa: F403
     from tailboost.classifiers.calibrating import calibrate as calibrate
-    from tailboost.guarantees.bounds import CertifiedBound as CertifiedBound
     from tailboost.guarantees.certificates import (
         Certificate as Certificate,
+        CertifiedBound as CertifiedBound,
         Price as Price,
         certify as certify,
     )
@@ -58,12 +58,11 @@ _MODULES = {
     ),
     "classifiers": "RobustMixtureClassifier tune",
     "classifiers.calibrating": "calibrate",
-    "guarantees.certificates": "Certificate Price certify",
+    "guarantees.certificates": "Certificate CertifiedBound Price certify",
     "selection.curve": "Curve",
     "selection.table": "Summary",
     "guarantees.monitor": "Monitor",
     "guarantees.planning": "RowsNeeded rows_needed",
-    "guarantees.bounds": "CertifiedBound",
     "learners.scores": "Scores",
     "selection.rule": "Rule ThresholdRule",
     "storage.models": "load_model save_model",

@@ -10,7 +10,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.bounds import CertifiedBound
+from tailboost.guarantees.certificates import CertifiedBound
 from tailboost.guarantees.monitor import Bets, state_digest as digest_of
 from tailboost.rates import Sample, bounds
 

@@ -19,9 +19,8 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.guarantees import chain, ranks, sequence
-from tailboost.guarantees.bounds import CONSTANT, tested_bounds
 from tailboost.guarantees.case import Case, Outcome
-from tailboost.guarantees.certificates import Price, certificate_of
+from tailboost.guarantees.certificates import CONSTANT, Price, certificate_of, tested_bounds
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, checked_limits, error
 from tailboost.rates.bounds import rows_for_no_error

@@ -35,8 +35,12 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.spelling import how_many, joined
 from tailboost.core.tables import text_table
-from tailboost.guarantees.bounds import CertifiedBound, percent
-from tailboost.guarantees.certificates import Certificate, refuse_rule_alone
+from tailboost.guarantees.certificates import (
+    Certificate,
+    CertifiedBound,
+    percent,
+    refuse_rule_alone,
+)
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import GAP, Limit, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence

@@ -35,8 +35,8 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.bounds import tested_bounds
 from tailboost.guarantees.case import ALWAYS, NEVER, Case, Cells, Outcome
+from tailboost.guarantees.certificates import tested_bounds
 from tailboost.rates import InfeasibleLimitsError
 from tailboost.selection.intervals import NORMAL_975
 
