@@ -140,8 +140,6 @@ def test_rules_on_probabilities_answer_human_review():
     marked = mix.predict(P, deferred="human review")
     assert "human review" in marked
     assert mix.rule_.predict(P).tolist() == marked.tolist()
-    with pytest.warns(tb.DeferredRowsWarning):
-        assert mix.rule_.predict(P, deferred=None).tolist() == mix.predict(P).tolist()
 
 
 def test_a_rule_that_never_defers_marks_no_row():

@@ -106,13 +106,11 @@ class StoredRule:
         stored: Self = rule
         return stored
 
-    def _answers(
-        self: Any, numbers: Ints, has_answer: Mask, default: Any, deferred: Any = HUMAN_REVIEW
-    ) -> Labels:
+    def _answers(self: Any, numbers: Ints, has_answer: Mask, default: Any) -> Labels:
         """Return the actions of rows by their numbers, the default where the rule has no answer."""
         actions = np.asarray(self.classes)
-        if self.defers and deferred is not None:
-            actions = np.array([*self.classes, deferred], dtype=object)
+        if self.defers:
+            actions = np.array([*self.classes, HUMAN_REVIEW], dtype=object)
         if default is ...:
             return actions[numbers]
         return with_default(actions[numbers[has_answer]], has_answer, self.classes, default)
@@ -493,7 +491,6 @@ class Rule(StoredRule):
         probabilities: Table,
         groups: Groups = None,
         *,
-        deferred: Any = HUMAN_REVIEW,
         default: Any = ...,
     ) -> Array:
         """Return the action of each row, a label or "human review", from probabilities by model.
@@ -505,15 +502,13 @@ class Rule(StoredRule):
             are named by the labels.
         groups : array-like of shape (n,), or table of one column, optional
             Group of each row, if the rule is group-aware.
-        deferred : str or number, default="human review"
-            Value for deferred rows. With None they get the label that would be answered.
         default : label, "human review" or None, optional
             Answer to rows of an unknown group, as in `ThresholdRule.predict`.
 
         Returns
         -------
         ndarray of shape (n,)
-            Labels; of dtype object if the rule defers and ``deferred`` is not None.
+            Labels; of dtype object if the rule defers.
 
         Raises
         ------
@@ -533,24 +528,22 @@ class Rule(StoredRule):
         logs = logs_of(P, self.least_probability)
         z = np.einsum("m,nmk->nk", weights, logs) + self.offsets
         places = group_numbers(groups, self.groups, len(P), unknown=default is not ...)
-        costs = np.asarray(self.action_costs)
-        if deferred is None:
-            costs = costs[:, :, : len(self.classes)]
-        expected = np.einsum("nk,nka->na", np.exp(z), costs[places])
-        return self._answers(expected.argmin(axis=1), places >= 0, default, deferred)
+        costs = np.asarray(self.action_costs)[places]
+        expected = np.einsum("nk,nka->na", np.exp(z), costs)
+        return self._answers(expected.argmin(axis=1), places >= 0, default)
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
         K = len(self.classes)
-        shape = np.shape(self.action_costs)
+        n_groups, *shape = np.shape(self.action_costs)
         costs = np.ravel(self.action_costs).tolist()
         least = self.least_probability
         numbers = [*self.offsets, *self.weights.values(), *costs, least]
-        # Inferred groups are not among the groups of the rule.
-        n_groups = shape[:1] if self.inferred is True else (len(self.groups or [None]),)
         is_valid = [
             all(type(number) in (int, float) and np.isfinite(number) for number in numbers),
-            shape in [(*n_groups, K, K), (*n_groups, K, K + 1)],
+            shape in ([K, K], [K, K + 1]),
+            # Inferred groups are not among the groups of the rule.
+            self.inferred is True or n_groups == len(self.groups or [None]),
             len(self.offsets) == K >= 2,
             type(self.inferred) is bool,
             self.groups != [],
@@ -795,9 +788,6 @@ def with_default(
         )
     filled = np.full(len(has_answer), default, dtype=object)
     filled[has_answer] = answers
-    # An array of objects only if an answer is of another type than the labels.
-    if set(map(type, filled.tolist())) <= set(map(type, classes)):
-        return np.array(filled.tolist())
     return filled
 
 

@@ -56,10 +56,6 @@ def costs_of(ends: Floats) -> Floats:
     costs = np.zeros((len(ends), 2, ends.shape[1] + 1))
     costs[:, :, 0] = np.stack([-expit(low), expit(-low)], axis=1)
     costs[:, :, 1] = np.stack([expit(high), -expit(-high)], axis=1)
-    if ends.shape[1] > 1:  # the labels cost the same at even odds, or at the nearest threshold
-        middle = expit(np.clip(0.0, low, high))
-        costs[:, :, 0] *= (expit(high) - middle + TINY)[:, None]
-        costs[:, :, 1] *= (middle - expit(low) + TINY)[:, None]
     return costs
 
 
