@@ -35,8 +35,8 @@ NUISANCE = 1e-3
 # to 3,000 rows, 1,001 values had probabilities at most 1.0002 times as large.
 GRID = 49
 BETWEEN = 1.002
-# Counts are summed within so many standard deviations (and 8 counts); the others have a probability below
-# REST.
+# Counts of the second group are summed within so many standard deviations (and 8 counts); the others have
+# a probability below REST.
 DEVIATIONS = 6.0
 REST = 1e-8
 # No exact p-value is computed if the normal approximation is above this number and above the level of a test:
@@ -109,8 +109,9 @@ def pair_p_value(
         return gamma
     p2 = np.linspace(low, min(high, largest_p2), GRID)
     p1 = np.minimum((gap + p2) / factor, 1.0)  # on the boundary
-    counts, probabilities = _likely_counts(n2, p2)
-    first_counts, first_probabilities = _likely_counts(n1, p1)
+    width = DEVIATIONS * np.sqrt(n2 * p2 * (1.0 - p2)) + 8.0
+    smallest = int(max(0.0, (n2 * p2 - width).min()))
+    counts = np.arange(smallest, int(min(n2, (n2 * p2 + width).max())) + 1.0)
     # By second count, the largest first count in the region, or −1, by bisection. 1e-12 is for rounding, so
     # that the observed counts are in the region.
     largest = np.full(len(counts), -1)
@@ -122,18 +123,9 @@ def pair_p_value(
         above = np.where(is_inside, above, middle)
     largest[counts >= x2] = np.maximum(largest[counts >= x2], x1)
     largest = np.maximum.accumulate(largest)  # the region becomes monotone
-    # The probability of at most `largest` errors of the first group, by p₁ and by second count.
-    cumulated = np.cumsum(np.pad(first_probabilities, ((0, 0), (1, 0))), axis=1)
-    n_inside = np.searchsorted(first_counts, largest, side="right")
-    in_region = (probabilities * cumulated[:, n_inside]).sum(axis=1)
+    # By p₂ and second count; the first group has at most `largest` errors.
+    probabilities = binom.pmf(counts, n2, p2[:, None]) * binom.cdf(largest, n1, p1[:, None])
+    in_region = probabilities.sum(axis=1)
     # The largest probability may be between values of p₂, counts that were left out may be in the region,
     # and p₂ may be outside of its interval.
     return min(1.0, float(in_region.max()) * BETWEEN + REST + gamma)
-
-
-def _likely_counts(n: int, p: Floats) -> tuple[Floats, Floats]:
-    """Return the likely binomial counts of n rows for rates p, and their probabilities by rate."""
-    width = DEVIATIONS * np.sqrt(n * p * (1.0 - p)) + 8.0
-    smallest = int(max(0.0, (n * p - width).min()))
-    counts = np.arange(smallest, int(min(n, (n * p + width).max())) + 1.0)
-    return counts, binom.pmf(counts, n, p[:, None])

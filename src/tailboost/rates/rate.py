@@ -241,9 +241,8 @@ class Rate(Expression):
     @property
     def counted_rows(self) -> str:
         """Words for the rows in the denominator, if they do not depend on the answers."""
-        words = {LABEL: "rows with label", OTHER: "rows with other labels than"}
-        label, _ = self.among[0]
-        return f"{words[label]} {self.label!r}" if label in words else "rows"
+        words = {LABEL: "rows with label {!r}", OTHER: "rows with other labels than {!r}"}
+        return words.get(self.among[0][0], "rows").format(self.label)
 
     # -- counts --------------------------------------------------------------------------------------
 
@@ -647,11 +646,11 @@ class Limit(Expression):
             return f"{100.0 * value:.15g}%" if self.in_percent else repr(value)
 
         left = f"{self.form}({self.rate!r})" if self.compares else repr(self.rate)
-        right = self.bound
-        if isinstance(right, tuple):
-            right = f"{{{', '.join(f'{name!r}: {words(value)}' for name, value in right)}}}"
+        if isinstance(self.bound, tuple):
+            bounds = [f"{name!r}: {words(value)}" for name, value in self.bound]
+            right = f"{{{', '.join(bounds)}}}"
         else:
-            right = words(right)
+            right = words(self.bound)
         return f"{left} {'<=' if self.from_above else '>='} {right}"
 
 
