@@ -350,7 +350,9 @@ class Summary:
         if self.rates.met is None:
             return self.details
         error = f"Overall error {self.error_words}, on the rows that selected the rule."
-        parts = [f"{self.rates.verdict}\n", f"{self.rates.text}\n", error, self.comparison]
+        parts = [f"{self.rates.verdict}\n", f"{self.rates.text}\n", error]
+        if not self.beats_constants:
+            parts.append(self.comparison)
         return "\n".join([*parts, "To certify the limits, calibrate on fresh rows."])
 
     def _repr_html_(self) -> str:
