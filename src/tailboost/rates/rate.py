@@ -564,10 +564,11 @@ class Limit(Expression):
 
     def interval(self, lower: Floats, upper: Floats) -> tuple[float, float]:
         """Return the bounds on a gap or ratio from those on each rate, shape (m,) each."""
-        pairs = [(lower[i], upper[j]) for i, j in permutations(range(len(lower)), 2)]
-        pairs.append((min(upper.min(), lower.max()), lower.max()))  # the nearest rates
+        # Of the nearest rates, then of each pair of a lower and an upper bound.
+        pairs = [(min(upper.min(), lower.max()), lower.max())]
+        pairs += [(lower[i], upper[j]) for i, j in permutations(range(len(lower)), 2)]
         values = [self.value(np.array(pair)) for pair in pairs]
-        return (values[-1], max(values)) if self.form == GAP else (min(values), values[-1])
+        return (values[0], max(values)) if self.from_above else (min(values), values[0])
 
     @property
     def pair(self) -> tuple[float, float]:
@@ -646,11 +647,11 @@ class Limit(Expression):
             return f"{100.0 * value:.15g}%" if self.in_percent else repr(value)
 
         left = f"{self.form}({self.rate!r})" if self.compares else repr(self.rate)
-        if isinstance(self.bound, tuple):
-            bounds = [f"{name!r}: {words(value)}" for name, value in self.bound]
-            right = f"{{{', '.join(bounds)}}}"
+        right = self.bound
+        if isinstance(right, tuple):
+            right = f"{{{', '.join(f'{name!r}: {words(value)}' for name, value in right)}}}"
         else:
-            right = words(self.bound)
+            right = words(right)
         return f"{left} {'<=' if self.from_above else '>='} {right}"
 
 
