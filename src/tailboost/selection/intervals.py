@@ -164,20 +164,22 @@ def tightened(
 def below_noise(limit: Limit, strata: Strata) -> str | None:
     """Return why so few rows cannot show that a limit holds, for a warning; None if they can.
 
-    The check needs no predictions, and assumes no error in subgroups.
+    The check needs no predictions, and assumes no error in subgroups. Compared subgroups need a row each.
     """
     rate = limit.rate
-    if limit.compares or rate.is_ratio or rate.kind == "cost":
+    if rate.is_ratio or rate.kind == "cost":
         return None  # their rows or their range depend on the predictions
     terms = rate.terms(strata)
     sizes = effective_rows(terms, strata, strata.constants()[0]).round(6)
+    bounds = np.zeros(len(sizes)) if limit.compares else limit.bounds(terms.names)
     few = []
-    for name, size, bound in zip(terms.names, sizes, limit.bounds(terms.names), strict=True):
+    for name, size, bound in zip(terms.names, sizes, bounds, strict=True):
         allowed = float(limit.against(bound))
-        if 0.0 < allowed < 1.0 and size < rows_for_no_error(allowed, LEVEL):
-            needed = rows_for_no_error(allowed, LEVEL)
+        needed = rows_for_no_error(allowed, LEVEL) if 0.0 < allowed < 1.0 else 1
+        if size < needed and not np.isnan(bound):
+            rows = how_many(round(size), "row") if size else "no rows"
             whole = "the whole" if name is None else unit_name(name)
-            few.append(f"{whole} has {how_many(round(size), 'row')} and needs {needed:,}")
+            few.append(f"{whole} has {rows} and needs {needed:,}")
     if not few:
         return None
     return (
