@@ -277,3 +277,33 @@ def test_a_calibrated_point_is_a_previous_attempt(mixture):
         assert len(later.certificate_.attempts) == 2
     with pytest.raises(ValueError, match="previous"):
         tb.calibrate(mixture, X[1400:], Y[1400:], 0.5, previous=tb.certify(mixture, X[FRESH], Y[FRESH]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "part"),
+    [
+        ({"limits": ["miss(1) <= 50%", "false_alarm(1) <= 50%"]}, 0.05 / 2),
+        ({"limits": ["miss(1) <= 50%", "false_alarm(1) <= 50%", "error <= 50%"]}, 0.05 / 3),
+        ({"rates": ["miss(1)", "false_alarm(1)"]}, 0.05 / 4),
+    ],
+)
+def test_bounds_divide_the_level_evenly(asked, part):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    answers = np.where(rng.random(400) < 0.2, 1 - y, y)
+    certificate = tb.certify(answers, None, y, **asked)
+    for bound, label in zip(certificate.bounds, (1, 0), strict=False):
+        wrong, n = int(((answers != y) & (y == label)).sum()), int((y == label).sum())
+        assert bound.upper == pytest.approx(beta.ppf(1 - part, wrong + 1, n - wrong), abs=1e-9)
+
+
+@pytest.mark.parametrize("groups", [None, np.array(["a", "b"])[np.arange(400) % 2]])
+def test_kinds_of_errors_divide_the_level_evenly(groups):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    wrong = rng.random(400) < 0.2
+    certificate = tb.certify(np.where(wrong, 1 - y, y), None, y, groups=groups)
+    level = 0.05 / (2 if groups is None else 4)
+    for bound, rows, part in zip(certificate.bounds, (y >= 0, y == 0, y == 1), (1, 2, 2), strict=False):
+        exact = beta.ppf(1 - level / part, wrong[rows].sum() + 1, (~wrong[rows]).sum())
+        assert bound.upper == pytest.approx(exact, abs=1e-9)

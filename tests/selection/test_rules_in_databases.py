@@ -185,28 +185,35 @@ def odd_rows(table):
     return pd.concat([odd, valid[:1].assign(**{first: 2.0, second: -1.0})], ignore_index=True)
 
 
-@pytest.mark.parametrize("database", DATABASES)
-@pytest.mark.parametrize("labels", THREE)
-@pytest.mark.parametrize("by_group", [False, True])
-def test_three_classes(by_group, labels, database):
-    """One model has SQL, an average of several has none."""
+@cache
+def on_three_classes(labels, by_group):
     classes = THREE[labels]
     y = np.array(classes)[TRUTH]
     given = {"groups": {"g": G}, "by_group": True} if by_group else {}
     limits = [rates.miss(classes[2], by="g" if by_group else None) <= 0.35]
-    clf = tb.RobustMixtureClassifier.from_probabilities({"m": FIRST}, y, limits=limits, **given)
+    return tb.RobustMixtureClassifier.from_probabilities({"m": FIRST}, y, limits=limits, **given)
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("labels", THREE)
+@pytest.mark.parametrize("by_group", [False, True])
+def test_three_classes(by_group, labels, database):
+    """One model has SQL."""
+    clf = on_three_classes(labels, by_group)
     rule = clf.rule_
     expected = rule.predict({"m": FIRST}, G if by_group else None).tolist()
     assert expected == clf.predict({"m": FIRST}, **({"groups": {"g": G}} if by_group else {})).tolist()
-    table = columns_of({"m": FIRST}, classes)
+    table = columns_of({"m": FIRST}, THREE[labels])
     odd = odd_rows(table)
     rows = pd.concat([table.assign(g=G), odd.assign(g=NAMES[0])], ignore_index=True)
     check(database, rule, rows, expected + [None] * len(odd), group="g" if by_group else None)
-    if not by_group:
-        models = {"m": FIRST, "n": SECOND}
-        other = tb.RobustMixtureClassifier.from_probabilities(models, y, objective="error")
-        with pytest.raises(ValueError, match="no SQL"):
-            other.rule_.to_sql()
+
+
+def test_an_average_of_several_models_has_no_sql():
+    models = {"m": FIRST, "n": SECOND}
+    clf = tb.RobustMixtureClassifier.from_probabilities(models, TRUTH, objective="error")
+    with pytest.raises(ValueError, match="no SQL"):
+        clf.rule_.to_sql()
 
 
 def test_an_integer_that_databases_round_is_refused():

@@ -324,7 +324,7 @@ def test_a_budget_is_relative_to_rules_that_pass_on_as_many_rows():
 def test_the_number_of_threads_changes_no_digit():
     """The number of BLAS threads has no effect on sums over rows, and so none on the candidates."""
     rng = np.random.default_rng(0)
-    n, S = 40_000, 20
+    n, S = 20_000, 20
     belief = rng.dirichlet(np.full(S, 0.3), n).astype(np.float32)
     s = (belief.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, S - 1)
     groups, columns = (s % 10)[:, None], (("sex",), (tuple(range(10)),))
