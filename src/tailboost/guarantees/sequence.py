@@ -38,7 +38,7 @@ from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.case import ALWAYS, NEVER, Case, Cells, Outcome
 from tailboost.guarantees.certificates import tested_bounds
 from tailboost.rates import InfeasibleLimitsError
-from tailboost.selection.intervals import NORMAL_975
+from tailboost.selection.intervals import tightened
 
 # Probits of the predicted probability of passing all tests, along the sequence.
 STEPS = np.r_[ALWAYS, np.arange(3.5, -1.31, -0.3)]
@@ -180,14 +180,12 @@ def _within_tightened(case: Case) -> Outcome:
     rules = []
     for step in TIGHTER.tolist():
         n_deviations = max(0.0, step * np.hypot(1.0, noise) - ndtri(case.level) * noise)
-        tighter = []
-        for limit in plain.problem.limits:
-            widths = {
-                line.subgroup: n_deviations * (line.high - line.low) / (2.0 * NORMAL_975)
-                for line in plain.estimates
-                if line.limit == str(limit)
-            }
-            tighter.append(limit.tightened(widths) if widths else limit)
+        tighter = [
+            tightened(
+                limit, plain.program.strata, plain.counts, plain.refit_spread, n_deviations
+            )
+            for limit in plain.problem.limits
+        ]
         with suppress(InfeasibleLimitsError):
             rule = plain.within(tighter)
             if all(line.rows > 0 for line in rule.estimates):  # no rows certify no rate
