@@ -300,3 +300,15 @@ def test_gaps_that_keep_their_limit_rarely_alarm(d, n, gap, limit, batches):
     times = 400
     false = alarms_of_gaps(d, n, gap, limit, batches, times)
     assert false <= times * (0.05 + 2 * np.sqrt(0.05 * 0.95 / times))
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 4])
+def test_bounds_divide_the_level_of_an_alarm_evenly(n_groups):
+    rng = np.random.default_rng(0)
+    y, g = rng.integers(0, 2, 4000), rng.integers(0, n_groups, 4000)
+    p = np.clip(0.5 * y + 0.5 * rng.random(4000), 0, 1)[:, None]
+    limits = ["error(by=group) <= 40%"]
+    rule = tb.calibrate(tb.Scores(0, 1), p[:2000], y[:2000], groups=g[:2000], limits=limits, confidence=0.9)
+    monitor = tb.Monitor(rule).add(p[2000:], y[2000:], groups=g[2000:])
+    assert len(monitor.tested) == n_groups
+    assert monitor.threshold == pytest.approx(n_groups / 0.1)
