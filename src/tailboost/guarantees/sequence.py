@@ -98,8 +98,8 @@ def path_of(case: Case, places: list[int], level: float) -> tuple[Ints, float]:
     for number, step in enumerate(steps.tolist()):
         best = np.where(powers >= step, losses, np.inf).argmin()
         least, rule = losses[best], cuts[best]
-        moves = [*product(range(len(places)), sides)] * PASSES
-        for place, moving in moves if number % 2 == 0 else ():
+        moves = [*product(range(len(places)), sides)]  # a single one finds its best cut at once
+        for place, moving in moves * min(PASSES, len(moves)) if number % 2 == 0 else ():
             line = np.repeat(rule[None], len(values), axis=0)
             line[:, place, moving] = values[:, None]
             line = line[line[:, place, 0] <= line[:, place, 1]]
