@@ -117,10 +117,10 @@ def effective_rows(terms: Terms, strata: Strata, counts: Floats) -> Floats:
 def _rooms(
     limit: Limit, strata: Strata, counts: Floats, spread: float
 ) -> tuple[list[Any], Floats, Floats]:
-    """Return the names of the limited numbers, their rooms to the bounds and their standard errors.
+    """Return the names of the limited rates, their rooms to the bounds and their standard errors.
 
-    These are the rates by subgroup, or the gap or ratio, with the noise of the two noisiest rates. A refit
-    shifts all subgroups alike, so a gap or ratio gets no such noise.
+    Of a gap or ratio these are the rooms and errors of all pairs of rates. A refit shifts all subgroups
+    alike, so pairs get no such noise.
     """
     if not limit.compares:
         counted = CountedRate.from_counts(limit.rate, strata, counts, spread)
@@ -128,11 +128,13 @@ def _rooms(
         rooms = limit.sign * (limit.bounds(names) - counted.values)
         return names, rooms, counted.deviations
     counted = CountedRate.from_counts(limit.rate, strata, counts)
-    deviation = np.sqrt((np.sort(counted.deviations)[-2:] ** 2).sum())
+    scale = 1.0  # of the rooms, by that of the bound
     if limit.form == RATIO:
-        deviation /= max(float(np.fmax.reduce(counted.values)), TINY)
-    room = limit.sign * (limit.bound - limit.value(counted.values))
-    return [limit.form], np.array([room]), np.array([deviation])
+        scale = max(float(np.fmax.reduce(counted.values)), TINY)
+    is_pair = ~np.eye(len(counted.values), dtype=bool)
+    rooms = limit.rooms(counted.values, counted.values)[is_pair]
+    deviations = limit.deviations(counted.deviations**2)[is_pair]
+    return [limit.form], rooms / scale, deviations / scale
 
 
 def probability_kept(
@@ -158,6 +160,8 @@ def tightened(
 ) -> Limit:
     """Return a limit tightened by ``n_errors`` standard errors of the rates of a rule's counts (W, A)."""
     names, _, deviations = _rooms(limit, strata, counts, spread)
+    if limit.compares:
+        deviations = deviations.max(keepdims=True)
     return limit.tightened(dict(zip(names, (n_errors * deviations).tolist(), strict=True)))
 
 
