@@ -51,6 +51,8 @@ def test_the_radius_is_about_distinct_rows():
     twice = np.repeat(np.arange(400), 2)
     stated = tb.DROBoostClassifier(STUMP, n_estimators=2, effective_dim=30, confidence=0.9)
     assert stated.fit(X[twice], y[twice]).radius_ == pytest.approx(chi2.ppf(0.9, 30) / 800)
+    X[:, 0] = np.nan
+    assert stated.fit(X[twice], y[twice]).radius_ == pytest.approx(chi2.ppf(0.9, 30) / 800)
 
 
 def test_a_first_hypothesis_without_a_step_leaves_the_best_constant():

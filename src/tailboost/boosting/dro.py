@@ -151,6 +151,8 @@ class DROBoostClassifier(AdditiveClassifier):
         rows = np.column_stack([X, learn.rows.y])
         if rows.dtype == object:
             rows = rows.astype(str)
+        else:  # np.unique takes two NaN for different numbers
+            rows = np.hstack([np.isnan(rows), np.nan_to_num(rows)])
         return dro_radius(len(np.unique(rows, axis=0)), self.confidence, dim)
 
 

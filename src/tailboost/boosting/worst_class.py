@@ -58,7 +58,7 @@ class Voting(MixtureClassifier):
             if missed:
                 warn_user(
                     f"a weighted loss of {h.weighted_loss:.4g} is above ½ − γ, so "
-                    f"{len(rounds)} of {self.T_} rounds vote, without a bound",
+                    f"{len(rounds)} of {self.T_} rounds vote, without the bound ½ − γ",
                     BoundNotMetWarning,
                 )
                 break
