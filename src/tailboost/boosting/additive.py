@@ -114,7 +114,7 @@ class AdditiveClassifier(Boosting):
         Logarithm of the cost on the rows of the fit after each round.
     bounds_ : list of Bound
         The cost bounds the mean of e^(−m), and so the share of rows without a positive margin: for two
-        classes, of training errors. It is about all rounds played.
+        classes, of training errors. There is none if rounds were left out.
     n_iter_, weighted_losses_, game_losses_, player_, units_
         As in `MixtureClassifier`.
     """
@@ -147,7 +147,7 @@ class AdditiveClassifier(Boosting):
         if len(self.classes_) == 2 and len(self.log_costs_):
             bound = float(np.exp(power * self.log_costs_[-1]))
         self.bounds_ = []
-        if formula:
+        if formula and len(weights) == len(rounds):
             achieved = float(state.p @ (state.margins <= 0))
             self.bounds_.append(Bound("training error", formula, bound, achieved))
 
