@@ -364,7 +364,7 @@ CURES = {
     ),
     "rows before the model": (
         lambda: tb.certify(FRAME, Y, FITTED),
-        "got LogisticRegression",
+        "the order is \\(model",
     ),
     "another document": (lambda: tb.Certificate.from_dict({"a": 1}), "this is no certificate"),
     "a rule on one score": (
