@@ -58,9 +58,10 @@ class AdaLPBoostClassifier(MixtureClassifier):
     select λ the CVaR is at most those of ERM and of the average of all rounds (section 3.3). `unit_weights`
     gives w of a round, and ``bounds_`` the theorems with their numbers.
 
-    The defaults differ from the paper in two points, which `tailboost.published.adalpboost` has not: λ is
-    selected by games without each fold (``cv``), and the program has K more columns (``rank_labels``). With
-    these columns the test CVaR at α = .1 is .68 on letters (.81 without), and .50 on credit defaults (1.00).
+    The defaults add two things to the paper, and `tailboost.published.adalpboost` leaves them out. Four more
+    games, each played without a fold of the rows, answer these rows for the selection of λ (``cv``), and the
+    program has K more columns (``rank_labels``). With these columns the test CVaR at α = .1 is .68 on letters
+    (.81 without), and .50 on credit defaults (1.00).
 
     Parameters
     ----------
@@ -68,16 +69,16 @@ class AdaLPBoostClassifier(MixtureClassifier):
         The learner 𝓛. None is `tailboost.learners.HistBoostClassifier`.
     alpha : float in (0, 1], default=0.1
         α, the tail mass.
+    n_estimators : int, default=2
+        T. The default learner errs on few training rows, so that more rounds change little.
+    eta : float or "theory", default=1.0
+        η, the step size of Hedge; "theory" is √(8 log n / T) of Theorem 5. The experiments have 1.
     rank_labels : bool, default=True
         Whether K more candidates enter the program: the label with the largest mean probability under all
         rounds, the one with the second largest, and so on.
-    n_estimators : int, default=2
-        T. The default learner errs on few training rows, so that more rounds change little.
     cv : "train", int, splitter or iterable of splits, default=4
         Rows that select λ: the training rows, or each row by a game that is played without its fold. It has
         no effect with validation rows in `fit`.
-    eta : float or "theory", default=1.0
-        η, the step size of Hedge; "theory" is √(8 log n / T) of Theorem 5. The experiments have 1.
     random_state : int, RandomState or None
         Seed of the learners.
 
@@ -191,7 +192,10 @@ class AdaLPBoostClassifier(MixtureClassifier):
 
     @property
     def bounds_(self) -> list[Bound]:
-        """Bounds of the even mixture on the rows of the game; a λ selected there has at most its CVaR."""
+        """Bounds of the even mixture on the rows of the game; a λ selected there has at most its CVaR.
+
+        In the formulas V is the mean of ``weighted_losses_``, g the largest of them, and p the base measure.
+        """
         p = self.units_.p
         bound = regret_bound(self, self.alpha)
         formula = "V + log(1/α)/(ηT) + η/8"
@@ -200,12 +204,12 @@ class AdaLPBoostClassifier(MixtureClassifier):
             Bound("CVaR_α of the even mixture", formula, bound, even),
             *hedge_bounds(self, EVEN),
         ]
-        if np.array_equal(self.losses_, self.game_losses_):
+        is_selected_on_the_game = np.array_equal(self.losses_, self.game_losses_)
+        if is_selected_on_the_game:
             weights = np.concatenate([self.rank_weights_, self.estimator_weights_])
             own = cvar(weights @ self.candidate_losses_, self.alpha, p)
-            if own > even + 1e-9:  # a λ of `tradeoff`
-                bound = math.nan
-            bounds.append(Bound("CVaR_α of λ", formula, bound, own))
+            is_least = own <= even + 1e-9  # a λ of `tradeoff` is not that of least CVaR
+            bounds.append(Bound("CVaR_α of λ", formula, bound if is_least else math.nan, own))
         return bounds
 
 
@@ -282,7 +286,9 @@ class AverageBoostClassifier(AdaLPBoostClassifier):
         self.eta = eta
         self.random_state = random_state
 
-    _mix = MixtureClassifier._mix  # even
+    def _mix(self, losses: Array) -> Floats:
+        """Return the even λ."""
+        return np.full(len(losses), 1 / len(losses))
 
     @property
     def bounds_(self) -> list[Bound]:

@@ -40,7 +40,7 @@ class Voting(MixtureClassifier):
     def _vote(self, learn: Learner) -> None:
         """Play T rounds, and give each hypothesis a vote; one that misses the target ends the game.
 
-        It votes only if it is the first.
+        A hypothesis that misses it has no vote, except the first: a rule needs one.
         """
         self.T_: Any = self.n_estimators
         if self.T_ == "auto":
