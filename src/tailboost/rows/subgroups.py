@@ -78,7 +78,9 @@ class GroupNames:
     # Distinct values of each column, sorted or in the order of categories.
     values: tuple[Array, ...]
     titles: tuple[Any, ...]  # name of each column; None for a column without a name
-    in_pairs: bool = False  # whether groups have names (column, value), as those of a table
+    in_pairs: bool = (
+        False  # whether groups have names (column, value), as those of named columns
+    )
     # Combinations of values in the rows, if there are several columns.
     combinations: tuple[tuple[Any, ...], ...] = ()
 
@@ -89,7 +91,7 @@ class GroupNames:
         values = tuple(names for names, _ in columns.values())
         titles = tuple(columns)
         if len(columns) == 1:
-            return cls(values, titles, names_columns(as_pandas(groups)))
+            return cls(values, titles, titles != (None,))
         numbers = np.column_stack([place for _, place in columns.values()])
         occurring = np.unique(numbers, axis=0).T  # one combination in each column
         crossed = [
