@@ -38,13 +38,7 @@ from scipy.stats import beta, binom
 
 from tailboost.core.array_types import Floats, Ints
 
-# Number of distinct losses of a betting bound; more are rounded up to multiples of its inverse, which keeps
-# the bound valid.
-MOST_LOSSES = 2**14
-# Number of stakes below the best one for the largest variance at a mean of ½: they suit means up to 1 −
-# 1/257.
-MORE_STAKES = 8
-# Stakes of the bets against a bound: from the whole wealth to a thousandth, with even weights.
+# Powers of √½ from 1 to a thousandth: the stakes of the bets against a bound, with even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 # Cap of wealths and of their logarithms: JSON has no infinity.
 LARGEST_WEALTH = 1e300
@@ -143,30 +137,20 @@ def clopper_pearson_interval(
 # -- means of losses in [0, 1] -----------------------------------------------------------------------------
 
 
-def _bets(losses: ArrayLike, delta: float) -> tuple[Floats, Callable[[float, int], float]]:
-    """Return the right ends of the pieces of [0, 1], and the log wealth of bets on a mean below m.
+def _log_wealth(mean: float, losses: ArrayLike, delta: float) -> float:
+    """Return the log wealth of bets on a mean below m: log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − m)).
 
-    The second result is a function of m and of the number of its piece: log Σ_c π_c Π_i (1 − c + c (1 −
-    ℓ_i)/(1 − m)) for the stakes c of the piece, π_c ∝ 1/c. A stake of √(2 L (1 − m)/(n m)), L = log 1/δ,
-    suits a loss with the largest possible variance m(1 − m); larger stakes suit smaller variances. All stakes
-    are powers of √½. So the numbers m fall into pieces, each with one set of stakes and one prior. Within a
-    piece the wealth rises with m.
+    A stake of √(1.5 L (1 − m)/(n m)), L = log 1/δ, suits a loss with the largest possible variance
+    m(1 − m); larger stakes suit smaller variances. The stakes c are this one times powers of √2, at most 1,
+    with π_c falling by the same powers. The wealth rises with m, because the derivatives of
+    (m − ℓ)/√(m(1 − m)) and (m − ℓ)/(1 − m) are positive.
     """
     values, counts = np.unique(losses, return_counts=True)
-    if len(values) > MOST_LOSSES:
-        rounded_up = np.ceil(np.multiply(losses, MOST_LOSSES)) / MOST_LOSSES
-        values, counts = np.unique(rounded_up, return_counts=True)
-    size = counts.sum() / (-2.0 * math.log(delta))
-    last = math.ceil(math.log2(max(1.0, size))) + MORE_STAKES
-    ends = 1.0 / (1.0 + size * 0.5 ** np.arange(last))
-
-    def log_wealth(mean: float, piece: int) -> float:
-        stakes = 2.0 ** (-0.5 * np.arange(piece + 1))
-        with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
-            logs = np.log1p(stakes[:, None] * ((mean - values) / (1.0 - mean))) @ counts
-        return float(logsumexp(logs, b=1.0 / stakes) - math.log((1.0 / stakes).sum()))
-
-    return np.append(ends, 1.0), log_wealth
+    variance_ratio = (1.0 - mean) / (counts.sum() * mean)
+    stakes = np.minimum(math.sqrt(-1.5 * math.log(delta) * variance_ratio) / STAKES, 1.0)
+    with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
+        logs = np.log1p(stakes[:, None] * ((mean - values) / (1.0 - mean))) @ counts
+    return float(logsumexp(logs, b=STAKES / STAKES.sum()))
 
 
 def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
@@ -181,7 +165,7 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     Parameters
     ----------
     losses : array-like of shape (n,), in [0, 1]
-        Of independent rows. More than 16,384 distinct ones are rounded up to multiples of 1/16384.
+        Of independent rows.
     delta : float in (0, 1), default=0.05
         Probability of a false bound.
 
@@ -202,25 +186,21 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     >>> import numpy as np
     >>> from tailboost.rates.bounds import betting_upper
     >>> round(betting_upper(np.tile([0.0, 0.1, 0.2, 0.3], 50)), 3)
-    0.175
+    0.173
     """
     if np.min(losses, initial=1.0) >= 1.0:
         return 1.0
-    ends, log_wealth = _bets(losses, delta)
 
-    def excess(mean: float, piece: int) -> float:
+    def excess(mean: float) -> float:
         """Return the logarithm of wealth · δ, which is at least 0 if the mean is rejected."""
-        return log_wealth(mean, piece) + math.log(delta)
+        return _log_wealth(mean, losses, delta) + math.log(delta)
 
-    starts = np.append(0.0, ends)
-    # Wealth rises with m: if the left end is rejected, the whole piece is. No wealth is gained at 0.
-    pieces = reversed(range(len(ends)))
-    piece = next(i for i in pieces if excess(starts[i], i) < 0.0)
-    right = min(ends[piece], np.nextafter(1.0, 0.0))  # the wealth at 1 is infinite
-    if excess(right, piece) < 0.0:
-        return float(ends[piece])
-    root = brentq(excess, starts[piece], right, args=(piece,), xtol=1e-12)
-    return float(min(ends[piece], root + 1e-12))  # not below the exact root
+    # At the mean of the losses no wealth is gained; at 1 it is infinite.
+    left = max(float(np.asarray(losses).mean()), 1e-12)
+    right = np.nextafter(1.0, 0.0)
+    if excess(right) < 0.0:
+        return 1.0
+    return min(1.0, brentq(excess, left, right, xtol=1e-12) + 1e-12)  # not below the exact root
 
 
 def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> float:
@@ -242,9 +222,7 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     """
     if not np.size(losses) or target >= 1.0:
         return 1.0
-    ends, log_wealth = _bets(losses, delta)
-    piece = int(np.searchsorted(ends, target, side="right"))
-    return min(1.0, math.exp(-log_wealth(target, piece)))
+    return min(1.0, math.exp(-_log_wealth(target, losses, delta)))
 
 
 # -- later rows --------------------------------------------------------------------------------------------
@@ -405,12 +383,12 @@ def probability_within(
         """Return h(u), the largest rate that is allowed beside a smallest rate u."""
         return np.minimum((u + gap) / max(factor, 1e-300), 1.0)  # a ratio of 0 allows all rates
 
-    def at_most(a: Floats, b: Floats, x: Floats) -> Floats:
-        """Return P(Beta(a, b) ≤ x); for b = 0 the variable is 1."""
-        return np.where(b > 0.0, beta.cdf(x, a, b), x >= 1.0)
+    def at_most(k: Floats, n: Floats, x: Floats) -> Floats:
+        """Return P(Beta(k + 1, n − k) ≤ x), which is P(Bin(n, x) > k); for k = n the variable is 1."""
+        return np.where(x < 1.0, binom.sf(k, n, x), 1.0)
 
     if (low == 0).any():  # the smallest L is 0
-        inside = at_most(high + 1.0, n - high, largest(np.zeros(1)))
+        inside = at_most(high, n, largest(np.zeros(1)))
         return max(0.0, float(inside.prod()) - QUADRATURE_ERROR)
     # Gauss–Legendre nodes in [−1, 1], with weights of sum 2.
     nodes, weights = leggauss(NODES)
@@ -420,10 +398,9 @@ def probability_within(
         h = largest(u)
         # V − u over 1 − u is a Beta variable too, from the n − least scores below u.
         room = np.clip((h - u) / np.maximum(1.0 - u, 1e-300), 0.0, 1.0)
-        above = at_most(high + 1.0, n - high, h) - beta.cdf(
-            u, low, n + 1.0 - low
+        above = np.maximum(
+            at_most(high, n, h) - at_most(low - 1.0, n, u), 0.0
         )  # F_V(h) − F_L(u)
-        above = np.maximum(above, 0.0)
-        above[i] = at_most(high[i] + 1.0 - low[i], n[i] - high[i], room)
+        above[i] = at_most(high[i] - low[i], n[i] - low[i], room)
         total += float(above.prod(axis=0) @ weights) / 2.0
     return max(0.0, total - QUADRATURE_ERROR)
