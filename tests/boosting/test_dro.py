@@ -8,6 +8,8 @@ from scipy.stats import chi2
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import AdaBoostClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
@@ -51,6 +53,9 @@ def test_the_radius_is_about_distinct_rows():
     twice = np.repeat(np.arange(400), 2)
     stated = tb.DROBoostClassifier(STUMP, n_estimators=2, effective_dim=30, confidence=0.9)
     assert stated.fit(X[twice], y[twice]).radius_ == pytest.approx(chi2.ppf(0.9, 30) / 800)
+    words = make_pipeline(OneHotEncoder(), STUMP)
+    text = tb.DROBoostClassifier(words, n_estimators=1, effective_dim=1)
+    assert text.fit([["a"], ["b"], ["a"]], [0, 1, 0]).radius_ == pytest.approx(chi2.ppf(0.95, 1) / 4)
     X[:, 0] = np.nan
     assert stated.fit(X[twice], y[twice]).radius_ == pytest.approx(chi2.ppf(0.9, 30) / 800)
 

@@ -148,10 +148,10 @@ class DROBoostClassifier(AdditiveClassifier):
             dim = getattr(first, "get_n_leaves", lambda: 1)()
         X = learn.rows.X
         X = X.toarray() if issparse(X) else X
-        rows = np.column_stack([X, learn.rows.y])
+        rows = np.column_stack([X.reshape(len(X), -1), learn.rows.y])
         if rows.dtype == object:
             rows = rows.astype(str)
-        else:  # np.unique takes two NaN for different numbers
+        if rows.dtype.kind == "f":  # np.unique takes two NaN for different numbers
             rows = np.hstack([np.isnan(rows), np.nan_to_num(rows)])
         return dro_radius(len(np.unique(rows, axis=0)), self.confidence, dim)
 

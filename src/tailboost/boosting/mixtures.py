@@ -160,7 +160,8 @@ class MixtureClassifier(Boosting):
     def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield the labels after 1, 2, … rounds, each with the λ of these rounds alone.
 
-        Ranked labels are no candidates here: with ``rank_labels`` the last stage may differ from `predict`.
+        The last stage may differ from `predict` with ``rank_labels``, which are no candidates here, and for a
+        classifier of `tradeoff`, whose λ is another one.
         """
         check_is_fitted(self)
         first = copy.copy(self)
