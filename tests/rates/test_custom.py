@@ -82,7 +82,6 @@ def test_a_rate_of_fixed_rows_is_minimised():
     ("call", "words"),
     [
         (lambda: rates.custom("", [(1, 0)]), "name"),
-        (lambda: rates.custom("error", [(1, 0)]), "printed"),
         (lambda: rates.custom("mine", [(1, 0)], among=[(0, None)]), "among"),
         (lambda: rates.custom("mine", [(1, None)], among=[(1, 0), (1, 1)]), "among"),
         (lambda: rates.custom("mine", []), "pair"),

@@ -252,7 +252,7 @@ def test_scorer_is_minus_cvar_with_the_columns_named():
     two = names != "z"
     scorer = metrics.make_cvar_scorer(0.2)
     expected = min(1.0, np.mean(clf.predict(X[two]) != names[two]) / 0.2)  # not the CVaR of predict_proba
-    assert scorer(clf, X[two], names[two]) == -expected
+    assert scorer(clf, X[two], names[two]) == pytest.approx(-expected)
     assert clone(scorer).alpha == 0.2
     assert repr(scorer) == "ErrorScorer(alpha=0.2)"
 

@@ -395,7 +395,7 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
     Parameters
     ----------
     name : str
-        Printed name, which no other rate has.
+        Printed name.
     counted : list of pairs (true label, answer)
         The counted rows: all rows with one of these pairs. None stands for each label, or for each answer
         with deferral. The answer "human review" is deferral.
@@ -448,10 +448,6 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
     """
     if not isinstance(name, str) or not name.strip():
         raise TypeError(f"the name of a rate must be text, got {name!r}")
-    if name in {printed for _, _, printed in KINDS.values()}:
-        raise ValueError(
-            f"{name!r} is the printed name of another rate: give yours a name of its own"
-        )
     pairs = _checked_pairs(counted, "counted")
     wider = _checked_pairs(among, "among")
     for label, answer in pairs:

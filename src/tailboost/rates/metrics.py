@@ -161,13 +161,9 @@ def cvar_curve(
     ValueError
         As in `cvar_zero_one_loss`.
     """
-    tail_masses = [check_alpha(alpha) for alpha in alphas]
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
     weight = relative_weights(sample_weight, len(losses))
-    # CVaR depends only on the distribution of the losses, so their distinct values serve all alphas.
-    values, number = np.unique(losses, return_inverse=True)
-    mass = np.bincount(number, weight)
-    return np.array([solvers.cvar(values, alpha, mass) for alpha in tail_masses])
+    return np.array([solvers.cvar(losses, alpha, weight) for alpha in alphas])
 
 
 def expected_zero_one_losses(
@@ -455,15 +451,12 @@ class ErrorScorer(BaseEstimator):
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         """
-        given: dict[str, Any] = {"sample_weight": sample_weight}
-        answers: Any = None
         if self.alpha is None and not self.expected:
-            answers = estimator.predict(X)
-        else:
-            answers = answer_shares(estimator, X)
-            given["labels"] = estimator.classes_
+            return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
+        shares = answer_shares(estimator, X)
+        given: Any = {"sample_weight": sample_weight, "labels": estimator.classes_}
         if self.alpha is None:
-            return -worst_class_error(y, answers, **given)
-        return -cvar_zero_one_loss(y, answers, self.alpha, **given)
+            return -worst_class_error(y, shares, **given)
+        return -cvar_zero_one_loss(y, shares, self.alpha, **given)
 
     __call__ = score

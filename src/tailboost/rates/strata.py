@@ -16,14 +16,12 @@ from tailboost.core.checks import (
     check_indexes,
     check_length,
     check_same_kind,
-    distinct_and_places,
     in_class_order,
     label_column,
     plain,
     positions,
     relative_weights,
 )
-from tailboost.core.spelling import did_you_mean
 from tailboost.rows.subgroups import HUMAN_REVIEW, coded_columns
 
 # Values of `by` other than names of columns of `groups`.
@@ -119,14 +117,7 @@ class Strata:
         """
         if groups is None:
             groups = np.zeros((len(y), 0), dtype=np.intp)
-        combination = np.zeros(len(y), dtype=np.intp)
-        for column in groups.T:  # the number of the row's first columns and of this one
-            numbers = combination * (column.max(initial=0) + 1) + column
-            _, combination = distinct_and_places(numbers)
-        combinations = np.zeros(
-            (combination.max(initial=0) + 1, groups.shape[1]), dtype=np.intp
-        )
-        combinations[combination] = groups
+        combinations, combination = np.unique(groups, axis=0, return_inverse=True)
         stratum = y * len(combinations) + combination
         n_strata = len(classes) * len(combinations)
         share = weight / weight.sum()
@@ -182,11 +173,15 @@ class Strata:
         """Number of the combination of groups of each stratum, shape (S,)."""
         return np.tile(np.arange(self.n_combinations), self.n_classes)
 
+    @property
+    def _numbers(self) -> Ints:
+        """Numbers of the class, of the value of each column of groups, and 0, shape (S, c + 2)."""
+        groups = np.tile(self.combinations, (self.n_classes, 1))
+        return np.column_stack([self.y, groups, np.zeros_like(self.y)])
+
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
-        if column is None:
-            return np.zeros_like(self.y)
-        return self.combinations[self.combination, column]
+        return self._numbers[:, -1 if column is None else column + 1]
 
     def constants(self) -> list[Floats]:
         """Return the confusion counts if all rows have one action, for each action, shape (W, A) each.
@@ -207,9 +202,8 @@ class Strata:
         for number, name in enumerate(self.classes):
             if name == label and isinstance(name, bool) >= isinstance(label, bool):
                 return number
-        near = did_you_mean(str(label), map(str, self.classes))
         raise ValueError(
-            f"no class is called {label!r}: {near}there are {self.classes[:NAMES_SHOWN]}"
+            f"no class is called {label!r}: there are {self.classes[:NAMES_SHOWN]}"
         )
 
     def subgroups(self, by: Any) -> tuple[list[Any], Mask]:
@@ -219,46 +213,48 @@ class Strata:
         subgroups of a tuple are the combinations with rows or known to exist, and their names are tuples of a
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
-        values = [self.classes, *self.values]
-        numbers = np.column_stack([self.y, self.combinations[self.combination]])
+        values = [self.classes, *self.values, (EVERYTHING,)]
+        numbers = self._numbers
         crosses = isinstance(by, tuple)
         # Families of subgroups, each of some columns of the numbers of strata.
-        families: Any = [(j, 0)[: 1 + (by == CELL)] for j in range(1, len(values))]
-        if by not in (GROUP, CELL):
-            families = [tuple(map(self._place, by if crosses else () if by is None else (by,)))]
+        if by in (GROUP, CELL):
+            families = [[j, 0][: 1 + (by == CELL)] for j in range(1, len(values) - 1)]
+        else:
+            families = [list(map(self._place, by if crosses else (by,)))]
         if not families:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
         names: list[Any] = []
         masks = []
         for family in families:
             keys = list(product(*(values[j] for j in family)))
-            key_of = np.zeros(len(numbers), dtype=np.intp)
-            for j in family:
-                key_of = key_of * len(values[j]) + numbers[:, j]
+            sizes = [len(values[j]) for j in family]
+            key_of = np.ravel_multi_index(tuple(numbers[:, family].T), sizes)
             kept = set(range(len(keys)))
             if crosses and self.known is not None:
-                known = [(y, *groups) for y, groups in product(self.classes, self.known)]
+                known = [
+                    (y, *groups, EVERYTHING) for y, groups in product(self.classes, self.known)
+                ]
                 kept = {keys.index(tuple(each[j] for j in family)) for each in known}
                 kept.update(key_of[self.mass > 0].tolist())
             masks.append(np.equal.outer(sorted(kept), key_of))
             for key in map(keys.__getitem__, sorted(kept)):
-                name = key if crosses else next(iter(key), None)
+                name = key if crosses else key[0]
                 if len(families) > 1:
                     name = (self.columns[family[0] - 1], name)
                 names.append((key[1], name) if by == CELL else name)
         return names, np.concatenate(masks)
 
     def _place(self, name: Any) -> int:
-        """Return the place of a column in the names of strata; raise ValueError if there is none."""
-        if name == CLASS:
-            return 0
-        if name in self.columns:
-            return self.columns.index(name) + 1
-        near = did_you_mean(str(name), map(str, self.columns))
-        raise ValueError(
-            f"by={name!r}: groups= has no column of this name; {near}there are "
-            f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
-        )
+        """Return the place of a column in the numbers of strata; raise ValueError if there is none."""
+        known = [CLASS, *self.columns]
+        if name is EVERYTHING:
+            return -1
+        if name not in known:
+            raise ValueError(
+                f"by={name!r}: groups= has no column of this name; there are "
+                f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
+            )
+        return known.index(name)
 
 
 def _sums_by_stratum(values: Floats, stratum: Ints, n_strata: int) -> Floats:
@@ -272,8 +268,8 @@ def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, 
     ``titles`` are the columns of groups. Of a single column, the name of a group has no column.
     """
     if by == CELL:
-        return groups_in(subgroup[1], GROUP, titles)
-    if by == GROUP:
+        _, subgroup = subgroup
+    if by in (GROUP, CELL):
         title = titles[0] if len(titles) == 1 else None
         return [subgroup if isinstance(subgroup, tuple) else (title, subgroup)]
     pairs = zip(by, subgroup, strict=True) if isinstance(by, tuple) else [(by, subgroup)]
@@ -423,8 +419,6 @@ class Answered:
         if probabilities.ndim == 1:
             probabilities = np.eye(self.strata.n_actions)[probabilities]
         weights = self.share[:, None] * probabilities  # shape (n, A)
-        counts = _sums_by_stratum(weights, self.stratum, len(self.strata.mass))
-        if self.costs is None:
-            return counts
-        costs = _sums_by_stratum(weights * self.costs, self.stratum, len(self.strata.mass))
-        return np.concatenate([counts, costs])
+        factors = [1.0] if self.costs is None else [1.0, self.costs]
+        S = len(self.strata.mass)
+        return np.concatenate([_sums_by_stratum(weights * f, self.stratum, S) for f in factors])
