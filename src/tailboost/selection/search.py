@@ -22,6 +22,7 @@ from tailboost.rates import InfeasibleLimitsError, Limit, Objective, Strata, as_
 from tailboost.rates.make import OVERALL_ERROR
 from tailboost.rates.rate import Terms
 from tailboost.rates.words import stated_words
+from tailboost.rows.subgroups import unit_name
 
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
 # accurate one is best.
@@ -450,6 +451,15 @@ def contradiction(pool: Pool, mixture: Mixture, words: str) -> InfeasibleLimitsE
 
 
 def reached_words(program: Program, limit: Limit, counts: Floats) -> str:
-    """Return a limit with the value that counts (W, A) reach: the largest or smallest rate, gap or ratio."""
-    value = limit.value(limit.rate.terms(program.strata).values(counts))
-    return f"{limit} (reached: {stated_words(value, in_percent=limit.in_percent, digits=4)})"
+    """Return a limit with the gap, the ratio, or the rate nearest to its bound that counts (W, A) reach."""
+    terms = limit.rate.terms(program.strata)
+    values = terms.values(counts)
+    value = limit.value(values)
+    subgroup = ""
+    if not limit.compares and terms.names != [None]:
+        room = limit.sign * (limit.bounds(terms.names) - values)
+        nearest = int(np.argmin(np.nan_to_num(room, nan=np.inf)))
+        value = values[nearest]
+        subgroup = f" for {unit_name(terms.names[nearest])}"
+    words = stated_words(value, in_percent=limit.in_percent, digits=4)
+    return f"{limit} (reached: {words}{subgroup})"
