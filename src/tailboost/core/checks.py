@@ -774,22 +774,6 @@ def _key(name: Any) -> str:
     return {"True": "1", "False": "0"}.get(text, text)
 
 
-def refuse_paid_errors(costs: Floats, names: Sequence[str], name: str) -> None:
-    """Raise ValueError if a wrong answer earns something, and more than the right one.
-
-    ``costs`` has the mean cost of each answer (column) by true label, shape (K, K) or (K, K + 1); ``names``
-    are the names of the answers, and ``name`` is the name of the costs.
-    """
-    for number, of_label in enumerate(costs.tolist()):
-        for answer, cost in enumerate(of_label):
-            if answer != number and cost < min(of_label[number], 0.0):
-                raise ValueError(
-                    f"{name}: where {names[number]} is right, the answer {names[answer]} costs "
-                    f"{cost:.4g}, less than the right answer, so the rule would seek it; if the "
-                    "numbers are gains, change their sign"
-                )
-
-
 def check_costs(
     costs: Table, n: int, classes: Labels, used: Ints | None, name: str = "costs"
 ) -> Floats | None:

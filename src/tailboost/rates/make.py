@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import By, Label, Stated
-from tailboost.core.checks import check_number, finite, in_class_order, refuse_paid_errors
+from tailboost.core.checks import check_number, finite, in_class_order
 from tailboost.core.spelling import cut_to
 from tailboost.rates.rate import (
     AT_LEAST,
@@ -219,8 +219,6 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     ------
     ValueError
         If the matrix is no table of finite numbers, or rows and columns of a frame have different labels.
-        Also if a wrong answer earns more than the right one: a negative cost below the cost of the right
-        answer.
 
     Examples
     --------
@@ -254,8 +252,6 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
             f"cost: the matrix must be K × K, or K × (K + 1), got shape {values.shape}; costs that differ "
             "between rows are costs=, of shape (n, K), for cost()"
         )
-    names = map(repr, labels) if labels else (f"label number {number}" for number in range(K))
-    refuse_paid_errors(values, [*names, HUMAN_REVIEW], "cost")
     return Rate("cost", None, by, tuple(map(tuple, values.tolist())), labels)
 
 
@@ -627,15 +623,13 @@ def _as_python(piece: re.Match[str]) -> str:
     if piece["alone"]:
         return f"{piece['alone'].replace('human review', 'deferred')}()"
     if piece["percent"]:
-        return f"({piece['percent']}/100)"
+        return repr(float(piece["percent"]) / 100)
     return _IN_PYTHON.get(piece[0], piece[0])
 
 
 def _value(node: Any) -> Any:
     """Return the number, text, tuple, dict, rate or limit of a syntax tree; a name is text."""
     match node:
-        case ast.Constant():
-            return node.value
         case ast.Name():
             return node.id
         case ast.List() | ast.Tuple():
@@ -644,10 +638,8 @@ def _value(node: Any) -> Any:
             bounds = dict(zip(map(_value, node.keys), map(_value, node.values), strict=True))
             if len(bounds) == len(node.keys):
                 return bounds
-        case ast.BinOp(op=ast.Div(), right=ast.Constant(value=100)):
-            return _value(node.left) / 100
-        case ast.UnaryOp(op=ast.USub()):
-            return -_value(node.operand)
+        case ast.Constant() | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
+            return ast.literal_eval(node)
         case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
             named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
             return FUNCTIONS[name](*map(_value, node.args), **named)

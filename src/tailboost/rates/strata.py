@@ -143,12 +143,6 @@ class Strata:
         return strata, stratum
 
     @property
-    def mean_costs_by_class(self) -> Floats:
-        """The mean cost of each answer (column) in each class with rows, shape (K, A); 0 without rows."""
-        mass = np.where(self.y == np.arange(self.n_classes)[:, None], self.mass, 0.0)
-        return mass @ self.mean_costs / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300)
-
-    @property
     def n_classes(self) -> int:
         """K."""
         return len(self.classes)
