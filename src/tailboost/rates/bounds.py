@@ -188,18 +188,16 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     >>> round(betting_upper(np.tile([0.0, 0.1, 0.2, 0.3], 50)), 3)
     0.173
     """
-    if np.min(losses, initial=1.0) >= 1.0:
-        return 1.0
 
     def excess(mean: float) -> float:
         """Return the logarithm of wealth · δ, which is at least 0 if the mean is rejected."""
         return _log_wealth(mean, losses, delta) + math.log(delta)
 
     # At the mean of the losses no wealth is gained; at 1 it is infinite.
-    left = max(float(np.asarray(losses).mean()), 1e-12)
     right = np.nextafter(1.0, 0.0)
-    if excess(right) < 0.0:
+    if not np.size(losses) or excess(right) < 0.0:
         return 1.0
+    left = max(float(np.asarray(losses).mean()), 1e-12)
     return min(1.0, brentq(excess, left, right, xtol=1e-12) + 1e-12)  # not below the exact root
 
 

@@ -89,9 +89,7 @@ class Expression:
     sign: float  # 1 or −1 for it: the violation is ``sign`` times rate minus bound
     sides: Any  # sides on which rates are bounded for a certificate
     # Of a rate:
-    crossed: tuple[
-        Any, ...
-    ]  # names of columns in ``by`` with perhaps "class", or one other value
+    crossed: Any  # names of columns in ``by`` with perhaps "class", or one other value
     is_ratio: bool  # whether the denominator depends on the answers, as for a precision
     is_share: bool  # whether it is a share of rows: then its numerator is a binomial count
     is_gain: bool  # whether large values are better: right answers count, and no errors
@@ -337,10 +335,9 @@ class Rate(Expression):
         for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
             among = bottom[answered.stratum, answered.actions]
             rows = np.flatnonzero(among)
-            counted, at, actions = top, answered.stratum[rows], answered.actions[rows]
-            if answered.costs is not None and self.needs_costs:
-                counted, at = answered.costs, rows
-            samples.append(Sample(name, rows, counted[at, actions], low, high, among[rows]))
+            counted: Any = answered.costs if self.needs_costs else top[answered.stratum]
+            values = counted[rows, answered.actions[rows]]
+            samples.append(Sample(name, rows, values, low, high, among[rows]))
         return samples
 
     # -- words ---------------------------------------------------------------------------------------

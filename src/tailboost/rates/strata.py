@@ -163,11 +163,6 @@ class Strata:
         return np.repeat(np.arange(self.n_classes), self.n_combinations)
 
     @property
-    def combination(self) -> Ints:
-        """Number of the combination of groups of each stratum, shape (S,)."""
-        return np.tile(np.arange(self.n_combinations), self.n_classes)
-
-    @property
     def _numbers(self) -> Ints:
         """Numbers of the class, of the value of each column of groups, and 0, shape (S, c + 2)."""
         groups = np.tile(self.combinations, (self.n_classes, 1))

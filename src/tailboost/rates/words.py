@@ -13,9 +13,7 @@ ROUNDING = 1e-9
 
 def stated_words(value: float, *, in_percent: bool, digits: int = 6) -> str:
     """Return a value with so many significant digits, such as the number of a limit."""
-    if in_percent:
-        return f"{100.0 * value:.{digits}g} %"
-    return f"{value:.{digits}g}"
+    return f"{100.0 * value:.{digits}g} %" if in_percent else f"{value:.{digits}g}"
 
 
 def points_words(lead: float, noise: float) -> str:

@@ -83,7 +83,7 @@ class Engine:
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         data = Counts(strata, stratum, rows.base, costs if problem.needs_costs else None)
         p = StratumProbabilities(strata, self._column_in(strata))
-        groups = p.places[strata.combination[stratum]]
+        groups = p.places[stratum % strata.n_combinations]
         logs = self.outputs.logs
         table = LogProbabilities(len(groups), logs.__getitem__, models.average, groups, X)
         self.probabilities = p
