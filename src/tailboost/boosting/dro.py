@@ -148,7 +148,7 @@ class DROBoostClassifier(AdditiveClassifier):
             dim = getattr(first, "get_n_leaves", lambda: 1)()
         X = learn.rows.X
         X = X.toarray() if issparse(X) else X
-        rows = np.column_stack([X.reshape(len(X), -1), learn.rows.y])
+        rows = np.column_stack([np.asarray(X).reshape(len(X), -1), learn.rows.y])
         if rows.dtype == object:
             rows = rows.astype(str)
         if rows.dtype.kind == "f":  # np.unique takes two NaN for different numbers
