@@ -62,15 +62,6 @@ def test_probabilities_with_costs_give_the_cheapest_rule(weight):
     assert met(again.predict(P)) > least()
 
 
-def test_costs_of_rows_that_pay_for_errors_are_refused():
-    """In the mean of a class; a single row may earn by a wrong answer."""
-    one_row = COSTS.copy()
-    one_row[np.flatnonzero(Y == 0)[0], 1] = -0.5
-    tb.tune(MODEL, X, Y, objective=rates.cost(), costs=one_row)
-    with pytest.raises(ValueError, match="answer"):
-        tb.tune(MODEL, X, Y, objective=rates.cost(), costs=-COSTS)
-
-
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_fitted_models_with_costs_give_the_cheapest_rule(weight):
     tuned = tb.tune(MODEL, X, Y, objective=rates.cost(), costs=COSTS, sample_weight=weight)

@@ -38,8 +38,8 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
+from tailboost.rates.rate import points_words, rate_words, stated_words
 from tailboost.rates.strata import GROUP, groups_in
-from tailboost.rates.words import points_words, rate_words, stated_words
 from tailboost.rows.judged import judged
 from tailboost.rows.rows import Given
 from tailboost.rows.seen import Attempt, EqualRows, Seen, checked_equal_rows

@@ -44,7 +44,7 @@ from tailboost.guarantees.certificates import (
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import GAP, Limit, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
-from tailboost.rates.words import rate_words
+from tailboost.rates.rate import rate_words
 from tailboost.rows.fingerprints import digest, hashes_of_names
 from tailboost.rows.judged import (
     group_arguments,

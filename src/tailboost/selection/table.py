@@ -22,7 +22,7 @@ from tailboost.core.tables import (
     text_table,
 )
 from tailboost.rates import Limit, Rate, Strata
-from tailboost.rates.words import rate_words, stated_words
+from tailboost.rates.rate import rate_words, stated_words
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate
 
