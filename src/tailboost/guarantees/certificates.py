@@ -25,8 +25,6 @@ from tailboost.core.tables import (
 from tailboost.guarantees.case import all_pairs_pass
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import (
-    ABOVE,
-    BELOW,
     Expression,
     Limit,
     Rate,
@@ -38,7 +36,7 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
-from tailboost.rates.rate import points_words, rate_words, stated_words
+from tailboost.rates.rate import ABOVE, BELOW, points_words, rate_words, stated_words
 from tailboost.rates.strata import GROUP, groups_in
 from tailboost.rows.judged import judged
 from tailboost.rows.rows import Given

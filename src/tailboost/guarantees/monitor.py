@@ -42,9 +42,9 @@ from tailboost.guarantees.certificates import (
     refuse_rule_alone,
 )
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import GAP, Limit, Sample
+from tailboost.rates import Limit, Sample
 from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
-from tailboost.rates.rate import rate_words
+from tailboost.rates.rate import GAP, rate_words
 from tailboost.rows.fingerprints import digest, hashes_of_names
 from tailboost.rows.judged import (
     group_arguments,

@@ -36,12 +36,6 @@ from tailboost.rates.make import (
     tpr,
 )
 from tailboost.rates.rate import (
-    ABOVE as ABOVE,
-    AT_LEAST as AT_LEAST,
-    AT_MOST as AT_MOST,
-    BELOW as BELOW,
-    GAP as GAP,
-    RATIO as RATIO,
     ROUNDING as ROUNDING,
     Expression as Expression,
     Limit,

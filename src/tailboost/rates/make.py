@@ -16,7 +16,6 @@ import numpy as np
 
 from tailboost.core.array_types import By, Label, Stated
 from tailboost.core.checks import check_number, finite, in_class_order
-from tailboost.core.spelling import cut_to
 from tailboost.rates.rate import (
     AT_LEAST,
     COMPARISONS,
@@ -456,7 +455,7 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
 
 
 def _checked_pairs(pairs: Any, name: str) -> Pairs:
-    """Return the distinct pairs of a true label and an answer, sorted by their text; None stays None.
+    """Return the pairs of a true label and an answer; None stays None.
 
     Errors call the parameter of `custom` ``name``.
     """
@@ -469,8 +468,7 @@ def _checked_pairs(pairs: Any, name: str) -> Pairs:
             f"{name} must be a list of pairs (true label, answer) of text or numbers, such as [('ill', "
             f"'well')], got {pairs!r}; functions are not supported"
         )
-    # By text, because 1 and True are equal keys.
-    return tuple({repr(pair): pair for pair in sorted(checked, key=repr)}.values())
+    return tuple(checked)
 
 
 def answered_error(by: By = None) -> Rate:
@@ -547,9 +545,6 @@ def ratio(rate: Rate) -> Statistic:
 
 # -- text ----------------------------------------------------------------------------------------------------
 
-# Maximum number of characters of the text in an error message.
-TEXT_SHOWN = 120
-
 # What Python writes otherwise: a rate alone is a call. Outside of quotes also a percentage, the column of the
 # classes, a sign, deferral.
 _OTHERWISE = re.compile(
@@ -603,15 +598,14 @@ def parse(text: str) -> Rate | Statistic | Limit:
     """
     if not isinstance(text, str):
         raise TypeError(f"a rate must be given as text, got {text!r}")
-    shown = cut_to(text, TEXT_SHOWN)
     try:
         in_python = _OTHERWISE.sub(_as_python, text.strip())
         compile(in_python, "", "eval")  # refuses repeated arguments, and runs nothing
         found = _value(ast.parse(in_python, mode="eval").body)
     except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as failure:
-        raise ValueError(f"{shown!r}: {failure}; {_EXAMPLE}") from None
+        raise ValueError(f"{text!r:.120}: {failure}; {_EXAMPLE}") from None
     if not isinstance(found, Expression):
-        raise ValueError(f"{shown!r} is no rate or limit; {_EXAMPLE}")
+        raise ValueError(f"{text!r:.120} is no rate or limit; {_EXAMPLE}")
     if isinstance(found, Limit):
         pieces = _OTHERWISE.finditer(text)
         found = replace(found, in_percent=any(piece["percent"] for piece in pieces))

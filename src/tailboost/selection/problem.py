@@ -7,9 +7,6 @@ from typing import Any, Self
 
 from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.rates import (
-    AT_MOST,
-    GAP,
-    RATIO,
     Limit,
     Rate,
     Statistic,
@@ -22,7 +19,7 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates.make import parsed
-from tailboost.rates.rate import LARGEST
+from tailboost.rates.rate import AT_MOST, GAP, LARGEST, RATIO
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupNames
 
