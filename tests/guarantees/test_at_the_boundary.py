@@ -10,7 +10,7 @@ from tailboost import rates
 from tailboost.guarantees import calibration
 from tailboost.guarantees.case import Tests as ExactTests
 from tailboost.rates import Answered, parse
-from tailboost.rates.pair_test import pair_p_value
+from tailboost.rates.bounds import pair_p_value
 
 FOUR = [0.4, 0.3, 0.2, 0.1]
 MISS = "miss(1, by=g) <= .3"

@@ -13,8 +13,8 @@ from tailboost.rates.bounds import (
     clopper_pearson_interval,
     clopper_pearson_upper,
     most_reached,
+    pair_p_value,
 )
-from tailboost.rates.pair_test import pair_p_value
 from tailboost.selection.rule import ThresholdRule
 from tailboost.storage.rule_files import RuleOnScores
 

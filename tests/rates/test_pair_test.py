@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from tailboost.rates.pair_test import FAR, pair_p_value
+from tailboost.rates.bounds import FAR, pair_p_value
 
 
 def pair_passes(errors, rows, level, **tested):

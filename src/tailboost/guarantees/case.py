@@ -14,8 +14,7 @@ from scipy.special import ndtr, ndtri
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Objective, Strata
-from tailboost.rates.bounds import most_reached
-from tailboost.rates.pair_test import pair_p_value
+from tailboost.rates.bounds import most_reached, pair_p_value
 
 #: Numbers of the answers of two labels.
 FIRST, SECOND, DEFERRED = range(3)
