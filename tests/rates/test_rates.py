@@ -201,9 +201,13 @@ def test_a_frame_of_costs_is_read_by_its_labels():
     assert rates.measure(rates.cost(swapped, by="class"), y, a) == pytest.approx(found)
 
 
-def test_costs_may_be_gains_with_a_sign():
+def test_a_wrong_answer_that_earns_more_than_the_right_one_is_refused():
+    """Gains of right answers are negative costs; a matrix of gains has the other sign."""
     assert rates.cost([[-1, 2], [5, -3]]).matrix == ((-1.0, 2.0), (5.0, -3.0))
     assert rates.cost([[0, 1], [0, 1]]).matrix  # a price of each positive answer
+    for gains in ([[1, -1], [-5, 1]], [[0, 1, -0.1], [5, 0, 0.1]]):
+        with pytest.raises(ValueError, match="gains"):
+            rates.cost(gains)
 
 
 def test_a_rate_is_the_mean_of_its_samples():

@@ -218,6 +218,7 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     ------
     ValueError
         If the matrix is no table of finite numbers, or rows and columns of a frame have different labels.
+        Also if a wrong answer has a negative cost below that of the right one.
 
     Examples
     --------
@@ -250,6 +251,10 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
         raise ValueError(
             f"cost: the matrix must be K × K, or K × (K + 1), got shape {values.shape}; costs that differ "
             "between rows are costs=, of shape (n, K), for cost()"
+        )
+    if (values < np.diag(values).clip(max=0.0)[:, None]).any():
+        raise ValueError(
+            "cost: a wrong answer earns more than the right one; if the numbers are gains, change their sign"
         )
     return Rate("cost", None, by, tuple(map(tuple, values.tolist())), labels)
 
