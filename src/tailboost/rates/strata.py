@@ -16,6 +16,7 @@ from tailboost.core.checks import (
     check_indexes,
     check_length,
     check_same_kind,
+    distinct_and_places,
     in_class_order,
     label_column,
     plain,
@@ -117,7 +118,13 @@ class Strata:
         """
         if groups is None:
             groups = np.zeros((len(y), 0), dtype=np.intp)
-        combinations, combination = np.unique(groups, axis=0, return_inverse=True)
+        combination = np.zeros(len(y), dtype=np.intp)
+        for column in groups.T:  # the number of the row's first columns and of this one
+            numbers = combination * (column.max(initial=0) + 1) + column
+            _, combination = distinct_and_places(numbers)
+        n_combinations = combination.max(initial=0) + 1
+        combinations = np.zeros((n_combinations, groups.shape[1]), dtype=np.intp)
+        combinations[combination] = groups
         stratum = y * len(combinations) + combination
         n_strata = len(classes) * len(combinations)
         share = weight / weight.sum()
