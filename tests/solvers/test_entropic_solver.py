@@ -160,6 +160,13 @@ def test_weight_is_repetition(seed):
     )
 
 
+def test_a_unit_of_nearly_the_whole_tail_ends_the_search():
+    p = np.append(0.1 - 1.4e-17, np.full(9, 0.1))
+    for loss in np.linspace(0.3, 0.4, 50):
+        w = entropic_weights([np.append(loss, np.zeros(9))], 0.1, 100.0, p).unit_weights
+        assert w[0] == pytest.approx(1, abs=1e-9)
+
+
 def test_between_p_and_the_totally_corrective_weights():
     losses = np.random.default_rng(0).random((6, 60)) < 0.4
     np.testing.assert_allclose(entropic_weights(losses, 0.2, 1e-9).unit_weights, 1 / 60, atol=1e-9)

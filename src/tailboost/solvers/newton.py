@@ -79,8 +79,9 @@ class Entropic:
         capped = np.zeros(w.size, dtype=bool)
         n_capped = -1
         while kappa > 0:
-            # Σ min(c, κ w) is concave in κ, so Newton's method from below only adds capped units.
-            capped = exponent >= log_cap - np.log(kappa)
+            # Σ min(c, κ w) is concave in κ, so Newton's method from below only adds capped units. Where one
+            # unit has all the weight, κ may fall by rounding.
+            capped |= exponent >= log_cap - np.log(kappa)
             if capped.sum() == n_capped:
                 break
             n_capped = capped.sum()
