@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 from sklearn.linear_model import LogisticRegression
-from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
@@ -68,9 +67,6 @@ class Setting:
                 return tb.tune(tb.Scores(0, 1), S, y, **given)
             if self.kind == "models":
                 return tb.RobustMixtureClassifier.from_probabilities(probabilities(S), y, **given)
-            if self.kind == "boosted":
-                tree = DecisionTreeClassifier(max_depth=2, random_state=0)
-                return tb.WorstClassBoostClassifier(tree, n_estimators=4, cv=3, random_state=0).fit(S, y)
             given |= {"estimators": [("line", LogisticRegression())], "cv": 3, "random_state": 0}
             groups = given.pop("groups", None)
             return tb.RobustMixtureClassifier(**given).fit(S, y, groups=groups)
@@ -140,7 +136,6 @@ SETTINGS = {
     # Rules other than one threshold.
     "two models": limited(MISS <= 0.25, kind="models"),
     "cross-fitted": limited(MISS <= 0.25, kind="fitted"),
-    "boosted": Setting(300, kind="boosted"),
 }
 
 
