@@ -179,8 +179,8 @@ class RateTable:
                 else:
                     names.append(limit.form)
                     # A subgroup without a rate leaves the comparison unknown.
-                    value = limit.value(counted.values) + 0.0 * counted.values.sum()
-                    numbers.append([value, *counted.compared(limit), np.nan])
+                    compared = [limit.value(counted.values), *counted.compared(limit), np.nan]
+                    numbers.append(np.array(compared) + 0.0 * counted.values.sum())
                     bounds.append(limit.bound)
             for name, numbered, bound in zip(names, numbers, bounds, strict=True):
                 met = None if limit is None else limit.keeps(numbered[0], bound)
@@ -196,8 +196,8 @@ class RateTable:
 
     @property
     def met(self) -> bool | None:
-        """Whether no limit is broken on these rows; None without limits that have rows."""
-        verdicts = [line.met for line in self.lines if line.met is not None]
+        """Whether all limits are kept on these rows; None without limits."""
+        verdicts = [line.good for line in self.limit_lines()]
         return all(verdicts) if verdicts else None
 
     def to_dicts(self) -> list[Document]:
@@ -221,8 +221,13 @@ class RateTable:
             return "There is no limit among these rates."
         if self.met:
             return "On these rows no limit is broken."
-        broken = [f"{line.limit} ({line.texts[1]})" for line in self.lines if line.met is False]
-        return f"Not kept on these rows: {joined(broken, SUBGROUPS_NAMED, '; ')}."
+        parts = []
+        for verdict in (BROKEN, NO_ROWS):
+            lines = [line for line in self.limit_lines() if line.verdict == verdict]
+            if lines:
+                named = joined([f"{x.name} {x.limit}" for x in lines], SUBGROUPS_NAMED, "; ")
+                parts.append(f"{verdict.capitalize()}: {named}.")
+        return " ".join(parts)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text; columns without content are left out."""
