@@ -9,7 +9,7 @@ import pytest
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
-from tailboost.rates import Answered
+from tailboost.rates import Counts
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -40,13 +40,13 @@ def excess(mix, limits):
     """Return by how much the limits are broken on many new rows."""
     g, P, y = FRESH
     answers = mix.predict({"m": P}, **({"groups": {"g": g}} if limits is GAP else {}))
-    rows = Answered.from_arrays(y, answers, groups={"g": g}, labels=[0, 1])
+    rows = Counts.answered(y, answers, groups={"g": g}, labels=[0, 1])
     of = [limit.sign * (limit.value(_values(limit, rows)) - limit.bound) for limit in limits]
     return float(max(of)), float(np.mean(answers != y))
 
 
 def _values(limit, rows):
-    return limit.rate.terms(rows.strata).values(rows.counts)
+    return limit.rate.terms(rows.strata).values(rows.of(rows.actions))
 
 
 def test_the_probability_is_stated_if_it_is_asked_for():

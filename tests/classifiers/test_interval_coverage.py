@@ -7,7 +7,7 @@ import pytest
 
 from tailboost import rates
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
-from tailboost.rates import Answered
+from tailboost.rates import Counts
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -40,12 +40,12 @@ def test_intervals_hold_the_rates_of_the_returned_rule_on_new_rows(name):
             {"m": P}, y, classes=[0, 1], limits=limits, random_state=0, **groups
         )
         given = {} if n_groups == 1 else {"groups": {"g": fresh[0]}}
-        rows = Answered.from_arrays(
+        rows = Counts.answered(
             fresh[2], mix.predict({"m": fresh[1]}, **given), groups={"g": fresh[0]}, labels=[0, 1]
         )
         for rate, limit in [(mix.objective_.rate, None), *((limit.rate, limit) for limit in limits)]:
             terms = rate.terms(rows.strata)
-            values = terms.values(rows.counts)
+            values = terms.values(rows.of(rows.actions))
             truth = dict(zip(terms.names, values, strict=True))
             if limit is not None and limit.compares:
                 truth[limit.form] = limit.value(values)

@@ -9,7 +9,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees import calibration
 from tailboost.guarantees.case import Tests as ExactTests
-from tailboost.rates import Answered, parse
+from tailboost.rates import Counts, parse
 from tailboost.rates.bounds import pair_p_value
 
 FOUR = [0.4, 0.3, 0.2, 0.1]
@@ -120,8 +120,8 @@ def test_tests_are_those_of_scipy(limit):
     for _ in range(20):
         y, a = rng.integers(0, 2, 60), rng.integers(0, 2, 60)
         g = rng.choice(["f", "m"], 60)
-        strata = Answered.from_arrays(y, a, groups={"g": g}).strata
-        answered = Answered.from_arrays(y, a, groups={"g": g})
+        strata = Counts.answered(y, a, groups={"g": g}).strata
+        answered = Counts.answered(y, a, groups={"g": g})
         counts = np.zeros((1, len(strata.y), 3))
         np.add.at(counts[0], (answered.stratum, answered.actions), 1.0)
         test = ExactTests.of(limit, strata)

@@ -13,7 +13,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.certificates import joint_bounds, tested_bounds as bounds_in_tests
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Answered
+from tailboost.rates import Counts
 from tailboost.rates.rate import KINDS
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.judged import JudgedModel, judged
@@ -26,7 +26,7 @@ WITHIN_SUBGROUPS = [name for name in KINDS if name != "representation"]
 
 def answered_in_groups(y, answers, groups, deferred=None):
     """Return answered rows with both groups, also without rows."""
-    rows = Answered.from_arrays(y, answers, groups=groups, deferred=deferred, labels=NAMES)
+    rows = Counts.answered(y, answers, groups=groups, deferred=deferred, labels=NAMES)
     values = tuple(dict.fromkeys((*rows.strata.values[0], "f", "m")))
     return replace(rows, strata=replace(rows.strata, values=(values,)))
 
@@ -217,7 +217,7 @@ def test_bounds_of_drawn_precision_rarely_fail():
         kind = rng.integers(3, size=60)  # small rates have a low precision
         shares, right = np.array([0.1, 0.5, 1.0])[kind], np.array([0.2, 0.5, 0.9])[kind]
         y = (rng.random(60) < right).astype(int)
-        answered = Answered.from_arrays(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
+        answered = Counts.answered(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
         (bound,) = joint_bounds([rates.precision("yes")], Fresh(answered), 0.05)
         wrong += not bound.lower <= (0.1 * 0.2 + 0.5 * 0.5 + 0.9) / 1.6 <= bound.upper
     assert wrong / times <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / times)

@@ -229,7 +229,7 @@ def test_a_rate_is_the_mean_of_its_samples():
         tally = np.zeros((6, 4))
         np.add.at(tally, (stratum, a), w / w.sum())
         values = rate.terms(strata).values(tally)
-        answered = rates.Answered(strata, stratum, a, w / w.sum())
+        answered = rates.Counts(strata, stratum, w / w.sum(), actions=a)
         for sample, value in zip(rate.samples(answered), values, strict=True):
             assert ((sample.values >= sample.low) & (sample.values <= sample.high)).all()
             mean = np.average(sample.values, weights=w[sample.rows]) if len(sample.rows) else np.nan

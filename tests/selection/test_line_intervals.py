@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta, binomtest
 
 from tailboost import rates
-from tailboost.rates import Answered, as_objective
+from tailboost.rates import Counts, as_objective
 from tailboost.selection.intervals import REFIT
 from tailboost.selection.search import Program
 from tailboost.selection.table import RateTable
@@ -21,14 +21,16 @@ def exact(errors, n):
 
 
 def counted_on(stated, answered):
-    return RateTable.counted(stated, answered.strata, answered.counts, "rows")
+    return RateTable.counted(stated, answered.strata, answered.of(answered.actions), "rows")
 
 
 def selected_table(y, answers, groups, objective, limits, refit):
-    answered = Answered.from_arrays(y, answers, groups=groups)
+    answered = Counts.answered(y, answers, groups=groups)
     program = Program.of_rates(answered.strata, as_objective(objective), limits)
     stated = [program.objective.rate, *limits]
-    return RateTable.counted(stated, answered.strata, answered.counts, "rows", spread=REFIT * refit)
+    return RateTable.counted(
+        stated, answered.strata, answered.of(answered.actions), "rows", spread=REFIT * refit
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,7 @@ def test_arms_are_exact_and_those_of_subgroups_longer_by_a_refit(counted, refit)
 def test_weights_count_by_their_effective_number(counted):
     y, answers, groups = counted
     weight = np.where(groups["group"] == "a", 1.0, 3.0) * np.random.default_rng(1).uniform(0.2, 2.0, len(y))
-    answered = Answered.from_arrays(y, answers, groups=groups, sample_weight=weight)
+    answered = Counts.answered(y, answers, groups=groups, sample_weight=weight)
     (line,) = counted_on([rates.error()], answered)
     n = weight.sum() ** 2 / (weight**2).sum()
     assert line.rows == pytest.approx(n)
@@ -83,7 +85,7 @@ def test_the_interval_of_weighted_rows_holds_the_true_rate():
         y = rng.integers(0, 2, 300)
         answers = np.where(rng.random(300) < 0.2, 1 - y, y)
         weight = np.exp(rng.uniform(0.0, np.log(200.0), 300))
-        answered = Answered.from_arrays(y, answers, sample_weight=weight)
+        answered = Counts.answered(y, answers, sample_weight=weight)
         (line,) = counted_on([rates.error()], answered)
         missed += not line.low <= 0.2 <= line.high
     assert missed <= 200 * 0.05 + 2 * np.sqrt(200 * 0.05 * 0.95)
@@ -94,13 +96,13 @@ def test_where_no_honest_interval_is_known_there_is_none_and_the_reason():
     group = np.repeat(["many", "more", "few"], [200, 300, 9])
     y = rng.integers(0, 2, len(group))
     answers = np.where(rng.random(len(y)) < 0.2, 1 - y, y)
-    answered = Answered.from_arrays(y, answers, groups={"group": group})
+    answered = Counts.answered(y, answers, groups={"group": group})
     selected = rates.selected(1, by="group")
     table = counted_on([selected, rates.gap(selected) <= 0.5], answered)
     none = {line.subgroup for line in table if np.isnan(line.low)}
     assert none == {"few", "gap"}
     costs = rng.random((len(y), 2))
-    of_rows = Answered.from_arrays(y, answers, costs=costs)
+    of_rows = Counts.answered(y, answers, costs=costs)
     table = counted_on([rates.cost()], of_rows)
     assert np.isnan(next(iter(table)).low)
 
@@ -115,7 +117,7 @@ def test_the_interval_of_a_mean_cost_holds_the_true_one():
     truth = 0.5 * 0.1 * 1.0 + 0.5 * 0.3 * 20.0
     for _ in range(400):
         y, answers = drawn(rng, 200)
-        (line,) = counted_on([COST], Answered.from_arrays(y, answers))
+        (line,) = counted_on([COST], Counts.answered(y, answers))
         missed += not line.low <= truth <= line.high
         widths.append(line.high - line.low)
     assert missed <= 400 * 0.05 + 2 * np.sqrt(400 * 0.05 * 0.95)
@@ -128,7 +130,7 @@ def test_the_interval_of_a_mean_cost_is_that_of_as_many_binomial_rows(n):
     """A share of as many rows of cost 0 or 20 has the same variance, with one more row of the largest one."""
     y, answers = np.arange(n) % 2, np.where(np.arange(n) % 6 == 0, 1, np.arange(n) % 2)
     answers[1] = 0  # one miss
-    (line,) = counted_on([COST], Answered.from_arrays(y, answers))
+    (line,) = counted_on([COST], Counts.answered(y, answers))
     costs = np.array([[0.0, 1.0], [20.0, 0.0]])[y, answers]
     p, largest = costs.mean() / 20, costs.mean() * (20 - costs.mean())
     variance = (((costs - costs.mean()) ** 2).sum() + largest) / (n + 1)
@@ -152,7 +154,7 @@ def test_the_interval_of_a_gap_or_ratio_holds_the_true_one_of_all_groups(sizes, 
     missed = Counter()
     for _ in range(200):
         answers = (rng.random(len(group)) < share[group]).astype(int)
-        answered = Answered.from_arrays(y, answers, groups={"group": group})
+        answered = Counts.answered(y, answers, groups={"group": group})
         table = counted_on(limits, answered)
         for line in table:
             if line.subgroup in truth:

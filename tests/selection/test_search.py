@@ -9,8 +9,8 @@ from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rates import Strata, as_objective
-from tailboost.selection.search import Counts, Program, solve
+from tailboost.rates import Counts, Strata, as_objective
+from tailboost.selection.search import Program, solve
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights
 

@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 from threadpoolctl import threadpool_limits
 
 from tailboost import rates
-from tailboost.rates import Strata, as_objective
-from tailboost.selection.search import Counts, Program, first_rules, grow, select, solve, within_budget
+from tailboost.rates import Counts, Strata, as_objective
+from tailboost.selection.search import Program, first_rules, grow, select, solve, within_budget
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs
 

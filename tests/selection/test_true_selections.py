@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rates import Answered
+from tailboost.rates import Counts
 from tailboost.rows.judged import judged
 
 SENTENCES = {
@@ -80,7 +80,7 @@ class Setting:
         X = probabilities(S) if self.kind == "models" else S
         deferred = {"deferred": clf.defers(X, **groups)} if judged(clf)._can_defer else {}
         answers = clf.predict(X, **groups)
-        return Answered.from_arrays(y, answers, groups={"g": g}, labels=[0, 1], **deferred)
+        return Counts.answered(y, answers, groups={"g": g}, labels=[0, 1], **deferred)
 
 
 def probabilities(S):
@@ -147,14 +147,14 @@ def false_share(missed, stated):
 def truths(rate, limit, answered):
     """Return the rates on fresh rows by subgroup, and the gap or ratio of a limit."""
     terms = rate.terms(answered.strata)
-    values = terms.values(answered.counts)
+    values = terms.values(answered.of(answered.actions))
     named = dict(zip(terms.names, values.tolist(), strict=True))
     return named | ({limit.form: limit.value(values)} if limit is not None and limit.compares else {})
 
 
 def kept(limit, answered):
     terms = limit.rate.terms(answered.strata)
-    values = np.nan_to_num(terms.values(answered.counts), nan=0.0 if limit.from_above else 1.0)
+    values = np.nan_to_num(terms.values(answered.of(answered.actions)), nan=0.0 if limit.from_above else 1.0)
     return limit.excess(terms.names, values) == 0
 
 
@@ -183,7 +183,9 @@ def test_intervals(name):
 
 def value_of(setting, clf, fresh, answered):
     """Return the objective on fresh rows."""
-    return clf.objective_.value(clf.objective_.rate.terms(answered.strata).values(answered.counts))
+    return clf.objective_.value(
+        clf.objective_.rate.terms(answered.strata).values(answered.of(answered.actions))
+    )
 
 
 LIMITED = [name for name, setting in SETTINGS.items() if setting.limits and setting.kind != "fitted"]

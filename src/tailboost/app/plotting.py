@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from tailboost import metrics
 from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.tables import LimitLine
-from tailboost.rates import Answered, checked_limits
+from tailboost.rates import Counts, checked_limits
 from tailboost.rows.judged import answer_shares, final_step
 from tailboost.selection.table import RateTable
 
@@ -142,10 +142,10 @@ class LimitsDisplay:
             As in `plot`.
         """
         truth = np.asarray(y_true)
-        answered = Answered.from_arrays(truth, y_pred, groups=groups, deferred=deferred)
+        answered = Counts.answered(truth, y_pred, groups=groups, deferred=deferred)
         name = f"rates on {len(truth):,} rows"
         table = RateTable.counted(
-            checked_limits(limits), answered.strata, answered.counts, name
+            checked_limits(limits), answered.strata, answered.of(answered.actions), name
         )
         return cls(table.limit_lines(), name=name).plot(ax)
 

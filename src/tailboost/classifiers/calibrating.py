@@ -48,7 +48,7 @@ from tailboost.guarantees.calibration import (
 )
 from tailboost.guarantees.case import Case, Tests
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Answered, Limit, Strata
+from tailboost.rates import Counts, Limit, Strata
 from tailboost.rows.fingerprints import (
     hash_rows,
     hashes_of_names,
@@ -287,7 +287,7 @@ def selected_on_part(
             )
 
     classes = np.unique(labels)
-    strata = Answered.from_arrays(classes, classes).strata
+    strata = Counts.answered(classes, classes).strata
     share = selection_share or default_share(limits, strata)
     if (
         selection_share is None

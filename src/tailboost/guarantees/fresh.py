@@ -22,7 +22,7 @@ from tailboost.core.checks import (
     positions,
 )
 from tailboost.learners.scores import Scores
-from tailboost.rates import Answered, Rate, Sample, Strata, deferred
+from tailboost.rates import Counts, Rate, Sample, Strata, deferred
 from tailboost.rows.fingerprints import (
     hash_rows,
     hashes_of_pairs,
@@ -82,7 +82,7 @@ class Fresh:
 
     Attributes
     ----------
-    answered : Answered
+    answered : Counts
         Stratum and answer of each row.
     model : classifier
         The model that has answered; None for an array.
@@ -104,7 +104,7 @@ class Fresh:
         Otherwise only rates that need no label are counted.
     """
 
-    answered: Answered
+    answered: Counts
     model: Any = None
     table: Any = None
     groups: Groups = None
@@ -336,7 +336,7 @@ def _refuse_unknown(rate: Rate, model: Any, given: Given) -> None:
 
 def _answered(
     given: Given, answers: Labels, classes: Labels, reader: Any, rates: Sequence[Rate]
-) -> Answered:
+) -> Counts:
     """Return rows with answers as numbers, in strata that also have the groups of the fit without rows.
 
     A column of the fit counts if one of its groups occurs among the rows, and the combinations of several
@@ -355,7 +355,7 @@ def _answered(
     if labels is None:  # no counted rate needs a label
         labels = np.repeat(classes[:1], len(answers))
     positions(np.unique(labels), classes, "y")
-    answered = Answered.from_arrays(
+    answered = Counts.answered(
         labels,
         answers,
         groups=given.groups,

@@ -44,7 +44,7 @@ from tailboost.rates.rate import (
     Terms as Terms,
     measure,
 )
-from tailboost.rates.strata import Answered as Answered, Sample, Strata
+from tailboost.rates.strata import Counts as Counts, Sample, Strata
 
 __all__ = [
     "Limit",

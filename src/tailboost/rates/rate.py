@@ -12,7 +12,7 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import plain
-from tailboost.rates.strata import CELL, CLASS, NAMES_SHOWN, Answered, Sample, Strata
+from tailboost.rates.strata import CELL, CLASS, NAMES_SHOWN, Counts, Sample, Strata
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # A true label and an answer; None stands for each of them.
@@ -326,7 +326,7 @@ class Rate(Expression):
             top = np.concatenate([zeros, top] if self.needs_costs else [top, zeros], axis=1)
         return Terms(names, top, bottom, mass, self.is_ratio)
 
-    def samples(self, answered: Answered) -> list[Sample]:
+    def samples(self, answered: Counts) -> list[Sample]:
         """Return the rows of each subgroup with their values; the rate is the mean of the values.
 
         A rate is the mean of values between ``low`` and ``high``, so certificates of a bounded mean apply.
@@ -713,9 +713,9 @@ def measure(
         raise TypeError(
             f"rate must be one rate, such as rates.miss(1), got {rate!r}; rates.parse makes one of text"
         )
-    rows = Answered.from_arrays(y_true, answers, groups, deferred, costs, sample_weight, labels)
+    rows = Counts.answered(y_true, answers, groups, deferred, costs, sample_weight, labels)
     terms = rate.terms(rows.strata)
-    return dict(zip(terms.names, terms.values(rows.counts).tolist(), strict=True))
+    return dict(zip(terms.names, terms.values(rows.of(rows.actions)).tolist(), strict=True))
 
 
 # -- rates in words ------------------------------------------------------------------------------------------

@@ -317,18 +317,18 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Answered:
-    """Rows with their answers, as numbers of strata and actions."""
+class Counts:
+    """Rows to be counted by stratum and action, with their answers if these are known."""
 
     strata: Strata
-    stratum: Ints  # shape (n,): stratum of each row
-    actions: Any  # shape (n,): answer to each row; shape (n, A): probability of each action, if randomised
-    share: Floats  # shape (n,): weights, with sum 1
+    stratum: Ints  # shape (n,)
+    weights: Floats  # shape (n,), of sum 1
     # Shape (n, A): cost of each action for each row; None without costs.
     costs: Floats | None = None
+    actions: Any = None  # shape (n,): number of the answer to each row
 
     @classmethod
-    def from_arrays(
+    def answered(
         cls,
         y_true: Any,
         answers: Any,
@@ -337,16 +337,17 @@ class Answered:
         costs: Table = None,
         sample_weight: Column = None,
         labels: Any = None,
-    ) -> Answered:
-        """Return rows, checked.
+    ) -> Counts:
+        """Return rows with answers, checked.
 
         Parameters
         ----------
         y_true : array-like of shape (n,)
             True labels.
         answers : array-like of shape (n,) or (n, K)
-            Answers, or the probability of each answer of a randomised rule. The answer "human review" is a
-            deferred row, unless a label has this name.
+            Answers. Or the probability of each answer of a randomised rule: each answer then is a row with
+            this part of the weight. The answer "human review" is a deferred row, unless a label has this
+            name.
         groups : array-like of shape (n,) or table, optional
             Groups of the rows.
         deferred : array-like of bool, shape (n,), optional
@@ -388,33 +389,44 @@ class Answered:
         classes = label_column(labels, "labels")
         actions = positions(predicted, classes, "answers")
         checked_costs = check_costs(costs, n, classes, None)
-        if draws:
-            actions = np.asarray(in_class_order(answers, "answers", classes))
         if is_deferred is not None:
             actions = np.where(is_deferred, len(classes), actions)
             if checked_costs is not None:  # deferral costs nothing
                 checked_costs = np.pad(checked_costs, ((0, 0), (0, 1)))
         columns = coded_columns(groups, "groups", n, "y_true")
-        weight = relative_weights(sample_weight, n)
+        weights = relative_weights(sample_weight, n)
         strata, stratum = Strata.of(
             positions(truth, classes, "y_true"),
             np.column_stack([place for _, place in columns.values()]) if columns else None,
-            weight,
+            weights,
             classes,
             tuple(columns),
             [given.tolist() for given, _ in columns.values()],
             defers=is_deferred is not None,
             costs=checked_costs,
         )
-        return cls(strata, stratum, actions, weight / weight.sum(), checked_costs)
+        weights /= weights.sum()
+        if draws:
+            shares = np.asarray(in_class_order(answers, "answers", classes))
+            row, actions = np.indices(shares.shape).reshape(2, -1)
+            stratum, weights = stratum[row], weights[row] * shares.ravel()
+            checked_costs = None if checked_costs is None else checked_costs[row]
+        return cls(strata, stratum, weights, checked_costs, actions)
 
-    @property
-    def counts(self) -> Floats:
-        """Confusion counts: the weight of each stratum with each action, then its costs, shape (W, A)."""
-        probabilities = self.actions
-        if probabilities.ndim == 1:
-            probabilities = np.eye(self.strata.n_actions)[probabilities]
-        weights = self.share[:, None] * probabilities  # shape (n, A)
-        factors = [1.0] if self.costs is None else [1.0, self.costs]
-        S = len(self.strata.mass)
-        return np.concatenate([_sums_by_stratum(weights * f, self.stratum, S) for f in factors])
+    def sums(self, cell: Ints, n_cells: int, action: Ints | int) -> Floats:
+        """Return the weight of the rows by cell and stratum, then their costs, shape (n_cells, W).
+
+        ``cell`` and ``action`` are those of each row. W is S, the number of strata. If the rows have costs, W
+        is 2 S: the second half sums the costs of the actions.
+        """
+        n_strata = len(self.strata.mass)
+        places = cell * n_strata + self.stratum
+        parts = [self.weights]
+        if self.costs is not None:
+            parts.append(self.weights * self.costs[np.arange(len(cell)), action])
+        sums = [np.bincount(places, part, n_cells * n_strata) for part in parts]
+        return np.concatenate([each.reshape(n_cells, n_strata) for each in sums], axis=1)
+
+    def of(self, actions: Ints) -> Floats:
+        """Return the confusion counts of actions, shape (n,): sums by stratum and action, shape (W, A)."""
+        return self.sums(actions, self.strata.n_actions, actions).T

@@ -10,14 +10,13 @@ from scipy.special import softmax
 
 from tailboost.core.array_types import Floats, Table
 from tailboost.learners.scores import only_scores
-from tailboost.rates import ROUNDING, Strata
+from tailboost.rates import ROUNDING, Counts, Strata
 from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.intervals import probability_kept, tightened
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
 from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.search import (
     Best,
-    Counts,
     Pool,
     Program,
     contradiction,

@@ -56,35 +56,6 @@ PASSES = 3
 DECIMALS = 12
 
 
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """The rows for the comparison of rules, to be counted by stratum and action."""
-
-    strata: Strata  # the strata, with the masses of these rows
-    stratum: Ints  # shape (n,)
-    weights: Floats  # shape (n,), of sum 1
-    # Shape (n, A): cost of each action in each row; None without costs.
-    costs: Floats | None = None
-
-    def sums(self, cell: Ints, n_cells: int, action: Ints | int) -> Floats:
-        """Return the weight of the rows by cell and stratum, then their costs, shape (n_cells, W).
-
-        ``cell`` and ``action`` are those of each row. W is S, the number of strata. If the rows have costs, W
-        is 2 S: the second half sums the costs of the actions.
-        """
-        n_strata = len(self.strata.mass)
-        places = cell * n_strata + self.stratum
-        parts = [self.weights]
-        if self.costs is not None:
-            parts.append(self.weights * self.costs[np.arange(len(cell)), action])
-        sums = [np.bincount(places, part, n_cells * n_strata) for part in parts]
-        return np.concatenate([each.reshape(n_cells, n_strata) for each in sums], axis=1)
-
-    def of(self, actions: Ints) -> Floats:
-        """Return the confusion counts of actions, shape (n,): sums by stratum and action, shape (W, A)."""
-        return self.sums(actions, self.strata.n_actions, actions).T
-
-
 @dataclass
 class Pool:
     """Rules of a family with their confusion counts on the selection data; no two have equal counts."""

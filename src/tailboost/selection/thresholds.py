@@ -11,10 +11,9 @@ from scipy.special import expit
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.learners.scores import Scores
-from tailboost.rates import Strata
+from tailboost.rates import Counts, Strata
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import decimals_between
-from tailboost.selection.search import Counts
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
 MOST = 2_000

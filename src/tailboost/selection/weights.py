@@ -12,10 +12,9 @@ from sklearn.base import clone
 from tailboost.core.array_types import Floats, Floats32, Ints
 from tailboost.core.checks import as_pandas, n_rows_of, take
 from tailboost.learners import HistBoostClassifier
-from tailboost.rates import Strata
+from tailboost.rates import Counts, Strata
 from tailboost.rows.fingerprints import hash_rows, stratified_places
 from tailboost.selection.outputs import LogProbabilities
-from tailboost.selection.search import Counts
 
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
 # the error plus the excess of limits is .0033 higher, at twice the time (64 selections of three classes).
