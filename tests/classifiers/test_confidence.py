@@ -1,8 +1,5 @@
 """Limits on new rows with a stated probability, compared with new rows."""
 
-import pickle
-import warnings
-
 import numpy as np
 import pytest
 
@@ -49,17 +46,6 @@ def _values(limit, rows):
     return limit.rate.terms(rows.strata).values(rows.of(rows.actions))
 
 
-def test_the_probability_is_stated_if_it_is_asked_for():
-    mix, plain = selected(0, 400, MISS, confidence=0.9), selected(0, 400, MISS)
-    _, P, y = drawn(0, 400)
-    assert 0.9 <= mix.selection_.likely < 1
-    assert plain.selection_.likely < 0.9  # a rule of least error stops at its limit
-    assert "probability" not in f"{plain.rates_} {plain.rates_.verdict}"
-    assert mix.limits_met_
-    assert pickle.loads(pickle.dumps(mix)).selection_.likely == mix.selection_.likely
-    assert RobustMixtureClassifier.from_probabilities({"m": P}, y).selection_.likely is None
-
-
 @pytest.mark.parametrize("limits", [MISS, GAP], ids=["miss", "gap"])
 def test_limits_hold_on_new_rows_more_often_with_confidence(limits):
     broken, priced = [], []
@@ -69,7 +55,6 @@ def test_limits_hold_on_new_rows_more_often_with_confidence(limits):
         found = [excess(mix, limits) for mix in (plain, surer)]
         broken.append([one[0] for one in found])
         priced.append(found[1][1] - found[0][1])
-        assert surer.selection_.likely >= 0.9
         assert surer.limits_met_
     plain, surer = np.array(broken).T
     assert np.mean(surer <= 0) >= 0.9 - 2 * np.sqrt(0.9 * 0.1 / 6)
@@ -91,26 +76,23 @@ def test_a_fit_and_a_reweighting_with_confidence_select_the_same_rule():
             plain.reweight(confidence=wrong)
 
 
-def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
-    """40 rows per group cannot show a gap of .02, except for rules with one action for all rows."""
-    limits = [rates.gap(rates.selected(1, by="g")) <= 0.02]
-    g, P, y = drawn(0, 80)
-    given = {"groups": {"g": g}, "by_group": True, "limits": limits, "classes": [0, 1], "random_state": 0}
-    with pytest.warns(tb.exceptions.ConfidenceNotReachedWarning) as told:
-        mix = RobustMixtureClassifier.from_probabilities({"m": P}, y, confidence=0.9, **given)
-    kind = tb.exceptions.ConfidenceNotReachedWarning
-    (_said,) = [str(each.message) for each in told if each.category is kind]
-    assert mix.selection_.likely < 0.9
-    share = np.mean(mix.predict({"m": P}, groups={"g": g}) == 1)
-    assert 0.05 <= share <= 0.95
+def test_what_is_not_reached_is_said():
+    """Both errors of useless scores add up to 1, so no rule keeps them below .52 with a margin."""
+    rng = np.random.default_rng(0)
+    p, y = rng.random(400), rng.integers(0, 2, 400)
+    with pytest.warns(tb.ConfidenceNotReachedWarning):
+        RobustMixtureClassifier.from_probabilities(
+            {"m": np.column_stack([1 - p, p])},
+            y,
+            limits=[rates.miss(1) <= 0.54, rates.false_alarm(1) <= 0.54],
+            confidence=0.9,
+        )
 
 
 def test_a_limit_that_holds_anyway_is_not_tightened():
     plain = selected(0, 600, [rates.miss(1) <= 0.95])
     surer = plain.reweight(confidence=0.95)
-    assert surer.selection_.likely > 0.99
     np.testing.assert_array_equal(*(mix.predict({"m": FRESH[1]}) for mix in (plain, surer)))
-    assert "tightened" not in str(surer.rates_)
 
 
 def test_confidence_without_limits_is_refused():
@@ -121,41 +103,18 @@ def test_confidence_without_limits_is_refused():
     with pytest.raises(ValueError, match="confidence"):
         RobustMixtureClassifier(confidence=0.9).fit(P, y)
     limited = RobustMixtureClassifier.from_probabilities({"m": P}, y, max_error=0.6, confidence=0.9)
-    assert limited.selection_.likely > 0.9
     with pytest.raises(ValueError, match="confidence"):
         limited.reweight(objective="error", confidence=0.9)
     free = selected(1, 300, MISS, confidence=0.9).reweight(limits=[])
     assert free.confidence is None  # left out with the limits
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        [rates.precision(1) >= 0.6],
-        [rates.f_score(1) >= 0.5],
-        [rates.error() <= 0.45],
-        [rates.cost([[0, 1], [2, 0]]) <= 0.6],
-        [rates.miss(1) <= 0.32, rates.false_alarm(1) <= 0.32],
-    ],
-)
-def test_where_the_probability_is_not_known_a_confidence_has_no_effect_and_says_so(limits):
-    plain = selected(0, 400, limits)
-    with pytest.warns(tb.exceptions.ConfidenceNotReachedWarning):
-        surer = plain.reweight(confidence=0.9)
-    assert surer.selection_.likely is None
-    assert "probability" not in str(surer.rates_)
-    np.testing.assert_array_equal(*(mix.predict({"m": FRESH[1]}) for mix in (plain, surer)))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("limits", [MISS, GAP], ids=["miss", "gap"])
-def test_stated_and_kept_probabilities_agree_over_many_draws(limits):
-    """Of 300 selections as many keep their limits on new rows as was stated."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        stated, kept = [], []
-        for seed in range(300):
-            mix = selected(1000 + seed, 1_500, limits, confidence=0.9)
-            stated.append(mix.selection_.likely)
-            kept.append(excess(mix, limits)[0] <= 0)
-        assert np.mean(stated) == pytest.approx(np.mean(kept), abs=0.08)
+def test_the_limits_are_kept_with_the_stated_probability(limits):
+    """Of 300 selections at least nine in ten keep their limits on new rows, up to three standard errors."""
+    kept = []
+    for seed in range(300):
+        mix = selected(1000 + seed, 1_500, limits, confidence=0.9)
+        kept.append(excess(mix, limits)[0] <= 0)
+    assert np.mean(kept) >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 300)

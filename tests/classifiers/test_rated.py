@@ -28,8 +28,6 @@ PARITY = rates.gap(SELECTED) <= 0.05
 MODEL = LogisticRegression().fit(X[:400], _Y[:400])
 P = {"model": MODEL.predict_proba(X)}
 
-pytestmark = pytest.mark.filterwarnings("ignore::tailboost.LimitBelowNoiseWarning")
-
 
 def judged(**params):
     return RobustMixtureClassifier.from_probabilities(P, Y, groups=GROUPS, **params)
@@ -161,31 +159,6 @@ def test_units_of_few_rows_are_named():
         )
 
 
-def test_a_limit_that_few_rows_cannot_show_is_named_before_the_fit():
-    class Stopped(Exception):
-        pass
-
-    class Never(LogisticRegression):
-        def fit(self, X, y, sample_weight=None):
-            raise Stopped
-
-    sex = np.where(np.arange(N) < 40, "x", SEX)
-    for limit, words in [
-        (
-            rates.error(by="sex") <= 0.05,
-            r"x has 40 rows and needs 59; with fewer no test .* \(95 %\), even at an estimate of 0",
-        ),
-        (rates.selected("yes", by="sex") >= 0.95, r"x has 40 rows and needs 59; .* at an estimate of 1"),
-    ]:
-        mix = RobustMixtureClassifier([("never", Never())], limits=[limit])
-        with pytest.warns(tb.LimitBelowNoiseWarning, match=words), pytest.raises(Stopped):
-            mix.fit(X, Y, groups={"sex": sex})
-    mix.set_params(limits=[rates.error(by="sex") <= 0.2])
-    with warnings.catch_warnings(record=True) as caught, pytest.raises(Stopped):
-        mix.fit(X, Y, groups={"sex": sex})
-    assert not caught
-
-
 def test_tune_takes_fitted_models():
     clf = tb.tune(MODEL_TEXT, X[400:], Y[400:], groups={"sex": SEX[400:]}, limits=[PARITY])
     assert clf.limits_met_
@@ -240,10 +213,10 @@ def test_another_choice_leaves_the_classifier_as_it_was():
     assert str(mix.reweight(limits=limits).rates_) == str(first.rates_)
 
 
-def test_units_without_rows_are_named():
+def test_limits_of_units_without_rows_are_neither_kept_nor_broken():
     weight = (SEX == "m").astype(float)
     limits = [rates.error(by="sex") <= {"f": 0.3}]
-    with pytest.warns(tb.LimitBelowNoiseWarning, match="no rows"):
+    with pytest.warns(SmallSubgroupsWarning, match="of f"):
         mix = RobustMixtureClassifier.from_probabilities(
             P, Y, groups={"sex": SEX}, limits=limits, sample_weight=weight
         )

@@ -182,7 +182,6 @@ def test_targets():
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 def test_who_misses_a_target_is_named():
     table, y, _, services = printed(0)
@@ -446,7 +445,6 @@ def test_columns_of_a_frame_without_names_count_by_position():
         RobustMixtureClassifier.from_probabilities(frames, y)
 
 
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 def test_a_target_that_is_missed_is_named_for_probabilities_too():

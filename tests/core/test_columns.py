@@ -138,7 +138,6 @@ def test_one_row_and_one_name(made):
             call()
 
 
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 def test_unknown_numbers_are_shown_as_plain_values():

@@ -84,7 +84,6 @@ def test_precision_is_about_the_rows_answered_so():
 
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
 def test_groups_of_the_fit_count_also_where_another_column_is_new():
     class Fitted(JudgedModel):
         records_ = Records()
@@ -136,7 +135,6 @@ def fitted():
 
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
-@pytest.mark.filterwarnings("ignore::tailboost.LimitBelowNoiseWarning")
 def test_a_models_own_limits_are_certified_by_default(fitted):
     mix, X, y, groups = fitted
     cert = tb.certify(mix, X, y, groups=groups)
@@ -257,7 +255,7 @@ def scores():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::tailboost.LimitBelowNoiseWarning", "ignore:this model was calibrated")
+@pytest.mark.filterwarnings("ignore:this model was calibrated")
 def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     mix, rows = scores
     X, y, groups = rows(3000, 1)

@@ -98,8 +98,8 @@ def identity(X):
     return np.asarray(X, dtype=float)
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.SmallSubgroupsWarning")
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
 @pytest.mark.parametrize("answer", [0, 1])
 @pytest.mark.parametrize("n_positive", [6, 60])
 def test_a_group_without_positives_in_the_selection_gets_a_rank_of_the_fresh_rows(n_positive, answer):

@@ -73,7 +73,6 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.LimitBelowNoiseWarning")
 @pytest.mark.parametrize("seed", range(4))
 def test_thresholds_by_group_are_exact_if_each_limit_is_on_one_group(seed):
     """Against all thresholds of each group, on a score without meaning as a probability."""

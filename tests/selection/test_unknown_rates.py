@@ -13,7 +13,7 @@ def test_a_subgroup_without_a_rate_is_named_and_not_certified(limit):
     rng = np.random.default_rng(0)
     g, p = rng.choice(["u", "v", "w"], 4000, p=[0.6, 0.35, 0.05]), rng.random(4000)
     y = ((rng.random(4000) < p) & (g != "w")).astype(int)
-    with pytest.warns(UserWarning, match="w has no rows"):
+    with pytest.warns(UserWarning, match="of w"):
         rule = tb.tune(tb.Scores(0, 1), p[::2, None], y[::2], groups={"g": g[::2]}, limits=[limit])
     assert str(rule.summary_).startswith("No rows: ")
     with pytest.raises(ValueError, match="w has no rows"):

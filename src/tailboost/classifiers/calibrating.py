@@ -36,7 +36,6 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
-    LimitBelowNoiseWarning,
     ResubstitutionWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
@@ -69,7 +68,6 @@ LARGEST_SHARE = 0.5
 ABOUT_SELECTION = (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
-    LimitBelowNoiseWarning,
     ResubstitutionWarning,  # the certifying rows raise LeakageError
     SmallSubgroupsWarning,
     UselessRuleWarning,

@@ -61,7 +61,7 @@ from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.problem import strata_of
 from tailboost.selection.rule import Rule, ThresholdRule, stacked
 from tailboost.selection.search import Program
-from tailboost.selection.selection import Selection, warn_of_limits
+from tailboost.selection.selection import Selection
 from tailboost.selection.table import Summary
 
 
@@ -114,13 +114,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         deferral are compared. None sets no limit.
     confidence : float in [0, 1), optional
         Probability with which all ``limits`` have to hold on new rows of the same distribution. It is an
-        estimate from the selection data. Limits are tightened by a number of standard errors. Among the rules
-        with this probability the one with the least objective is selected. If no rule is found, the most
-        probable one answers, with a `ConfidenceNotReachedWarning`. The probability is known for limits on
-        miss, false alarm, selection and deferral rates, and on their gaps and ratios, if the limits leave
-        room beside each other. Other limits are not tightened, and the warning says so. `tailboost.calibrate`
-        certifies every limit. Without limits a confidence is refused. None, the default, does not tighten: a
-        rule of least error stops at its limit, and breaks it on about every second set of new rows.
+        estimate from the selection data: limits are tightened by as many standard errors. If no rule keeps
+        the tighter limits, the one that comes nearest answers, with a `ConfidenceNotReachedWarning`.
+        `tailboost.calibrate` certifies every limit. Without limits a confidence is refused. None, the
+        default, does not tighten: a rule of least error stops at its limit, and breaks it on about every
+        second set of new rows.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
         fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
@@ -187,7 +185,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     BoundNotMetWarning
         Names the violated limits on the selection data.
     ConfidenceNotReachedWarning
-        Says that no rule reaches ``confidence``, or why this is not known.
+        Says that no rule found keeps the limits with the margin of ``confidence``.
     SmallSubgroupsWarning
         Names the subgroups with fewer than 10 different rows of selection data.
 
@@ -433,13 +431,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         further = {"groups": groups_val, "sample_weight": sample_weight_val, "costs": costs_val}
         validation = Given(*unpack(X_val, y_val), **further, suffix="_val")
         with fitting_apart(self) as fitted:
-            forewarned = fitted._learn(given, validation)
+            fitted._learn(given, validation)
         # After the assignment: a filter may make a warning an error.
-        self.selection_.warn(forewarned=forewarned)
+        self.selection_.warn()
         return self
 
-    def _learn(self, given: Given, validation: Given) -> bool:
-        """Set all attributes of a fit, in a classifier without any; return whether limits had their warnings.
+    def _learn(self, given: Given, validation: Given) -> None:
+        """Set all attributes of a fit, in a classifier without any.
 
         If all models are fitted, as in `tune`, and X_val is absent, the given rows select the rule. Errors
         for parameters, estimators or rows are raised before any model is fitted.
@@ -496,7 +494,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
                 problem, rows, self.classes_, names, costs, rule_column=self._column_read
             )
             Program.of_rates(strata, problem.objective, problem.limits)
-            warn_of_limits(problem.limits, strata)
 
         factors = None
         if self.class_weight is not None:
@@ -537,7 +534,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             records = records.using(Seen.of(hashes, SELECTED_ON, labels))
         engine = self._engine_of(problem, outputs, selecting.X, selecting.costs)
         self._first_selection(engine, problem, records)
-        return not frozen
 
     @classmethod
     def from_probabilities(
@@ -601,7 +597,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, labels[rows.places])
         engine = mix._engine_of(problem, averaging(outputs), costs=rows.costs)
         mix._first_selection(engine, problem, Records(used=(seen,)))
-        mix.selection_.warn(forewarned=False)
+        mix.selection_.warn()
         return mix
 
     # -- answers ---------------------------------------------------------------------------------------

@@ -386,7 +386,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             outputs = replace(outputs, rows=replace(outputs.rows, groups=numbers))
             engine = new._engine_of(problem, outputs)
         new._set_rule(engine.select(problem))
-        new.selection_.warn(forewarned=False)
+        new.selection_.warn()
         if given.X is not None:  # `certify` refuses these rows from now on
             new.records_ = new.records_.using(new._reading(given.X, given.y))
         return new

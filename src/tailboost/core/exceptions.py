@@ -13,7 +13,6 @@ __all__ = [
     "FitInterruptedWarning",
     "InfeasibleLimitsError",
     "LeakageError",
-    "LimitBelowNoiseWarning",
     "ModelVersionWarning",
     "NotCertifiedError",
     "ResubstitutionWarning",
@@ -36,16 +35,12 @@ class SmallSubgroupsWarning(UserWarning):
     """Subgroups have too few rows; the message gives their names and numbers of rows."""
 
 
-class LimitBelowNoiseWarning(UserWarning):
-    """A limit is tighter than the noise of so few rows; the message names the subgroup and its rows."""
-
-
 class UselessRuleWarning(UserWarning):
     """A rule satisfies its limits and is useless; the message names the limit and the nearest useful rule."""
 
 
 class ConfidenceNotReachedWarning(UserWarning):
-    """No rule has the probability ``confidence`` for its limits, or the probability is not known."""
+    """No rule was found that keeps its limits with the margin of ``confidence``."""
 
 
 class DeferredRowsWarning(UserWarning):

@@ -6,13 +6,13 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import ndtri, softmax
 
 from tailboost.core.array_types import Floats, Table
 from tailboost.learners.scores import only_scores
-from tailboost.rates import ROUNDING, Counts, Strata
+from tailboost.rates import Counts, Strata
 from tailboost.rows.subgroups import GroupNames
-from tailboost.selection.intervals import probability_kept, tightened
+from tailboost.selection.intervals import tightened
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
 from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.search import (
@@ -27,12 +27,6 @@ from tailboost.selection.search import (
 from tailboost.selection.selection import Selection
 from tailboost.selection.thresholds import Thresholds, scores_in, sign_of
 from tailboost.selection.weights import ClassWeights, StratumProbabilities
-
-# Standard errors by which limits are tightened to reach a confidence. A rule with one action for a larger
-# fraction of the rows is not selected for it: 11 of 50 rules would change, each to more error plus excess on
-# fresh rows, by .009 ± .014 on average (7 tables).
-TIGHTENED = np.arange(0.25, 3.1, 0.25)
-MOST_ALIKE = 0.95
 
 
 @dataclass(eq=False)
@@ -155,10 +149,8 @@ class Engine:
     def select_in(self, pool: Pool, problem: Problem) -> Selection:
         """Return the selected rule of a problem; new rules are added to the pool.
 
-        With a ``confidence``, all limits are tightened by the same number of standard errors, so that the
-        stated ones hold on new rows with this probability; they stay as stated if the probability is unknown.
-        If no rule reaches it, the most probable one is returned. A rule with one action for nearly all rows
-        is none of them, unless the stated limits lead to such a rule.
+        With a ``confidence``, limits are tightened by the standard errors of a normal quantile, divided
+        between all limited rates: about with this probability the stated limits hold on new rows.
 
         Raises
         ------
@@ -174,33 +166,20 @@ class Engine:
         if not (program.keeps(best.counts) or problem.aims or best.mixture.feasible):
             raise contradiction(pool, best.mixture, self.words)
         rule = self.rule(problem, program, pool, best)
-        if not problem.confidence or rule.likely is None:
+        if not (problem.confidence and problem.limits):
             return rule
-
-        def kept(tried: Selection) -> float:
-            return (
-                probability_kept(problem.limits, strata, tried.counts, rule.refit_spread) or 0.0
-            )
-
-        def largest_share(tried: Selection) -> float:
-            return float(tried.counts[: len(strata.mass)].sum(axis=0).max())
-
-        tried = [rule]
-        most_alike = max(MOST_ALIKE, largest_share(rule)) + ROUNDING
-        for n_errors in TIGHTENED:
-            last = tried[-1]
-            if kept(last) >= problem.confidence:
-                return last
-            tighter = [
-                tightened(limit, strata, last.counts, rule.refit_spread, n_errors)
-                for limit in problem.limits
-            ]
-            best = select(pool, program.within([*tighter, *program.limits[len(tighter) :]]))
-            tried.append(self.rule(problem, program, pool, best))
-            if largest_share(tried[-1]) > most_alike:
-                tried.pop()
-                break
-        return max(tried, key=kept)
+        n_rates = sum(
+            len(limit.rate.terms(strata).names) - limit.compares for limit in problem.limits
+        )
+        n_errors = float(ndtri(1.0 - (1.0 - problem.confidence) / n_rates))
+        tighter = [
+            tightened(limit, strata, rule.counts, rule.refit_spread, n_errors)
+            for limit in problem.limits
+        ]
+        surer = program.within([*tighter, *program.limits[len(tighter) :]])
+        best = select(pool, surer)
+        rule = self.rule(problem, program, pool, best)
+        return replace(rule, is_sure=surer.keeps(best.counts))
 
     def rule(self, problem: Problem, program: Program, pool: Pool, best: Best) -> Selection:
         """Return the best rule of a pool within a program as a selection."""

@@ -1,20 +1,15 @@
-"""Counted rates with intervals for new rows, and about the probability of keeping limits there."""
+"""Counted rates with intervals for new rows, and limits with a margin for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from tailboost.core.array_types import Floats
-from tailboost.core.spelling import how_many, joined
-from tailboost.rates import ROUNDING, Limit, Rate, Strata, Terms
-from tailboost.rates.bounds import clopper_pearson_interval, rows_for_no_error
+from tailboost.rates import Limit, Rate, Strata, Terms
+from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rates.rate import RATIO
-from tailboost.rows.subgroups import unit_name
 
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
 # of the range of the rate. On 33 tables (benchmarks/quality.py) .94 of the class errors on test rows were
@@ -27,8 +22,6 @@ ROWS_OF_INTERVAL = 10
 # Standard error of rates on new rows about the counted ones, in those of the interval: a variance of 1 is the
 # noise of the counts, .25 the selection on the same rows.
 OVERDISPERSION = np.sqrt(1.25)
-# Probability of a false certificate of one limit.
-LEVEL = 0.05
 # The most subgroups named in a sentence.
 SUBGROUPS_NAMED = 4
 TINY = 1e-300
@@ -111,82 +104,22 @@ def effective_rows(terms: Terms, strata: Strata, counts: Floats) -> Floats:
     return np.asarray(among.sum(axis=1) ** 2 / np.maximum(among @ of_one_row, TINY))
 
 
-# -- the probability of the limits -----------------------------------------------------------------------
-
-
-def _rooms(
-    limit: Limit, strata: Strata, counts: Floats, spread: float
-) -> tuple[list[Any], Floats, Floats]:
-    """Return the names of the limited rates, their rooms to the bounds and their standard errors.
-
-    Of a gap or ratio these are the rooms and errors of all pairs of rates. A refit shifts all subgroups
-    alike, so pairs get no such noise.
-    """
-    if not limit.compares:
-        counted = CountedRate.from_counts(limit.rate, strata, counts, spread)
-        names = counted.terms.names
-        rooms = limit.sign * (limit.bounds(names) - counted.values)
-        return names, rooms, counted.deviations
-    counted = CountedRate.from_counts(limit.rate, strata, counts)
-    scale = 1.0  # of the rooms, by that of the bound
-    if limit.form == RATIO:
-        scale = max(float(np.fmax.reduce(counted.values)), TINY)
-    is_pair = ~np.eye(len(counted.values), dtype=bool)
-    rooms = limit.rooms(counted.values, counted.values)[is_pair]
-    deviations = limit.deviations(counted.deviations**2)[is_pair]
-    return [limit.form], rooms / scale, deviations / scale
-
-
-def probability_kept(
-    limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float
-) -> float | None:
-    """Return about the probability that a rule keeps all limits on new rows; None if it is unknown.
-
-    Each limited number is normal about the counted one, and the probabilities are multiplied: rates of the
-    same rows are broken together, so the product is too small. It is unknown for rates whose rows or costs
-    depend on the answers.
-    """
-    kept = 1.0
-    for limit in limits:
-        if limit.rate.needs_costs or not limit.rate.terms(strata).of_answers:
-            return None
-        _, rooms, deviations = _rooms(limit, strata, counts, spread)
-        kept *= float(np.nanprod(ndtr((rooms + ROUNDING) / np.maximum(deviations, TINY))))
-    return kept
-
-
 def tightened(
     limit: Limit, strata: Strata, counts: Floats, spread: float, n_errors: float
 ) -> Limit:
-    """Return a limit tightened by ``n_errors`` standard errors of the rates of a rule's counts (W, A)."""
-    names, _, deviations = _rooms(limit, strata, counts, spread)
-    if limit.compares:
-        deviations = deviations.max(keepdims=True)
-    return limit.tightened(dict(zip(names, (n_errors * deviations).tolist(), strict=True)))
+    """Return a limit tightened by ``n_errors`` standard errors of the rates of a rule's counts (W, A).
 
-
-def below_noise(limit: Limit, strata: Strata) -> str | None:
-    """Return why so few rows cannot show that a limit holds, for a warning; None if they can.
-
-    The check needs no predictions, and assumes no error in subgroups. Compared subgroups need a row each.
+    A refit shifts all subgroups alike, so compared rates have no such noise.
     """
-    rate = limit.rate
-    if rate.is_ratio or rate.kind == "cost":
-        return None  # their rows or their range depend on the predictions
-    terms = rate.terms(strata)
-    sizes = effective_rows(terms, strata, strata.constants()[0]).round(6)
-    bounds = np.zeros(len(sizes)) if limit.compares else limit.bounds(terms.names)
-    few = []
-    for name, size, bound in zip(terms.names, sizes, bounds, strict=True):
-        allowed = float(limit.against(bound))
-        needed = rows_for_no_error(allowed, LEVEL) if 0.0 < allowed < 1.0 else 1
-        if size < needed and not np.isnan(bound):
-            rows = how_many(round(size), "row") if size else "no rows"
-            whole = "the whole" if name is None else unit_name(name)
-            few.append(f"{whole} has {rows} and needs {needed:,}")
-    if not few:
-        return None
-    return (
-        f"{limit}: {joined(few, SUBGROUPS_NAMED)}; with fewer no test certifies the limit (95 "
-        f"%), even at an estimate of {limit.against(0):g}"
+    counted = CountedRate.from_counts(
+        limit.rate, strata, counts, 0.0 if limit.compares else spread
     )
+    names = counted.terms.names
+    errors = counted.deviations
+    if limit.compares:
+        names = [limit.form]
+        of_pairs = limit.deviations(errors**2)
+        np.fill_diagonal(of_pairs, 0.0)
+        unit = np.fmax.reduce(counted.values) if limit.form == RATIO else 1.0
+        errors = of_pairs.max(keepdims=True)[0] / max(unit, TINY)
+    return limit.tightened(dict(zip(names, (n_errors * errors).tolist(), strict=True)))

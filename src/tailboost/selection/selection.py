@@ -14,15 +14,14 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
-    LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
     warn_user,
 )
 from tailboost.core.spelling import joined
-from tailboost.rates import Limit, Objective, Rate, Statistic, Strata, deferred, error
+from tailboost.rates import Limit, Objective, Rate, Statistic, deferred, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.intervals import REFIT, below_noise, probability_kept, tightened
+from tailboost.selection.intervals import REFIT
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.problem import Problem
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -34,7 +33,6 @@ from tailboost.selection.search import (
     best_guess,
     overall_errors,
     reached_words,
-    solve,
 )
 from tailboost.selection.table import RateTable, Summary, number_or_none
 from tailboost.selection.thresholds import (
@@ -55,18 +53,8 @@ SUBGROUPS_SHOWN = 4
 # A rule is useless if a larger fraction of the rows gets one action. If a fraction r > .9 of the rows has
 # this label, the limit is (1 + r)/2.
 MOST_EQUAL = 0.95
-# The most standard errors by which limits are tightened.
-MOST_ERRORS = 3.0
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
-
-
-def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
-    """Warn of limits with too few rows to confirm any rule."""
-    for limit in limits:
-        words = below_noise(limit, strata)
-        if words is not None:
-            warn_user(words, LimitBelowNoiseWarning)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +78,8 @@ class Selection:
         The candidates, with their counts.
     best : Best
         The counts of the selected candidate, and the possible decrease of the objective.
+    is_sure : bool
+        Whether the rule keeps limits with the margin of the confidence.
     """
 
     engine: Engine
@@ -98,6 +88,7 @@ class Selection:
     rule: Floats
     pool: Pool
     best: Best
+    is_sure: bool = True
 
     def within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection within other limits, without a confidence; raises as `Engine.select`."""
@@ -235,47 +226,16 @@ class Selection:
         """Whether all limits hold; None if no row is limited."""
         return self.keeps if (self.program.limit_of_row >= 0).any() else None
 
-    @cached_property
-    def has_room(self) -> bool:
-        """Whether constant answers keep the limits, or rules keep limits tighter by three standard errors.
-
-        Gaps and ratios are not tightened, because the noise of the counts enlarges them.
-        """
-        program = self.program.within(self.problem.limits)
-        if any(map(program.keeps, program.strata.constants())):
-            return True
-        tighter = [
-            limit
-            if limit.compares
-            else tightened(limit, program.strata, self.counts, self.refit_spread, MOST_ERRORS)
-            for limit in self.problem.limits
-        ]
-        return solve(self.pool.counts, program.within(tighter)).feasible
-
     def _is_favoured(self, rate: Rate) -> bool:
         """Whether a rate has no interval, because the selection finds where these rows are favourable.
 
-        So it does if the limits leave little room, for a ratio, whose denominator depends on the answers, and
-        for the errors of thresholds by group: the true overall error of two, three or four groups was above
+        So it does for a ratio, whose denominator depends on the answers, and for the errors of thresholds by
+        group: the true overall error of two, three or four groups was above
         its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws, and below it in none; with one threshold
         it was above in 8 of 150 and below in 3.
         """
-        if self.problem.limits and not self.problem.aims and not self.has_room:
-            return True
         by_group = self.engine.probabilities.told is not None
         return rate.is_ratio or (by_group and not rate.terms(self.program.strata).of_answers)
-
-    @cached_property
-    def likely(self) -> float | None:
-        """About the probability that all limits hold on new rows; None if it is unknown.
-
-        It is unknown without limits and where the limits leave little room: there the
-        selection finds where these rows are favourable.
-        """
-        if not self.problem.limits or not self.has_room:
-            return None
-        strata = self.program.strata
-        return probability_kept(self.problem.limits, strata, self.counts, self.refit_spread)
 
     def summary(self, certificate: Any) -> Summary:
         """Return the summary, with a comparison with constants that defer no more rows."""
@@ -300,14 +260,9 @@ class Selection:
 
     # -- warnings ----------------------------------------------------------------------------------------
 
-    def warn(self, *, forewarned: bool) -> None:
-        """Warn of violated limits, few rows, and a rule with nearly one answer.
-
-        With ``forewarned``, `warn_of_limits` has been called.
-        """
+    def warn(self) -> None:
+        """Warn of violated limits, few rows, and a rule with nearly one answer."""
         strata = self.program.strata
-        if not forewarned:
-            warn_of_limits(self.program.limits, strata)
         for number in np.flatnonzero(self.program.violations(self.counts) > SOLVED):
             limit = self.program.limits[number]
             reached = reached_words(self.program, limit, self.counts)
@@ -315,12 +270,10 @@ class Selection:
                 f"limit violated on {self.words} by the best rule found: {reached}",
                 BoundNotMetWarning,
             )
-        confidence = self.problem.confidence
-        if confidence and self.problem.limits and (self.likely or 0.0) < confidence:
+        if self.problem.confidence and not self.is_sure:
             warn_user(
-                f"confidence={confidence:g}: no rule found satisfies all limits on new rows with this "
-                "probability, as far as these rows show. Widen the limits, bring more rows, or "
-                "calibrate on fresh rows",
+                f"confidence={self.problem.confidence:g}: no rule found keeps all limits with such a margin; "
+                "widen the limits, bring more rows, or calibrate on fresh rows",
                 ConfidenceNotReachedWarning,
             )
         shares = self.counts[: len(strata.mass)].sum(axis=0)
@@ -333,7 +286,7 @@ class Selection:
                 f"the rule answers {name} in {shares[answer]:.1%} of {self.words}",
                 UselessRuleWarning,
             )
-        lines = [line for line in self.estimates if 0 < line.rows < FEW_ROWS]
+        lines = [line for line in self.estimates if line.rows < FEW_ROWS]
         few = {f"{line.rate} of {line.texts[1]} ({line.rows:.0f})": None for line in lines}
         if few:
             warn_user(
