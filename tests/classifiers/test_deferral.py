@@ -176,49 +176,6 @@ def test_weights_are_rows():
     assert seen == pytest.approx(0.1, abs=3e-3)
 
 
-@pytest.mark.slow
-def test_one_fit_gives_the_curves_of_all_shares_passed_on():
-    mix = judged(objective=GOAL, limits=[rates.deferred(by="sex") <= 0.15])
-    kept = mix.selection_.engine.data
-    curves = mix.tradeoff(
-        rates.largest(rates.answered_error(by="class")),
-        rates.answered_error(),
-        n_points=2,
-        deferred=(0, 0.1),
-    )
-    assert list(curves) == [0.0, 0.1]
-    for share, curve in curves.items():
-        limited, _ = curve.predicted(P, Y, groups=GROUPS)
-        assert limited.tolist() == pytest.approx([p.limited for p in curve], abs=0.05)
-        for point in curve:
-            assert point.classifier.selection_.engine.data is kept  # nothing is fitted or inferred anew
-            assert point.classifier.rates_.met
-            assert point.classifier.defers(P).mean() <= share + 0.03  # groups are inferred out of fold
-    least = [min(point.value for point in curve) for curve in curves.values()]
-    assert least[1] < least[0]
-    for shares in ((), (0.1, 0.1), (1.0,), (-0.1,)):
-        with pytest.raises(ValueError, match=r"deferred must be|deferred\(\): a rate lies"):
-            mix.tradeoff(GOAL, rates.answered_error(), deferred=shares)
-    assert list(mix.tradeoff(deferred=(0, 0.1), n_points=2)) == [0.0, 0.1]  # of the limit and the objective
-
-
-def test_a_curve_prints_the_share_deferred_at_each_point():
-    rng = np.random.default_rng(0)
-    p = rng.random(1_000)
-    y = (rng.random(1_000) < p).astype(int)
-    limits = ["miss(1) <= 30%", "deferred <= 20%"]
-    rule = tb.tune(tb.Scores(0, label=1), p[:, None], y, limits=limits)
-    curve = rule.tradeoff()
-    expected = [point.classifier.defers(p[:, None]).mean() for point in curve]
-    assert curve.deferred.tolist() == pytest.approx(expected)
-    head, *lines, _ = str(curve).splitlines()
-    assert head.split("  ")[-1] == "share deferred"
-    assert lines[0].split()[-1] == f"{expected[0]:.4f}"
-    assert curve.to_dict()["curve"]["share_deferred"] == curve.deferred.tolist()
-    assert rule.tradeoff(rates.deferred(), rates.miss(1)).deferred is None
-    assert rule.reweight(limits=["miss(1) <= 30%"]).tradeoff().deferred is None
-
-
 def test_a_point_of_a_curve_is_taken_by_a_limit_in_percent():
     rng = np.random.default_rng(0)
     p = rng.random(1_000)

@@ -673,6 +673,7 @@ def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
         assert np.mean(answers[rows] != y[rows]) <= best + 0.05
 
 
+@pytest.mark.filterwarnings("ignore::tailboost.SmallSubgroupsWarning")
 @pytest.mark.parametrize("told", [False, True])
 def test_a_class_without_rows_where_thresholds_are_chosen(told):
     """Selection data without class 1, or a group without class 1: no shift is NaN."""

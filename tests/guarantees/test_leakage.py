@@ -137,28 +137,18 @@ def test_rows_of_other_frozen_models_are_as_stated():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # noise below every limit
-@pytest.mark.parametrize("curves", ["two rates", "gap", "deferral"])
+@pytest.mark.parametrize("curves", ["two rates", "gap"])
 def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves):
     (X, y), (Z, z), (U, u) = ((X[a:b], y[a:b]) for X, y in [noise(900, 3)] for a, b in CUTS)
     groups = {"sex": np.resize(["f", "m"], 300)}
-    limits = [rates.deferred() <= 0.2] if curves == "deferral" else ()
-    mix = tb.RobustMixtureClassifier(PAIRS, random_state=0, objective="error", limits=limits)
+    mix = tb.RobustMixtureClassifier(PAIRS, random_state=0, objective="error")
     mix.fit(X, y, groups=groups)
-    if curves == "deferral":
-        both = mix.tradeoff(
-            rates.largest(rates.answered_error(by="class")),
-            rates.answered_error(),
-            n_points=2,
-            deferred=(0.0, 0.1),
-        )
-        curve, other = both.values()
-    else:
-        limited = rates.miss(1) if curves == "two rates" else rates.gap(rates.selected(1, by="sex"))
-        curve = other = mix.tradeoff(limited, rates.error(), n_points=3)
+    limited = rates.miss(1) if curves == "two rates" else rates.gap(rates.selected(1, by="sex"))
+    curve = mix.tradeoff(limited, rates.error(), n_points=3)
     level = min(1.0, next(iter(curve)).limited + 0.01)
-    before = other.at(level)
+    before = curve.at(level)
     curve.predicted(Z, z, groups=groups)
-    refused = [curve.at(level), other.at(level), *(point.classifier for c in (curve, other) for point in c)]
+    refused = [curve.at(level), *(point.classifier for point in curve)]
     asked = {"rates": [rates.error()]}
     for point in refused:
         with pytest.raises(tb.LeakageError, match="selected"):

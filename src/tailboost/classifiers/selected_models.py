@@ -50,7 +50,6 @@ from tailboost.rates import (
     Limit,
     Objective,
     Rate,
-    deferred as deferred_rate,
     error,
 )
 from tailboost.rows.fingerprints import digest, digest_of_rule
@@ -58,7 +57,7 @@ from tailboost.rows.judged import JudgedModel, labels_or_mark, records_of_fit
 from tailboost.rows.rows import Given, Rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import GroupNames, rows_among, warn_of_other_groups
-from tailboost.selection.curve import Curve, CurvePoint, bound_of, fractions_of, points_along
+from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along
 from tailboost.selection.engine import Engine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.problem import Problem, stated
@@ -391,9 +390,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             new.records_ = new.records_.using(new._reading(given.X, given.y))
         return new
 
-    def tradeoff(
-        self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None
-    ) -> Any:
+    def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9) -> Any:
         """Return the trade-off curve of two rates, without training.
 
         Parameters
@@ -408,12 +405,10 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         n_points : int, default=9
             Number of limits for which candidates are searched. The curve has one point for each undominated
             candidate.
-        deferred : sequence of float in [0, 1), optional
-            Fractions of the rows that may be deferred; there is one curve for each.
 
         Returns
         -------
-        Curve, or dict of Curve by fraction
+        Curve
             On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
             both rates on other rows.
 
@@ -424,22 +419,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             know.
         """
         check_is_fitted(self)
-        problem = self.selection_.problem
-        if deferred is None:
-            return self._curve(*problem.traded(a, b), n_points)
-        kept = tuple(limit for limit in problem.limits if limit.rate != deferred_rate())
-        limited, traded = problem.within(kept).traded(a, b)
-        curves = {}
-        together = list[Curve]()  # a point may be picked from any of the curves
-        for fraction in fractions_of(deferred):
-            limit = deferred_rate() <= fraction
-            deferring = self._within(traded.objective, (*kept, limit))
-            curve = deferring._curve(limited, traded.also_within(limit), n_points)
-            curves[fraction] = replace(curve, _curves=together)
-        return curves
-
-    def _curve(self, limited: Any, traded: Problem, n_points: int) -> Curve:
-        """Return the trade-off of two rates from candidates for ``n_points`` limits."""
+        limited, traded = self.selection_.problem.traded(a, b)
         minimised, others = traded.objective, traded.limits
         loosest = self._restated(minimised, (*others, limited.within(limited.most)))
         problem = loosest._problem().within(others)

@@ -16,7 +16,6 @@ from tailboost.core.tables import html_table, text_table
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,
-    deferred as deferred_rate,
     measure,
 )
 from tailboost.selection.problem import Problem
@@ -103,11 +102,6 @@ class Curve:
     # point is within the limit; or raises.
     _at: Callable[[Limit, Any], Any] = field(repr=False)
     _source: Model = field(repr=False)  # the classifier of which ``tradeoff`` was called
-    # All curves of one call: a point may be picked from any of them, on rows where another was measured.
-    _curves: list[Curve] = field(default_factory=list, repr=False)
-
-    def __post_init__(self) -> None:
-        self._curves.append(self)
 
     def __iter__(self) -> Iterator[CurvePoint]:
         return iter(self.points)
@@ -123,18 +117,6 @@ class Curve:
         """Both rates of each point on the selection data, arrays of shape (B,)."""
         numbers = np.array([(point.limited, point.value) for point in self])
         return Points(*numbers.reshape(-1, 2).T)
-
-    @property
-    def deferred(self) -> Floats | None:
-        """Share of deferred rows of each point on the selection data, shape (B,).
-
-        None without deferral, and if it is one of the two rates.
-        """
-        share = deferred_rate()
-        is_traded = str(share) in (str(self.limited), str(self.objective))
-        if is_traded or not any(point.classifier._can_defer for point in self):
-            return None
-        return np.array([point.classifier._measured(share).lines[0].value for point in self])
 
     def at(self, level: float | str) -> Any:
         """Return the classifier with the least objective if the other rate is limited to ``level``.
@@ -192,12 +174,10 @@ class Curve:
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
         record = self._source._reading(X, y)
-        for curve in self._curves:
-            for point in curve:
-                point.classifier.records_ = point.classifier.records_.using(record)
         rows = self._source._opened(X, groups)
         numbers = []
         for point in self:
+            point.classifier.records_ = point.classifier.records_.using(record)
             labels, deferred = point.classifier._answers(rows, None)
             for traded in (self.limited, self.objective):
                 rates = measure(
@@ -218,23 +198,17 @@ class Curve:
             "limited": str(self.limited),
             "objective": str(self.objective),
             "measured_on": self.measured_on,
-            "curve": {name: column.tolist() for name, column in self._columns.items()},
+            "curve": {
+                "limited": self.values.limited.tolist(),
+                "objective": self.values.value.tolist(),
+            },
         }
-
-    @property
-    def _columns(self) -> dict[str, Floats]:
-        """The numbers of the points."""
-        columns = {"limited": self.values.limited, "objective": self.values.value}
-        if self.deferred is not None:
-            columns["share_deferred"] = self.deferred
-        return columns
 
     def _cells(self) -> tuple[list[str], list[list[str]], str]:
         """Return headings, cells and a sentence on the rows; many points are thinned evenly."""
-        columns = self._columns.values()
-        heads = list(map(str, [self.limited, self.objective, deferred_rate()][: len(columns)]))
+        heads = [str(self.limited), str(self.objective)]
         shown = np.linspace(0, len(self) - 1, min(len(self), POINTS_SHOWN)).round().astype(int)
-        rows = [[f"{column[place]:.4f}" for column in columns] for place in shown]
+        rows = [[f"{column[place]:.4f}" for column in self.values] for place in shown]
         words = f"{len(shown)} of {len(self)} points, on {self.measured_on}; fresh rows differ."
         return heads, rows, words
 
@@ -308,15 +282,3 @@ def bound_of(problem: Problem, limited: Stated) -> float | None:
         if (limit.form, limit.rate) == (form, limited.rate) and np.ndim(limit.bound) == 0:
             return float(limit.bound)
     return None
-
-
-def fractions_of(deferred: Any) -> list[float]:
-    """Return the checked fractions of rows that may be deferred, from 0 to below 1: one for each curve."""
-    given = np.ravel(np.asarray(deferred, dtype=object)).tolist()
-    fractions = [float((deferred_rate() <= fraction).bound) for fraction in given]
-    if not fractions or max(fractions) >= 1.0 or len(set(fractions)) < len(fractions):
-        raise ValueError(
-            "deferred must be different fractions of the rows, from 0 to below 1, got "
-            f"{deferred!r}"
-        )
-    return fractions
