@@ -174,7 +174,7 @@ class LimitsDisplay:
             ax.annotate(
                 words,
                 (0, place),
-                (0, 9),
+                (0, 10),
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
                 parse_math=False,
@@ -274,7 +274,7 @@ class TradeOffDisplay:
         Parameters
         ----------
         estimator : fitted classifier
-            Has ``tradeoff()``, a `Curve`. Of boosting see `from_tail`.
+            Has limits and ``tradeoff()``, a `Curve`. `from_tail` draws boosting.
         X, y : array-like of shape (n, d), (n,)
             Rows and labels.
         groups : optional
@@ -284,6 +284,9 @@ class TradeOffDisplay:
         ax : matplotlib Axes, optional
             As in `plot`.
         """
+        if not hasattr(type(estimator), "rates_"):
+            name = type(estimator).__name__
+            raise TypeError(f"estimator: {name} has no curve of rates; see from_tail")
         curve = estimator.tradeoff()
         limited, value = curve.predicted(X, y, groups=groups)
         labels = {"xlabel": str(curve.limited), "ylabel": str(curve.objective)}

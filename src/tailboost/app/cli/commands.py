@@ -466,7 +466,7 @@ def tradeoff(
     if out is not None:
         check_output(out, [*PICTURES, ".csv"] if pick is None else [MODEL], model)
     stored = Stored.read(model)
-    if not hasattr(stored.classifier, "tradeoff"):
+    if not hasattr(type(stored.classifier), "rates_"):
         raise ValueError(
             f"{str(model)!r} has no trade-off curve: the command needs a model of fit"
         )
