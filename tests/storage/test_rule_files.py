@@ -122,9 +122,6 @@ def test_certificates_and_monitors_take_the_groups_from_the_table_as_the_rule_do
         look = tb.Monitor(rule).add(with_empty_cells, y[new], groups=groups)
         same = tb.Monitor(rule).add(table[["s"]][new], y[new], groups=names[new])
         assert look.to_dict() == same.to_dict()
-    selected = {"rates": ["selected(ill, by=g)"]}
-    without_labels = tb.certify(rule, table[["s"]][new], None, groups=names[new], **selected)
-    assert tb.certify(rule, with_empty_cells, None, **selected).bounds == without_labels.bounds
     with pytest.raises(ValueError, match="groups"):
         tb.certify(rule, with_empty_cells[["s"]], y[new])
 

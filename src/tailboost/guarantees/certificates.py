@@ -693,8 +693,7 @@ def certify(
         ``X=None`` the answers to the rows: labels of shape (n,), or probabilities of shape (n, K), with
         columns in the order of the sorted labels or named by the labels. ``predict`` is then their argmax.
     X, y : array-like of shape (n, d), (n,)
-        Fresh rows and their labels: independent draws from the population of interest. With ``y=None`` the
-        rows have no labels, and the rates must need none.
+        Fresh rows and their labels: independent draws from the population of interest.
     limits : list of Limit or str, optional
         Limits on rates, each bounded on its side. By default the limits of the model's fit.
     rates : list of Rate or str, optional

@@ -100,8 +100,6 @@ class Fresh:
         As in `tailboost.certify`.
     clusters : ndarray of shape (n,)
         Cluster of each row; a cluster has one vote in a subgroup. None: each row has a vote.
-    has_labels : bool
-        Otherwise only rates that need no label are counted.
     """
 
     answered: Counts
@@ -113,7 +111,6 @@ class Fresh:
     compared: bool = False
     equal_rows: EqualRows = "copies"
     clusters: Ints | None = None
-    has_labels: bool = True
     _samples: dict[Rate, list[Sample]] = field(init=False, default_factory=dict)
 
     @classmethod
@@ -164,7 +161,7 @@ class Fresh:
             table = reader._opened(given.X, groups) if reader is model else given.X
             actions = _actions(model, table, groups, answered.strata)
             answered = replace(answered, actions=actions)
-        clusters = numbered_clusters(given.clusters, given.n_rows)
+        clusters = numbered_clusters(given.clusters, len(given.labels))
         return cls(
             answered,
             model if is_model else None,
@@ -175,7 +172,6 @@ class Fresh:
             compared,
             equal_rows,
             clusters,
-            has_labels=given.labels is not None,
         )
 
     def __len__(self) -> int:
@@ -196,7 +192,7 @@ class Fresh:
         """The rows, to recognise them later; scores are known by their labels too."""
         assert self.hashes is not None
         labels = None
-        if self.only_scores and self.has_labels:
+        if self.only_scores:
             strata = self.answered.strata
             labels = np.asarray(strata.classes)[strata.y[self.answered.stratum]]
         return Seen.of(self.hashes, CALIBRATED_ON, labels)
@@ -270,8 +266,6 @@ class Fresh:
             assumption = BY_CLUSTERS.format(self.n_clusters)
         if strata.defers:
             assumption += f" {deferral_words(self.n_deferred, len(self))}"
-        if not self.has_labels:
-            assumption += " None of the rows has a label."
         compared = COMPARED
         if self.only_scores:
             compared = ONLY_SCORES
@@ -317,11 +311,6 @@ def _refuse_unknown(rate: Rate, model: Any, given: Given) -> None:
             f"{rate!r} is a mean of costs by row: only certify bounds it, with costs= and "
             "cost_range=(smallest, largest) possible cost of any answer to any row"
         )
-    if given.labels is None and rate.needs_labels:
-        raise ValueError(
-            f"y is needed: {rate!r} needs labels, and no row here has one. Rates of answers alone need none: "
-            "selected(…), deferred(), their gaps and ratios, by groups"
-        )
     if given.deferred is None and not is_model and rate.counts_deferral:
         raise ValueError(
             "deferred is needed: an array of answers does not show deferred rows; give deferred=, a mask "
@@ -351,12 +340,9 @@ def _answered(
         for name, column in columns.items()
         if not set(of_fit.get(name, ())).isdisjoint(np.unique(column).tolist())
     }
-    labels = given.labels
-    if labels is None:  # no counted rate needs a label
-        labels = np.repeat(classes[:1], len(answers))
-    positions(np.unique(labels), classes, "y")
+    positions(np.unique(given.labels), classes, "y")
     answered = Counts.answered(
-        labels,
+        given.labels,
         answers,
         groups=given.groups,
         deferred=given.deferred,
@@ -397,10 +383,6 @@ def _given_answers(answers: Any, given: Given) -> tuple[Labels, Labels]:
             "the order is (model, X, y)"
         )
     y = given.labels
-    if y is None:
-        raise ValueError(
-            "y is needed: model is an array of answers, and rows without labels show no rate"
-        )
     array = np.asarray(answers)
     classes = np.unique(y)
     if array.ndim == 2:
@@ -436,18 +418,13 @@ def _classes_of(model: Model, given: Given) -> Labels:
         )
     if given.X is None:
         raise ValueError("X is needed: model is a classifier")
-    if given.labels is not None:
-        check_length(given.labels, "y", n_rows_of(given.X), "X")
+    check_length(given.labels, "y", n_rows_of(given.X), "X")
     if hasattr(model, "classes_"):
         return label_column(model.classes_, "classes_")
     if isinstance(model, Scores):
         raise ValueError(
             f"{model!r} has no thresholds yet: give the rule of tune or calibrate, as in "
             "certify(tune(scores, X, y, limits=…), X_fresh, y_fresh)"
-        )
-    if given.labels is None:
-        raise ValueError(
-            "y is needed: the model has no classes_, and rows without labels do not show them"
         )
     return _all_labels(given.labels, np.asarray(model.predict(given.X)))
 

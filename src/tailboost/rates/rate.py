@@ -12,7 +12,7 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import plain
-from tailboost.rates.strata import CELL, CLASS, NAMES_SHOWN, Counts, Sample, Strata
+from tailboost.rates.strata import CLASS, NAMES_SHOWN, Counts, Sample, Strata
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # A true label and an answer; None stands for each of them.
@@ -98,9 +98,6 @@ class Expression:
     can_be_lowered: bool  # whether it can be an objective
     needs_costs: bool  # whether it is a mean of given costs of the rows
     needs_groups: bool  # whether the subgroups are groups
-    needs_labels: (
-        bool  # whether it depends on labels, unlike rates of answers such as `selected`
-    )
     needs_deferral: bool  # whether it counts deferred rows, or has a cost of deferral
     counts_deferral: bool  # whether it depends on the set of deferred rows
 
@@ -203,7 +200,6 @@ class Rate(Expression):
         filled["by"] = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         filled["label"] = checked_label(self.label)
         crossed = self.by if isinstance(self.by, tuple) else (self.by,)
-        labels = {label for label, _ in self.counted + self.among}
         named = {answer for _, answer in self.among} - {None}
         is_right = not RIGHT.isdisjoint(self.counted)
         defers = not is_right and any(answer == HUMAN_REVIEW for _, answer in self.counted)
@@ -217,9 +213,6 @@ class Rate(Expression):
             can_be_lowered=not named or self.kind in LOWERED_RATIOS,
             needs_costs=self.kind == "cost" and self.matrix is None,
             needs_groups=not {None, CLASS}.issuperset(crossed),
-            needs_labels=labels != {None}
-            or self.kind == "cost"
-            or not {CLASS, CELL}.isdisjoint(crossed),
             needs_deferral=defers,
             # Two or more answers by name are taken to leave out deferred rows.
             counts_deferral=defers or HUMAN_REVIEW in named or len(named) > 1,

@@ -15,7 +15,6 @@ from tailboost.core.checks import (
     distinct_and_places,
     groups_in,
     label_column,
-    n_rows_of,
     take,
 )
 from tailboost.rows.fingerprints import hash_rows, stratified_places
@@ -67,23 +66,16 @@ class Given:
         check_indexes(**{f"{name}{self.suffix}": getattr(self, name) for name in BY_ROW})
 
     @cached_property
-    def labels(self) -> Labels | None:
-        """The labels, checked; None without them."""
+    def labels(self) -> Labels:
+        """The labels, checked."""
         if self.y is None:
-            return None
+            raise ValueError(f"y{self.suffix} is needed: the labels of the rows")
         return label_column(self.y, "y", warn=True)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        if self.labels is None:
-            return n_rows_of(self.X)
-        return len(self.labels)
 
     @cached_property
     def columns(self) -> dict[Any, Labels]:
         """The columns of groups, checked."""
-        columns = coded_columns(self.groups, "groups", self.n_rows)
+        columns = coded_columns(self.groups, "groups", len(self.labels))
         return {name: values[place] for name, (values, place) in columns.items()}
 
 
