@@ -26,7 +26,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 
 import tailboost as tb
-from tailboost.rates.metrics import cvar
+from tailboost.metrics import cvar
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9)
 TARGETS = {

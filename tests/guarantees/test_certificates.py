@@ -11,8 +11,8 @@ from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
+from tailboost.guarantees.monitor import Evidence
 from tailboost.rates.bounds import (
-    Evidence,
     betting_p_value,
     betting_upper,
     clopper_pearson_interval,

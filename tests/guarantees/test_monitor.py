@@ -11,8 +11,8 @@ import pytest
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.certificates import CertifiedBound
-from tailboost.guarantees.monitor import Bets, state_digest as digest_of
-from tailboost.rates import Sample, bounds
+from tailboost.guarantees.monitor import Bets, Evidence, state_digest as digest_of
+from tailboost.rates import Sample
 
 SCORES = tb.Scores("score", "yes")
 LIMITS = ["miss(yes, by=sex) <= 45%", "false_alarm(yes) <= 45%"]
@@ -244,7 +244,7 @@ def test_two_thousand_years_without_a_change():
     """False alarms of twelve months with errors exactly at the bounds."""
     rng, false = np.random.default_rng(0), 0
     for _ in range(2000):
-        monitored = [bounds.Evidence(p) for p in (0.2, 0.1, 0.15)]
+        monitored = [Evidence(p) for p in (0.2, 0.1, 0.15)]
         most = 0.0
         for _ in range(12):
             errors = rng.binomial(200, [0.2, 0.1, 0.15])

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tailboost.boosting.cvar import LP, theorem_4
 from tailboost.boosting.game import Units
 from tailboost.learners import HistTreeClassifier
-from tailboost.rates.metrics import cvar_zero_one_loss
+from tailboost.metrics import cvar_zero_one_loss
 from tailboost.solvers import cvar, cvar_weights, entropic_weights, minimize_cvar_mixture
 
 ALPHAS = (1e-6, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)

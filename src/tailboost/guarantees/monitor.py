@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import compress, permutations
@@ -43,7 +44,7 @@ from tailboost.guarantees.certificates import (
 )
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Sample
-from tailboost.rates.bounds import LARGEST_WEALTH, Evidence
+from tailboost.rates.bounds import STAKES
 from tailboost.rates.rate import GAP, rate_words
 from tailboost.rows.fingerprints import digest, hashes_of_names
 from tailboost.rows.judged import (
@@ -66,6 +67,59 @@ GROUPS_NOTED = 10  # the most groups in a sentence
 
 
 # -- bets --------------------------------------------------------------------------------------------------
+
+
+# Cap of wealths and of their logarithms: JSON has no infinity.
+LARGEST_WEALTH = 1e300
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Wealth of bets on a mean above a bound.
+
+    If the bound is true, the wealth ever reaches 1/δ with probability at most δ.
+
+    Batches may be added one by one, with a look after each. The j-th batch brings 1/(j (j + 1)) of the first
+    wealth into play; these fractions sum to one. Bets lost before a change therefore do not hide the
+    change: a late rise of the mean is found about as soon as a mean above the bound from the start. A mixture
+    of bets with different starts is a fair game, because each of them is a fair game.
+
+    Examples
+    --------
+    >>> from tailboost.guarantees.monitor import Evidence
+    >>> evidence = Evidence(0.1).add([0, 1, 0, 0, 1] * 4)
+    >>> round(evidence.value, 1)
+    35.3
+    """
+
+    bound: float  # in [0, 1]: the tested bound
+    # Log wealth in play by stake.
+    log_wealths: tuple[float, ...] = (-LARGEST_WEALTH,) * len(STAKES)
+    batches: int = 0  # batches so far
+
+    def add(self, losses: Any) -> Evidence:
+        """Return the evidence after a batch of further rows with losses in [0, 1]; unchanged without rows."""
+        values, counts = np.unique(losses, return_counts=True)
+        if not len(values):
+            return self
+        j = self.batches + 1
+        # The batch brings a further part of the first wealth into play.
+        logs = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
+        if self.bound > 0.0:
+            with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
+                logs = logs + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
+        elif values[-1] > 0.0:  # impossible under a bound of 0
+            logs = np.full(len(STAKES), np.inf)
+        logs = logs.clip(-LARGEST_WEALTH, LARGEST_WEALTH)
+        return Evidence(self.bound, tuple(logs.tolist()), j)
+
+    @property
+    def value(self) -> float:
+        """The wealth. A value of 20 contradicts the bound at the 5 % level, at any time."""
+        with np.errstate(over="ignore"):
+            in_play = float(np.exp(self.log_wealths).mean())
+        # After k batches the part 1/1·2 + … + 1/k(k + 1) = 1 − 1/(k + 1) was brought into play.
+        return in_play + 1.0 / (self.batches + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +234,7 @@ class MonitoredBatch:
 class Monitor:
     """Evidence against the bounds of a certified rule, updated with each batch of later rows.
 
-    Bets test each bound, and their wealth grows if rows break it (`tailboost.rates.bounds.Evidence`). If all
+    Bets test each bound, and their wealth grows if rows break it (`Evidence`). If all
     m bounds are true, the probability that any wealth ever reaches m/(1 − confidence) is at most
     1 − confidence, after any number of batches. Rows, or clusters, must be independent draws. The order of
     rows within a batch has no effect.

@@ -12,12 +12,22 @@ The objective alone needs selecting rows, and these may be the fresh rows: then 
 
 A lone gap or ratio of shares of one answer, between groups with a threshold each, has ranks too.
 
-Theorem. The true share at a rank of n independent scores has a Beta distribution, whatever the population.
-The selecting rows alone choose the ranks, and `tailboost.rates.bounds.probability_within` bounds the
-probability that all shares are close. Fresh rows only place the thresholds.
+Theorem. Let S₁, …, Sₙ be independent scores of one population, and U₍ⱼ₎ the probability that a new score is
+at least the j-th largest of them. If the population is continuous, U₍ⱼ₎ ~ Beta(j, n + 1 − j), whatever the
+population is ([1]_, [2]_). A threshold between the k-th and the (k + 1)-th largest score therefore has a
+share between U₍ₖ₎ and U₍ₖ₊₁₎. The selecting rows alone choose the ranks, and `probability_within` bounds the
+probability that all shares are close. Fresh rows only place the thresholds. Let ties be broken by independent
+uniform numbers: exactly k scores then are above the threshold, and a tie at this place counts as a failure.
 
 Equal scores leave no threshold at some ranks. So an interval of ranks is chosen for each group, as wide as
 half the longest run of equal scores among its selecting rows near there, and all these ranks must be close.
+
+References
+----------
+.. [1] S. S. Wilks, "Determination of Sample Sizes for Setting Tolerance Limits", Annals of Mathematical
+   Statistics 12, 1941.
+.. [2] X. Tong, Y. Feng and J. J. Li, "Neyman–Pearson classification algorithms and NP receiver operating
+   characteristics", Science Advances 4, 2018.
 """
 
 from __future__ import annotations
@@ -27,10 +37,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.legendre import leggauss
+from scipy.stats import beta, binom
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.case import FIRST, Case, Outcome, Tests
-from tailboost.rates.bounds import most_reached, probability_within
+from tailboost.rates.bounds import most_reached
 
 # Tried smallest rates of a gap or ratio, and parts of its bound by which the rates differ.
 RATES = np.linspace(0.004, 0.996, 125)
@@ -207,3 +219,77 @@ def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
         if probability_within(*numbers, factor=factor, gap=gap) >= 1.0 - case.level:
             return np.stack([least, most], axis=1)
     return None
+
+
+# -- the probability that rates at ranks are close ---
+
+# Nodes of the quadrature. In 300 random cases of two to five groups, 600 nodes differed by at most 1.5e-5.
+NODES = 120
+# Subtracted from a probability by quadrature: more than its error.
+QUADRATURE_ERROR = 1e-4
+
+
+def probability_within(
+    least: Sequence[int],
+    most: Sequence[int],
+    sizes: Sequence[int],
+    *,
+    factor: float = 1.0,
+    gap: float = 0.0,
+) -> float:
+    """Return a lower bound on the probability that the rates at ranks of several groups are close.
+
+    In each group between ``least`` and ``most`` of n scores are above the threshold, so its rate is between
+    the rates L ~ Beta(least, n + 1 − least) and V ~ Beta(most + 1, n − most). Conditional on the smallest
+    L, of group i and value u, another group has L > u and V ≤ h(u) with a probability of at least F_V(h) −
+    F_L(u). Group i itself has V ≤ h(u) with a probability that follows from the n − least scores below u.
+    The result is the sum over i of the integrals of the products of these probabilities.
+
+    Parameters
+    ----------
+    least, most : sequence of int
+        Of each group, 0 ≤ least ≤ most ≤ n. The threshold may be selected among those in between.
+    sizes : sequence of int
+        n of each group.
+    factor, gap : float
+        Rates are close if ``factor`` times each of them less each other one is at most ``gap``: 1 and the
+        largest difference, or the smallest ratio and 0.
+
+    Returns
+    -------
+    float
+        From 0 to 1, less the error of the quadrature.
+
+    Examples
+    --------
+    >>> from tailboost.guarantees.ranks import probability_within
+    >>> round(probability_within([300, 300], [300, 300], [1000, 1000], gap=0.05), 3)
+    0.983
+    """
+    low, high, n = np.array([least, most, sizes], dtype=np.float64)[..., None]
+
+    def largest(u: Floats) -> Floats:
+        """Return h(u), the largest rate that is allowed beside a smallest rate u."""
+        return np.minimum((u + gap) / max(factor, 1e-300), 1.0)  # a ratio of 0 allows all rates
+
+    def at_most(k: Floats, n: Floats, x: Floats) -> Floats:
+        """Return P(Beta(k + 1, n − k) ≤ x), which is P(Bin(n, x) > k); for k = n the variable is 1."""
+        return np.where(x < 1.0, binom.sf(k, n, x), 1.0)
+
+    if (low == 0).any():  # the smallest L is 0
+        inside = at_most(high, n, largest(np.zeros(1)))
+        return max(0.0, float(inside.prod()) - QUADRATURE_ERROR)
+    # Gauss–Legendre nodes in [−1, 1], with weights of sum 2.
+    nodes, weights = leggauss(NODES)
+    total = 0.0
+    for i in range(len(n)):  # the group of the smallest L
+        u = beta.ppf((nodes + 1.0) / 2.0, low[i], n[i] + 1.0 - low[i])  # quantiles of L
+        h = largest(u)
+        # V − u over 1 − u is a Beta variable too, from the n − least scores below u.
+        room = np.clip((h - u) / np.maximum(1.0 - u, 1e-300), 0.0, 1.0)
+        above = np.maximum(
+            at_most(high, n, h) - at_most(low - 1.0, n, u), 0.0
+        )  # F_V(h) − F_L(u)
+        above[i] = at_most(high[i] - low[i], n[i] - low[i], room)
+        total += float(above.prod(axis=0) @ weights) / 2.0
+    return max(0.0, total - QUADRATURE_ERROR)

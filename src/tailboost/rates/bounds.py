@@ -1,37 +1,15 @@
-"""Confidence bounds that hold for every number of rows: error rates, pairs of them, means, ranks.
+"""Confidence bounds that hold for every number of rows: error rates, pairs of them, means.
 
 All bounds are for independent rows with losses in [0, 1] and do not depend on the order of rows. Upper bounds
 are at most 1, and 1 without rows.
-
-A true rate at a threshold that is a rank of fresh scores is a Beta variable. Let S₁, …, Sₙ be independent
-scores of one population, and U₍ⱼ₎ the probability that a new score is at least the j-th largest of them. If
-the population is continuous, U₍ⱼ₎ ~ Beta(j, n + 1 − j), whatever the population is ([1]_). A threshold
-between the k-th and the (k + 1)-th largest score therefore has a rate between U₍ₖ₎ and U₍ₖ₊₁₎. No test is
-needed, and the rule may be selected among such thresholds if all of them keep the limit.
-
-Equal scores. Let ties be broken by independent uniform numbers. A rule that answers by the score alone then
-has a rate of at most U₍ₖ₊₁₎ if at most k scores reach its threshold, and of at least U₍ₖ₎ if at least k do.
-Limits on one side thus hold for every population. A comparison of groups needs exactly k scores above the
-threshold, with k fixed before the scores are seen; ties at this place count as a failure.
-
-References
-----------
-.. [1] S. S. Wilks, "Determination of Sample Sizes for Setting Tolerance Limits", Annals of Mathematical
-   Statistics 12, 1941.
-.. [2] X. Tong, Y. Feng and J. J. Li, "Neyman–Pearson classification algorithms and NP receiver operating
-   characteristics", Science Advances 4, 2018.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import bdtr, logsumexp, ndtr
@@ -41,8 +19,6 @@ from tailboost.core.array_types import Floats, Ints
 
 # Powers of √½ from 1 to a thousandth: the stakes of the bets against a bound, with even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
-# Cap of wealths and of their logarithms: JSON has no infinity.
-LARGEST_WEALTH = 1e300
 
 
 # -- error rates -------------------------------------------------------------------------------------------
@@ -344,87 +320,7 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     return min(1.0, math.exp(-_log_wealth(target, losses, delta)))
 
 
-# -- later rows --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Wealth of bets on a mean above a bound.
-
-    If the bound is true, the wealth ever reaches 1/δ with probability at most δ.
-
-    Batches may be added one by one, with a look after each. The j-th batch brings 1/(j (j + 1)) of the first
-    wealth into play; these fractions sum to one. Bets lost before a change therefore do not hide the
-    change: a late rise of the mean is found about as soon as a mean above the bound from the start. A mixture
-    of bets with different starts is a fair game, because each of them is a fair game.
-
-    Examples
-    --------
-    >>> from tailboost.rates.bounds import Evidence
-    >>> evidence = Evidence(0.1).add([0, 1, 0, 0, 1] * 4)
-    >>> round(evidence.value, 1)
-    35.3
-    """
-
-    bound: float  # in [0, 1]: the tested bound
-    # Log wealth in play by stake.
-    log_wealths: tuple[float, ...] = (-LARGEST_WEALTH,) * len(STAKES)
-    batches: int = 0  # batches so far
-
-    def add(self, losses: ArrayLike) -> Evidence:
-        """Return the evidence after a batch of further rows with losses in [0, 1]; unchanged without rows."""
-        values, counts = np.unique(losses, return_counts=True)
-        if not len(values):
-            return self
-        j = self.batches + 1
-        # The batch brings a further part of the first wealth into play.
-        logs = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
-        if self.bound > 0.0:
-            with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
-                logs = logs + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
-        elif values[-1] > 0.0:  # impossible under a bound of 0
-            logs = np.full(len(STAKES), np.inf)
-        logs = logs.clip(-LARGEST_WEALTH, LARGEST_WEALTH)
-        return Evidence(self.bound, tuple(logs.tolist()), j)
-
-    @property
-    def value(self) -> float:
-        """The wealth. A value of 20 contradicts the bound at the 5 % level, at any time."""
-        with np.errstate(over="ignore"):
-            in_play = float(np.exp(self.log_wealths).mean())
-        # After k batches the part 1/1·2 + … + 1/k(k + 1) = 1 − 1/(k + 1) was brought into play.
-        return in_play + 1.0 / (self.batches + 1)
-
-
-# -- numbers of rows ---------------------------------------------------------------------------------------
-
-# A larger number of rows is not named.
-MOST_ROWS = 10**9
-# Numbers of rows tried after the first sufficient one: counts are whole numbers, so the power
-# falls a little between their steps.
-AHEAD = 4096
-
-
-def fewest_rows(power_at: Callable[[Ints], Floats], power: float) -> int | None:
-    """Return the smallest number of rows from which on the power is at least a stated one.
-
-    ``power_at`` returns the powers at numbers of rows, shape (k,). None stands for more than `MOST_ROWS`.
-    """
-    fewest = 1 + bisect_left(
-        range(1, MOST_ROWS + 1), True, key=lambda n: power_at(np.array([n]))[0] >= power
-    )
-    if fewest > MOST_ROWS:
-        return None
-    numbers = np.arange(fewest, fewest + AHEAD)  # the power may fall again a little above
-    return int(numbers[power_at(numbers) < power].max(initial=fewest - 1)) + 1
-
-
 # -- ranks ---------------------------------------------------------------------------------------------------
-
-# Nodes of the quadrature. In 300 random cases of two to five groups, 600 nodes differed by at most 1.5e-5.
-NODES = 120
-# Subtracted from a probability by quadrature: more than its error.
-QUADRATURE_ERROR = 1e-4
 
 
 def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
@@ -457,69 +353,3 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
     sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
     counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
     return (counts - (bdtr(counts, sizes, bound) > level)).astype(np.intp)[size_number]
-
-
-def probability_within(
-    least: Sequence[int],
-    most: Sequence[int],
-    sizes: Sequence[int],
-    *,
-    factor: float = 1.0,
-    gap: float = 0.0,
-) -> float:
-    """Return a lower bound on the probability that the rates at ranks of several groups are close.
-
-    In each group between ``least`` and ``most`` of n scores are above the threshold, so its rate is between
-    the rates L ~ Beta(least, n + 1 − least) and V ~ Beta(most + 1, n − most). Conditional on the smallest
-    L, of group i and value u, another group has L > u and V ≤ h(u) with a probability of at least F_V(h) −
-    F_L(u). Group i itself has V ≤ h(u) with a probability that follows from the n − least scores below u.
-    The result is the sum over i of the integrals of the products of these probabilities.
-
-    Parameters
-    ----------
-    least, most : sequence of int
-        Of each group, 0 ≤ least ≤ most ≤ n. The threshold may be selected among those in between.
-    sizes : sequence of int
-        n of each group.
-    factor, gap : float
-        Rates are close if ``factor`` times each of them less each other one is at most ``gap``: 1 and the
-        largest difference, or the smallest ratio and 0.
-
-    Returns
-    -------
-    float
-        From 0 to 1, less the error of the quadrature.
-
-    Examples
-    --------
-    >>> from tailboost.rates.bounds import probability_within
-    >>> round(probability_within([300, 300], [300, 300], [1000, 1000], gap=0.05), 3)
-    0.983
-    """
-    low, high, n = np.array([least, most, sizes], dtype=np.float64)[..., None]
-
-    def largest(u: Floats) -> Floats:
-        """Return h(u), the largest rate that is allowed beside a smallest rate u."""
-        return np.minimum((u + gap) / max(factor, 1e-300), 1.0)  # a ratio of 0 allows all rates
-
-    def at_most(k: Floats, n: Floats, x: Floats) -> Floats:
-        """Return P(Beta(k + 1, n − k) ≤ x), which is P(Bin(n, x) > k); for k = n the variable is 1."""
-        return np.where(x < 1.0, binom.sf(k, n, x), 1.0)
-
-    if (low == 0).any():  # the smallest L is 0
-        inside = at_most(high, n, largest(np.zeros(1)))
-        return max(0.0, float(inside.prod()) - QUADRATURE_ERROR)
-    # Gauss–Legendre nodes in [−1, 1], with weights of sum 2.
-    nodes, weights = leggauss(NODES)
-    total = 0.0
-    for i in range(len(n)):  # the group of the smallest L
-        u = beta.ppf((nodes + 1.0) / 2.0, low[i], n[i] + 1.0 - low[i])  # quantiles of L
-        h = largest(u)
-        # V − u over 1 − u is a Beta variable too, from the n − least scores below u.
-        room = np.clip((h - u) / np.maximum(1.0 - u, 1e-300), 0.0, 1.0)
-        above = np.maximum(
-            at_most(high, n, h) - at_most(low - 1.0, n, u), 0.0
-        )  # F_V(h) − F_L(u)
-        above[i] = at_most(high[i] - low[i], n[i] - low[i], room)
-        total += float(above.prod(axis=0) @ weights) / 2.0
-    return max(0.0, total - QUADRATURE_ERROR)

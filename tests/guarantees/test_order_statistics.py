@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tailboost.rates.bounds import (
-    QUADRATURE_ERROR,
-    most_reached,
-    probability_within,
-)
+from tailboost.guarantees.ranks import QUADRATURE_ERROR, probability_within
+from tailboost.rates.bounds import most_reached
 
 
 @pytest.mark.parametrize(
