@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tailboost as tb
@@ -60,10 +61,11 @@ def test_text_values_and_files_keep_the_pairs(tmp_path):
     low = rates.custom("costly", [(1, 0)], among=[(1, None)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rule = tb.calibrate(tb.Scores(0, 1), X, y, limits=[low <= 0.4])
-    tb.save_model(rule, tmp_path / "rule.model")
-    loaded = tb.load_model(tmp_path / "rule.model")
+        rule = tb.calibrate(tb.Scores("s", 1), pd.DataFrame({"s": X[:, 0]}), y, limits=[low <= 0.4])
+    tb.save_rule(rule, tmp_path / "rule.json")
+    loaded = tb.load_rule(tmp_path / "rule.json")
     assert loaded.certificate_.bounds[0].rate == low
+    assert loaded.limits == rule.limits
     assert (loaded.predict(X) == rule.predict(X)).all()
 
 

@@ -245,7 +245,7 @@ def test_what_a_copy_carries(rule, tmp_path):
     point = tb.calibrate(rule, *first, limits=["miss(yes) <= .35"])
     assert shallow.ledger_ is rule.ledger_ is point.ledger_ is rule.reweight().ledger_
     assert before.ledger_.attempts == ()  # a copy lacks later attempts
-    tb.save_model(point, tmp_path / "m.model")
+    tb.save_model(rule, tmp_path / "m.model")
     for other in (copy.deepcopy(rule), pickle.loads(pickle.dumps(rule)), tb.load_model(tmp_path / "m.model")):
         assert len(other.ledger_.attempts) == 1
         with pytest.raises(tb.LeakageError):

@@ -36,7 +36,8 @@ def made(seed, n, digits=None, kind="probability"):
 def answers(clf, X, groups):
     """Return the answers of `predict`, of the rule, of its Python function, and of SQL."""
     given = {"groups": groups} if clf.by_group else {}
-    mark = {"deferred": REVIEW} if judged(clf)._can_defer else {}
+    # A calibrated rule marks deferred rows by itself.
+    mark = {"deferred": REVIEW} if judged(clf)._can_defer and not clf.certificate_ else {}
     rule, scores = clf.rule_, X["s"].tolist()
     group = [groups["g"].tolist()] if clf.by_group else []
     names = {}

@@ -59,6 +59,25 @@ def test_a_service_answers_without_scikit_learn(rule_file):
     assert read_later == f"{rule.certificate_.n_rows} {rule.classes_.tolist()}"
 
 
+def test_a_calibrated_and_a_loaded_rule_are_alike(rule_file, tmp_path):
+    path, rule = rule_file
+    loaded = tb.load_rule(path)
+    assert type(loaded) is type(rule)
+    rng = np.random.default_rng(1)
+    new = pd.DataFrame({"s": rng.random(2_000), "g": rng.choice(["a", "b"], 2_000)})
+    y = np.where(rng.random(2_000) < new["s"], "ill", "well")
+    asked = []
+    for each in (rule, loaded):
+        tb.save_rule(each, tmp_path / "again.json")
+        assert (tmp_path / "again.json").read_text() == path.read_text()
+        certificate = tb.certify(each, new, y, groups=new[["g"]])
+        month = tb.Monitor(each).add(new, y, groups=new[["g"]])
+        answers = each.predict(new).tolist()
+        forms = [str(each.certificate_), each.limits, each.to_sql(), each.to_python(), answers]
+        asked.append([*forms, str(certificate), month.to_dict(), len(each.ledger_.attempts)])
+    assert asked[0] == asked[1]
+
+
 def test_an_edited_rule_is_an_error_and_read_without_its_certificate(rule_file, tmp_path):
     path, _ = rule_file
     content = json.loads(path.read_text())

@@ -57,6 +57,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.rows import Given
 from tailboost.rows.seen import refuse_copied
 from tailboost.rows.subgroups import refuse_many_numbers
+from tailboost.storage.rule_files import on_scores
 
 # Fractions of the selecting rows: where tests certify, and where ranks do. Beside ranks the selecting rows
 # serve only the objective and the balance of groups.
@@ -138,9 +139,9 @@ def calibrate(
 
     Returns
     -------
-    RobustMixtureClassifier, or the class of a boosting classifier
-        With the same candidates and its ``certificate_``. A later ``fit`` selects another rule, without a
-        certificate.
+    RobustMixtureClassifier, or RuleOnScores
+        With its ``certificate_``. For `Scores` it is the rule that `tailboost.load_rule` returns of a file of
+        `tailboost.save_rule`.
 
     Raises
     ------
@@ -182,7 +183,7 @@ def calibrate(
                 f"by_group, objective, selection_share: the rule of this {type(model).__name__} was selected "
                 "on other rows; leave them out, or give the model or the scores in place of the rule"
             )
-        return calibrate_selected(model, given, limits=limits, **options)
+        return on_scores(calibrate_selected(model, given, limits=limits, **options))
     stated = stated_limits(limits)
     classifier, certifying = selected_on_part(
         model,
@@ -215,7 +216,7 @@ def calibrate(
         **options,
     )
     calibrated.records_ = records.using(*calibrated.records_.used)
-    return calibrated
+    return on_scores(calibrated)
 
 
 def without_limits(fresh: Fresh) -> Fresh | None:

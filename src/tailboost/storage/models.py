@@ -70,7 +70,10 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
     import skops.io  # which imports PyTorch where it is installed
 
     if not hasattr(model, "fit"):
-        raise TypeError(f"model must be a fitted model or a pipeline, got {model!r:.80}")
+        raise TypeError(
+            "model must be a fitted model or a pipeline (save_rule writes a rule), got "
+            f"{model!r:.80}"
+        )
     check_is_fitted(model)
     record = json.dumps({"versions": versions(), "notes": dict(notes or {})})
     content = BytesIO()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -92,29 +93,42 @@ def load_rule(path: FilePath) -> Any:
         if is_alone:
             return rule
         check_format(content["format"], RULE_FILE_FORMAT, "it", "run tune again")
-        return RuleOnScores(rule, content)
+        certificate = content["certificate"]
+        groups = list(map(tuple, content["groups"]))
+        named = content["groups_named"] if certificate else ()
+        loaded = RuleOnScores(rule, content["selection"], groups, dict(named))
+        loaded.content = content
+        if certificate is not None and certificate["rule"] != loaded._rule_digest:
+            raise ValueError(
+                "its certificate is about another rule: the rule was edited after the calibration. "
+                'Restore the file, or set "certificate" to null in it'
+            )
+        return loaded
 
 
 class RuleOnScores:
     """A rule on columns of scores: a model of the table of scores, with limits, certificate and records.
 
-    It has all attributes of its ``rule_`` too: ``bands``, ``groups``, ``to_sql``, ``to_python``, …
+    `calibrate` of `Scores` returns it, and `load_rule` of a file. It has all attributes of its ``rule_`` too:
+    ``bands``, ``groups``, ``to_sql``, ``to_python``, …
 
     Parameters
     ----------
     rule : ThresholdRule or Rule
         The rule alone.
-    content : mapping
-        The content of its file.
+    settings : mapping
+        The columns of scores with their labels, and the arguments of the selection.
+    groups : list
+        The groups of the selection data, of named columns as pairs of column and group.
+    groups_named : mapping
+        The groups in the limits of the certificate, by column. `predict` warns of rows in other groups.
 
     Attributes
     ----------
     limits : list of Limit
         The stated limits.
-    groups_named : mapping
-        The groups in the limits of the certificate, by column. `predict` warns of rows in other groups.
-    groups_ : list
-        The groups of the selection data, as pairs of column and group.
+    certificate_ : Certificate or None
+        The certificate.
     """
 
     # What certificates and monitors read of a model, see `tailboost.rows.judged.JudgedModel`.
@@ -122,32 +136,32 @@ class RuleOnScores:
     group_combinations_ = ()
     _equal_rows = "copies"
     _rule_digest = ""
+    content: Document  # of the file, if one was read
 
-    def __init__(self, rule: ThresholdRule | Rule, content: Document) -> None:
-        certificate = content["certificate"]
-        selection = content["selection"]
-        columns = selection["scores"]
-        labels = selection["labels"]
+    def __init__(
+        self,
+        rule: ThresholdRule | Rule,
+        settings: Document,
+        groups: list[Any],
+        groups_named: Any,
+    ) -> None:
+        columns = settings["scores"]
+        labels = settings["labels"]
         if not columns or len(labels) != len(columns):
             raise ValueError("each score needs a label")
         self.rule_ = rule
-        self.content = content
+        self.settings = settings
+        self.groups_ = groups
+        self.groups_named = groups_named
         self.classes_ = np.asarray(rule.classes)
-        self.by_group = selection["by_group"]
-        self.limits = self._stated_limits = list(checked_limits(selection["limits"]))
-        self.groups_ = [tuple(name) for name in content["groups"]]
-        self.groups_named = dict(content["groups_named"]) if certificate else {}
-        self._group_titles = tuple(by_column(self.groups_))
+        self.by_group = settings["by_group"]
+        self.limits = self._stated_limits = list(checked_limits(settings["limits"]))
+        self._groups_by_column = by_column(groups)
+        self._group_titles = tuple(self._groups_by_column)
         self._can_defer = rule.defers
-        self._columns_of_scores = columns
         label = labels if len(columns) > 1 else labels[0]
-        self._scores = (columns, label, selection["kind"], selection["missing"])
+        self._scores = (columns, label, settings["kind"], settings["missing"])
         self._rule_digest = digest_of_rule(rule, [self._scores])
-        if certificate is not None and certificate["rule"] != self._rule_digest:
-            raise ValueError(
-                "its certificate is about another rule: the rule was edited after the calibration. "
-                'Restore the file, or set "certificate" to null in it'
-            )
 
     def __getattr__(self, name: str) -> Any:
         if name == "rule_":  # a copy has no attributes at first
@@ -180,6 +194,11 @@ class RuleOnScores:
             tables = [Seen.from_dict(rows) for rows in used["selection"]]
             tables += [attempt.rows for attempt in ledger.attempts[: int(used["attempts"])]]
         return Records(used=tuple(tables), ledger=ledger)
+
+    @property
+    def ledger_(self) -> Ledger:
+        """The attempts to calibrate."""
+        return self.records_.ledger
 
     @cached_property
     def scores(self) -> Any:
@@ -218,7 +237,7 @@ class RuleOnScores:
         rule = self.rule_
         if isinstance(rule, ThresholdRule):
             return rule.predict(table, groups, default=default)
-        if self.by_group and groups is None:
+        if isinstance(self.by_group, str) and groups is None:
             groups = table[[self.by_group]]
         scores = self.scores
         lacking = scores.without_score(table) & (default is not ...)
@@ -252,7 +271,7 @@ class RuleOnScores:
 
     def _reads(self, column: Any) -> bool:
         """Return whether answers need the groups of a column."""
-        return bool(self.by_group == column)
+        return self.by_group is True or bool(self.by_group and self.by_group == column)
 
     def _opened(self, X: Table, groups: Groups = None) -> Any:
         return X
@@ -265,7 +284,39 @@ class RuleOnScores:
         if groups is None:
             columns = getattr(X, "columns", ())
             groups = {name: X[name] for name in self._group_titles if name in columns} or None
-        return with_missing_group(groups, [group for _, group in self.groups_])
+        return with_missing_group(groups, [*chain(*self._groups_by_column.values())])
+
+
+def on_scores(classifier: Model) -> Any:
+    """Return the rule of a classifier on one `Scores`; any other classifier as it is."""
+    models: list[Any] = [
+        getattr(each, "estimator", None) for each in getattr(classifier, "estimators_", [])
+    ]
+    if [type(model).__name__ for model in models] != ["Scores"]:
+        return classifier
+    (model,) = models
+    certificate = classifier.certificate_
+    by_group = classifier.by_group
+    if by_group is True:
+        by_group = classifier._group_titles[0] or True
+    settings = {
+        "scores": model.column_list,
+        "labels": model.label_list,
+        "kind": model.kind,
+        "missing": model.missing,
+        "group": list(classifier._group_titles),
+        "by_group": by_group or None,
+        "objective": classifier.objective,
+        "limits": classifier._stated_limits,
+        "target": None,
+        "cluster": None,
+    }
+    named = {} if certificate is None else certificate.groups_named
+    rule = RuleOnScores(classifier.rule_, settings, list(map(plain, classifier.groups_)), named)
+    rule.scores = model
+    rule.records_ = classifier.records_
+    rule.certificate_ = certificate and replace(certificate, model=rule)
+    return rule
 
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
@@ -276,8 +327,8 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
 
     Parameters
     ----------
-    classifier : classifier
-        Selected by `tune` or `calibrate` on `Scores`. Groups, if any, came in a table with named columns.
+    classifier : classifier or rule
+        Of `tune`, `calibrate` or `load_rule`, on `Scores`. Groups, if any, came in a table of named columns.
     path : str or path
         The file to write; its name ends in .json.
     target : str, optional
@@ -301,51 +352,43 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
 
 def rule_text(classifier: Model, target: str | None, cluster: str | None = None) -> str:
     """Return the text of a rule file, with the columns of labels and clusters of other files."""
-    models: list[Any] = [
-        getattr(each, "estimator", None) for each in getattr(classifier, "estimators_", [])
-    ]
-    if [type(model).__name__ for model in models] != ["Scores"]:
+    rule = on_scores(classifier)
+    if not isinstance(rule, RuleOnScores):
         raise TypeError(
             "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its classifier. "
             "save_model(classifier, 'rule.model') keeps another rule with its models, and "
             "rule_.to_json() is a rule alone"
         )
-    (model,) = models
-    groups = list(classifier._group_titles)
-    for name in (*model.column_list, *groups):
+    settings = rule.settings
+    for name in (*settings["scores"], *settings["group"]):
         if not isinstance(name, str):
             raise ValueError(
                 f"a rule file names its columns by text, and a column here is {name!r}: select on a table "
                 "with named columns, such as groups={'site': site}"
             )
-    by_group = groups[0] if classifier.by_group is True else classifier.by_group or None
-    objective = classifier.objective
+    objective = settings["objective"]
     if isinstance(objective, Expression):
         objective = repr(objective)
-    certificate = classifier.certificate_
-    used = classifier.records_.used
+    certificate = rule.certificate_
     content = {
         "format": RULE_FILE_FORMAT,
-        "rule": classifier.rule_.to_dict(),
+        "rule": rule.rule_.to_dict(),
         "selection": {
-            "scores": model.column_list,
-            "labels": model.label_list,
-            "kind": model.kind,
-            "missing": model.missing,
-            "group": groups,
-            "by_group": by_group,
+            **settings,
             "objective": objective,
-            "limits": list(map(repr, classifier._stated_limits)),
-            "target": target,
-            "cluster": cluster,
+            "limits": list(map(repr, rule.limits)),
+            "target": target or settings["target"],
+            "cluster": cluster or settings["cluster"],
         },
-        "groups": list(map(plain, classifier.groups_)),
-        "groups_named": [] if certificate is None else list(certificate.groups_named.items()),
+        "groups": rule.groups_,
+        "groups_named": list(rule.groups_named.items()),
         "certificate": None if certificate is None else certificate.to_dict(),
         "used": {
-            "selection": [rows.to_dict() for rows in used if rows.use == SELECTED_ON],
+            "selection": [
+                rows.to_dict() for rows in rule.records_.used if rows.use == SELECTED_ON
+            ],
             "attempts": 0 if certificate is None else len(certificate.attempts),
         },
-        "ledger": classifier.records_.ledger.to_dict(),
+        "ledger": rule.ledger_.to_dict(),
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

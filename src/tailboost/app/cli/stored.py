@@ -42,7 +42,7 @@ class Stored:
         rule = tb.load_rule(path)
         if not isinstance(rule, RuleOnScores):
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")
-        selection = rule.content["selection"]
+        selection = rule.settings
         roles = Roles(
             selection["target"],
             tuple(selection["group"]),
