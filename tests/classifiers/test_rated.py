@@ -350,9 +350,7 @@ def test_small_budgets_are_used_where_cells_are_many():
     given = {"groups": {"group": group[own]}, "objective": "worst_cell", "error_budget": 0.0}
     mix = tb.tune(model, features[own], y[own], **given)
     worst = [errors_of(mix.reweight(error_budget=b)).max() for b in (0.0, 0.005, 0.01, 0.02, 0.05)]
-    assert max(worst) == worst[0]
-    assert worst[2] < worst[0] - 0.005
-    assert max(worst[1:]) < 0.32
+    assert max(worst[1:]) < worst[0] - 0.005
 
 
 def test_another_choice_learns_nothing_of_groups_anew(monkeypatch):
