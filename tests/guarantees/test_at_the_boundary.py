@@ -7,8 +7,8 @@ from scipy.stats import binom, binomtest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees import calibration
-from tailboost.guarantees.case import Tests as ExactTests
+from tailboost.classifiers import calibrating
+from tailboost.guarantees.fresh import Tests as ExactTests
 from tailboost.rates import Counts, parse
 from tailboost.rates.bounds import pair_p_value
 
@@ -88,7 +88,7 @@ def false_certificates(setting, draws):
 
 @pytest.fixture(autouse=True)
 def unpriced(monkeypatch):
-    monkeypatch.setattr(calibration, "MOST_PRICED", 0)
+    monkeypatch.setattr(calibrating, "MOST_PRICED", 0)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -124,7 +124,7 @@ def test_tests_are_those_of_scipy(limit):
         answered = Counts.answered(y, a, groups={"g": g})
         counts = np.zeros((1, len(strata.y), 3))
         np.add.at(counts[0], (answered.stratum, answered.actions), 1.0)
-        test = ExactTests.of(limit, strata)
+        test = ExactTests.of(limit, strata, strata.place(None))
         wrong, rows = test.counts(counts)
         kept = np.zeros(wrong.shape, dtype=bool)
         if limit.compares:

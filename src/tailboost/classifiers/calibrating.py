@@ -1,9 +1,13 @@
-"""Calibration of any fitted model in one batch: some rows select the rule, the others certify this rule."""
+"""`calibrate`: the least restricted rule of any fitted model whose limits are certified by fresh rows.
+
+Of one batch some rows select the rule, the others certify it.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -36,18 +40,24 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
+    InfeasibleLimitsError,
+    NotCertifiedError,
     ResubstitutionWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
+    warn_user,
 )
-from tailboost.guarantees import ranks
-from tailboost.guarantees.calibration import (
-    calibrate_selected,
-    stated_limits,
+from tailboost.guarantees import chain, ranks, sequence
+from tailboost.guarantees.certificates import (
+    CONSTANT,
+    Price,
+    bounds_of,
+    certificate_of,
+    tested_bounds,
 )
-from tailboost.guarantees.case import Case, Tests
-from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Counts, Limit, Strata
+from tailboost.guarantees.fresh import Case, Fresh, Outcome, Tests
+from tailboost.rates import Counts, Limit, checked_limits, error
+from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.fingerprints import (
     hash_rows,
     hashes_of_names,
@@ -55,16 +65,28 @@ from tailboost.rows.fingerprints import (
     selecting_numbers,
 )
 from tailboost.rows.rows import Given
-from tailboost.rows.seen import refuse_copied
-from tailboost.rows.subgroups import refuse_many_numbers
+from tailboost.rows.seen import Attempt, attempts_of, refuse_copied
+from tailboost.rows.subgroups import HUMAN_REVIEW, refuse_many_numbers, unit_name
 from tailboost.storage.rule_files import on_scores
 
+#: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.
+PROCEDURES: Sequence[Any] = (ranks, chain, sequence)
+ONE_ANSWER = (
+    "the rule with the least loss within the limits gives every row the same answer; check that the scores "
+    "belong to these rows and labels, or state a limit that this answer breaks"
+)
+MISSED = "the likeliest rule misses a limit"
+ONLY_COUNTED = "No label was read and no limit was tested, so no attempt is spent."
+MOST_PRICED = 4  # limits with a price of their own
+NEARLY_ALL = 0.99  # of the rows with one answer: then a rule is hardly useful
 # Fractions of the selecting rows: where tests certify, and where ranks do. Beside ranks the selecting rows
 # serve only the objective and the balance of groups.
 FOR_TESTS = 0.3
 FOR_RANKS = 0.2
 # The most rows that select where a smaller share lacks a label or group.
 LARGEST_SHARE = 0.5
+# Of the rows of a batch, with an entry for each row.
+PARTED = ("X", "y", "groups", "clusters")
 # Warnings about the selection data, their limits and clusters: the limits are tested on the other rows.
 ABOUT_SELECTION = (
     BoundNotMetWarning,
@@ -174,17 +196,19 @@ def calibrate(
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
     given = Given(X, y, groups, clusters=clusters, training_rows=training_rows)
-    options: dict[str, Any] = {"confidence": confidence, "previous": previous}
-    options["reference"] = without_limits
-    # A rule of the model was selected on other rows.
-    if isinstance(model, RobustMixtureClassifier):
+    is_selected = isinstance(model, RobustMixtureClassifier)
+    stated = list(model._stated_limits if is_selected else ())
+    if limits is not None:
+        stated = list(checked_limits(limits, to_keep=True))
+    if not stated:
+        raise ValueError("limits is needed, for example limits=['miss(1) <= 40%']")
+    if is_selected:  # its rule was selected on other rows
         if by_group or objective is not None or selection_share is not None:
             raise ValueError(
                 f"by_group, objective, selection_share: the rule of this {type(model).__name__} was selected "
                 "on other rows; leave them out, or give the model or the scores in place of the rule"
             )
-        return on_scores(calibrate_selected(model, given, limits=limits, **options))
-    stated = stated_limits(limits)
+        return on_scores(calibrate_selected(model, given, stated, confidence, previous))
     classifier, certifying = selected_on_part(
         model,
         given,
@@ -208,25 +232,9 @@ def calibrate(
         )
     if previous is None:
         note += " Earlier calls on these rows are not known without previous=."
-    calibrated = calibrate_selected(
-        classifier,
-        certifying,
-        limits=stated,
-        notes=[note],
-        **options,
-    )
+    calibrated = calibrate_selected(classifier, certifying, stated, confidence, previous, note)
     calibrated.records_ = records.using(*calibrated.records_.used)
     return on_scores(calibrated)
-
-
-def without_limits(fresh: Fresh) -> Fresh | None:
-    """Return fresh rows with their most probable labels as answers; None if a score is no probability."""
-    table = fresh.table
-    for model in fresh.model.selection_.engine.outputs.models.fitted:
-        if getattr(getattr(model, "estimator", None), "kind", "") == "number":
-            return None
-    logs = table.pooled if len(table.average.weights) > 1 else table[0]
-    return fresh.with_actions(logs.argmax(axis=1))
 
 
 def selected_on_part(
@@ -251,34 +259,26 @@ def selected_on_part(
     labels = label_column(given.y, "y")
     check_classification_targets(labels)
     check_length(labels, "y", n_rows_of(given.X), "X")
-    models = [each for _, each in named_models(model)]
-    # A hash of each row with its label, whatever the order of the columns, and one of its groups.
-    table = as_table(given.X, sorted_names(list(getattr(given.X, "columns", ()))))
-    needed = [hashes_of_names(labels)]
-    contents = hashes_of_pairs(hash_rows(table), needed[0])
-    ties = np.zeros(len(labels), dtype=np.uint64)
+    n_models = len(named_models(model))
     # Each label, and each group in a limit or read by the rule, needs rows in both parts.
     names: set[Any] = {by_group}.union(*(limit.rate.crossed for limit in limits))
     every = not names.isdisjoint((True, "group", "cell"))
+    needed = [labels]
     for name, column in given.columns.items():
-        hashes = hashes_of_names(column)
-        ties = hashes_of_pairs(ties, hashes)
         if every or name in names:
             if column.dtype.kind in "iuf":
                 refuse_many_numbers(name, np.unique(column), len(column))
-            needed.append(hashes)
-    if given.clusters is None:
-        refuse_copied("X", hashes_of_pairs(contents, ties))
+            needed.append(column)
 
-    def tuned(selects: Mask, within: Sequence[Limit]) -> RobustMixtureClassifier:
+    def tuned(part: Given, within: Sequence[Limit]) -> RobustMixtureClassifier:
         with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
             return tune(
                 model,
-                take(given.X, selects),
-                take(given.y, selects),
-                groups=take(given.groups, selects),
+                part.X,
+                part.y,
+                groups=part.groups,
                 limits=within,
                 by_group=by_group,
                 training_rows=given.training_rows,
@@ -286,47 +286,48 @@ def selected_on_part(
             )
 
     classes = np.unique(labels)
-    strata = Counts.answered(classes, classes).strata
-    share = selection_share or default_share(limits, strata)
-    if (
-        selection_share is None
-        and share == FOR_RANKS
-        and len(classes) == 2
-        and len(models) == 1
-    ):
+    share = selection_share or default_share(limits, classes)
+    is_by_ranks = selection_share is None and share == FOR_RANKS
+    if is_by_ranks and len(classes) == 2 and n_models == 1:
         # Limits that every rule keeps: they only name the groups.
         loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
-        everything = tuned(np.ones(len(labels), dtype=bool), loosest)
+        everything = tuned(given, loosest)
         selection = everything.selection_.stated_within(limits)
         if ranks.applies(Case(selection, None, 0.0)):
             everything.selection_ = selection  # ranks alone replace its rule
             return everything, given
+    # A hash of each row with its label, whatever the order of the columns, and one of its groups.
+    table = as_table(given.X, sorted_names(list(getattr(given.X, "columns", ()))))
+    contents = hashes_of_pairs(hash_rows(table), hashes_of_names(labels))
+    ties = np.zeros(len(labels), dtype=np.uint64)
+    for column in given.columns.values():
+        ties = hashes_of_pairs(ties, hashes_of_names(column))
+    if given.clusters is None:
+        refuse_copied("X", hashes_of_pairs(contents, ties))
     clusters = numbered_clusters(given.clusters, len(labels))
-    selects = drawn_part(
-        selecting_numbers(contents, ties, clusters),
-        share,
-        needed=needed,
+    selects = drawn_part(selecting_numbers(contents, ties, clusters), share, needed=needed)
+    selecting, certifying = (
+        replace(given, **{name: take(getattr(given, name), rows) for name in PARTED})
+        for rows in (selects, ~selects)
     )
-    classifier = tuned(selects, limits)
-    others = {
-        name: take(getattr(given, name), ~selects) for name in ("X", "y", "groups", "clusters")
-    }
-    return classifier, replace(given, **others)
+    return tuned(selecting, limits), certifying
 
 
-def default_share(limits: Sequence[Limit], strata: Strata) -> float:
+def default_share(limits: Sequence[Limit], classes: Labels) -> float:
     """Return the fraction of the selecting rows: more for tests than for ranks, see `calibrate`.
 
-    Ranks serve limits on the share of a fixed number of rows with one answer. ``strata`` are those of labels.
+    Ranks serve limits on the share of a fixed number of rows with one answer.
     """
     on_deferral = [limit.rate.counts_deferral for limit in limits]
-    strata = replace(strata, defers=any(on_deferral))
     if all(on_deferral):
         return FOR_TESTS
+    strata = replace(Counts.answered(classes, classes).strata, defers=any(on_deferral))
     for limit in limits:
         rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
-        tests = Tests.of(rate <= 0.5 if limit.from_above else rate >= 0.5, strata)
-        if limit.compares or tests is None or (tests.answers < 0).any():
+        tests = Tests.of(
+            rate <= 0.5 if limit.from_above else rate >= 0.5, strata, strata.place(None)
+        )
+        if limit.compares or tests is None or not tests.is_ranked:
             return FOR_TESTS
     return FOR_RANKS / 2 if strata.defers else FOR_RANKS
 
@@ -372,3 +373,169 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
             f"(selection_share={share:g}), the other certifies it"
         )
     return selects
+
+
+# -- certification ---------------------------------------------------------------------------------------
+
+
+def calibrate_selected(
+    model: RobustMixtureClassifier,
+    given: Given,
+    stated: list[Limit],
+    confidence: float,
+    previous: Any,
+    note: str = "",
+) -> RobustMixtureClassifier:
+    """Return the least restricted rule of a classifier within limits, with a certificate; see `calibrate`.
+
+    The attempt is recorded in the classifier's ``ledger_`` before any test. ``note`` is a further assumption.
+    """
+    earlier = attempts_of(previous)
+    fresh = Fresh.of(model, given, [limit.rate for limit in stated])
+    _refuse_few_rows(stated, fresh, 1.0 - confidence, earlier)
+    selection = model.selection_
+    if list(selection.problem.limits) != stated:
+        selection = model._selection_within(stated)
+
+    # Recorded before any test: whatever ends this call, its rows are used up.
+    call = repr((stated, confidence, fresh.equal_rows, model._rule_digest))
+    rows = fresh.content if fresh.clusters is None else fresh.draws
+    tested = [np.sort(rows).tobytes(), call.encode()]
+    attempts = model.records_.spend(fresh.used, tested, earlier, fresh.equal_rows)
+    level = attempts[-1].spent * (1.0 - confidence)
+    outcome = outcome_of(selection, fresh, level)
+    answered = outcome.answered
+    if outcome.selection is None:
+        every = tested_bounds(stated, answered, outcome.level)
+        limited = [bound for bound in every if bound.target is not None]
+        certificate = certificate_of(answered, limited, confidence)
+        certificate = replace(certificate, attempts=attempts, notes=())
+        reason, table = outcome.words, ""
+        if not certificate.certified:
+            reason = MISSED
+            table = f", or loosen a limit to its bound before new rows are seen\n{certificate}"
+        raise NotCertifiedError(
+            f"no rule is certified: {reason}. These rows are used up: bring new ones, with this error as "
+            f"previous={table}",
+            certificate,
+            attempts,
+        )
+    strata = answered.answered.strata
+    shares = np.bincount(answered.answered.actions, minlength=strata.n_actions) / len(answered)
+    if shares.max() >= NEARLY_ALL:
+        name = [*map(repr, strata.classes), HUMAN_REVIEW][int(shares.argmax())]
+        warn_user(
+            f"the certified rule answers {name} to {shares.max():.1%} of these rows; loosen the limits, or "
+            "bring more rows",
+            UselessRuleWarning,
+        )
+    bounds = []
+    every = [bound for limit in stated for bound in bounds_of(limit, answered, None)]
+    for bound in every:
+        if bound.target is None:
+            continue
+        # At a level of one half or more a test may pass there.
+        if bound.n and bound.room is not None and bound.room < 0 and level < 0.5:
+            raise RuntimeError(
+                f"the certified rule breaks {bound.title} on the rows that certify it: this is a fault of "
+                "tailboost; please report it"
+            )
+        is_tested = bound.n and bound.method != CONSTANT
+        bounds.append(bound.at_target(outcome.method if is_tested else CONSTANT))
+    certificate = certificate_of(answered, bounds, confidence)
+    classifier = model._answering(outcome.selection, stated)
+    classifier.records_ = classifier.records_.using(*(attempt.rows for attempt in attempts))
+    notes = (
+        f"The limits are certified, and nothing tighter. {outcome.words}",
+        f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error probability. All "
+        "attempts in the model's ledger together keep the confidence.",
+        *filter(None, [note]),
+    )
+    classifier.certificate_ = replace(
+        certificate,
+        attempts=attempts,
+        price=prices(selection, fresh, answered, level),
+        notes=(*notes, *certificate.notes),
+        model=classifier,
+    )
+    return classifier
+
+
+def _refuse_few_rows(
+    limits: Sequence[Limit], fresh: Fresh, level: float, earlier: tuple[Attempt, ...]
+) -> None:
+    """Raise if a limited subgroup has no rows, or too few for any test, before an attempt is spent.
+
+    Only numbers of rows are read. One answer may keep a limit by construction where the rule reads groups or
+    defers, so few rows are no reason to refuse there.
+    """
+    may_keep = fresh.model.by_group or fresh.answered.strata.defers
+    faults = []
+    for limit in limits:
+        rate = limit.rate
+        # The rows of a ratio depend on the answers.
+        samples = fresh.samples(error(by=rate.by) if rate.is_ratio else rate)
+        names = [sample.name for sample in samples]
+        bounds = [limit.bound] * len(names) if limit.compares else limit.bounds(names).tolist()
+        is_tested = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
+        for sample, bound in zip(samples, bounds, strict=True):
+            allowed = limit.against(bound)
+            needed = int(
+                not (np.isnan(bound) or (rate.kind == "representation" and limit.from_above))
+            )
+            if is_tested and 0.0 < allowed < 1.0:
+                needed = rows_for_no_error(allowed, level)
+            n = len(sample.rows)
+            if n < needed:
+                of_group = "" if sample.name is None else f" of {unit_name(sample.name)}"
+                words = f"{n:,} rows, and needs at least {needed:,}" if n else "no rows"
+                faults.append(f"{limit}{of_group} has {words}")
+    if faults:
+        raise NotCertifiedError(
+            f"limits: too few rows to certify: {'; '.join(faults)}. Bring more rows, or leave the limit out. "
+            f"{ONLY_COUNTED}",
+            attempts=earlier,
+        )
+
+
+def outcome_of(selection: Any, fresh: Fresh, level: float) -> Outcome:
+    """Return the outcome of the first procedure that applies to a selection."""
+    case = Case(selection, fresh, level)
+    for procedure in PROCEDURES:
+        plan = procedure.applies(case)
+        if plan is not None:
+            break
+    outcome: Outcome = procedure.run(case, plan)
+    if outcome.selection and len(np.unique(outcome.answered.answered.actions)) == 1:
+        return Outcome(outcome.answered, level, ONE_ANSWER)
+    return outcome
+
+
+def prices(selection: Any, fresh: Fresh, answered: Fresh, level: float) -> tuple[Price, ...]:
+    """Return by how much answers without all limits, and without each of a few, err less on the same rows.
+
+    There is no price of all limits if a score is no probability.
+    """
+    outputs = selection.engine.outputs
+    table = fresh.table
+    without = {}
+    models = [getattr(model, "estimator", None) for model in outputs.models.fitted]
+    if all(getattr(model, "kind", "") != "number" for model in models):
+        logs = table.pooled if len(models) > 1 else table[0]
+        without[""] = fresh.with_actions(logs.argmax(axis=1))
+    limits = selection.problem.limits
+    for limit in limits if 2 <= len(limits) <= MOST_PRICED else ():
+        rest = [other for other in limits if other is not limit]
+        with suppress(InfeasibleLimitsError):  # errors without deferral, for example: no price
+            outcome = outcome_of(selection.within(rest), fresh, level)
+            if outcome.selection is not None:
+                without[str(limit)] = outcome.answered
+    (own,) = answered.samples(error())
+    found = []
+    for name, rows in without.items():
+        (other,) = rows.samples(error())
+        differences = own.values - other.values
+        squares = np.square(differences - differences.mean()).sum()
+        noise = np.sqrt(squares + 2.0) / len(differences)  # with two added rows of ±1
+        found.append(Price(name, float(own.mean), float(other.mean), float(noise)))
+    return tuple(found)

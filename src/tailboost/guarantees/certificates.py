@@ -22,8 +22,7 @@ from tailboost.core.tables import (
     filled_columns,
     text_table,
 )
-from tailboost.guarantees.case import all_pairs_pass
-from tailboost.guarantees.fresh import Fresh
+from tailboost.guarantees.fresh import Fresh, all_pairs_pass
 from tailboost.rates import (
     Expression,
     Limit,
@@ -31,6 +30,7 @@ from tailboost.rates import (
     Sample,
     checked_limits,
     checked_rates,
+    deferred as deferred_rate,
     error,
     largest,
     parse,
@@ -41,7 +41,7 @@ from tailboost.rates.strata import GROUP, groups_in
 from tailboost.rows.judged import judged
 from tailboost.rows.rows import Given
 from tailboost.rows.seen import Attempt, EqualRows, Seen, checked_equal_rows
-from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name, whole_percents
+from tailboost.rows.subgroups import HUMAN_REVIEW, deferral_words, unit_name, whole_percents
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.table import number_or_none
 
@@ -288,10 +288,11 @@ def _upper(sample: Sample, level: float, *, counts: bool) -> float:
     return sample.low + width * share
 
 
-def bounds_of(stated: Expression, fresh: Fresh, level: float) -> list[CertifiedBound]:
+def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
     """Return the bounds of a rate or limit on each subgroup, each side at the level, then on a gap or ratio.
 
-    Shares of rows have Clopper–Pearson bounds, other means and ratios of sums betting bounds.
+    Shares of rows have Clopper–Pearson bounds, other means and ratios of sums betting bounds. Without a level
+    nothing but possible values bounds a rate, and what an answer keeps by construction.
     """
     rate, limit, sides = stated.rate, stated.limit, stated.sides
     samples = fresh.samples(rate)
@@ -308,12 +309,16 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float) -> list[CertifiedB
         sense={(ABOVE,): "≤", (BELOW,): "≥"}.get(sides, ""),
         in_percent=limit is not None and limit.in_percent,
     )
-    shares = fresh.deferred_shares(rate)
+    shares: dict[Any, float] = {}
+    if fresh.n_deferred and not rate.counts_deferral:
+        shares = {
+            sample.name: sample.mean for sample in fresh.samples(deferred_rate(by=rate.by))
+        }
     bounds = []
     for sample, target in zip(samples, targets, strict=True):
         n = len(sample.rows)
         lower, upper = sample.low, sample.high
-        if n and lower < upper:
+        if n and level is not None and lower < upper:
             if BELOW in sides:  # an upper bound on the complement
                 lower += sample.high - _upper(sample.mirrored, level, counts=counts)
             if ABOVE in sides:
@@ -436,6 +441,32 @@ STORED = [
     "equal_rows",
     "date",
 ]
+ASSUMED = (
+    "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
+    "of one person, no later shift), and no row was used to train or select the model."
+)
+COMPARED = (
+    "These rows repeat no row of the fit, the selection or an earlier calibration that is known here, beyond "
+    "chance."
+)
+ONLY_SCORES = (
+    "The rule reads scores alone, so rows with equal scores are different rows. Whole tables that were used "
+    "before are recognised, parts of them only among scores with many digits."
+)
+EQUAL_BY_NATURE = (
+    "According to the caller, rows are equal by nature and nobody copied a row: only whole tables that were "
+    "used before are recognised."
+)
+UNKNOWN_TRAINING_ROWS = (
+    "The training rows of the model are not known, so these rows are fresh as stated: training_rows= names "
+    "the training rows, and compares these rows with them."
+)
+BY_CLUSTERS = (
+    "Each of the {:,} clusters has one vote in a class or group: one of its rows there counts, drawn at "
+    "random by the hash of its content (if rows may be deferred, one of its rows counts everywhere). The "
+    "bounds are about such rows. Assumption: the clusters are independent draws from the population of the "
+    "bounds (no later shift), and none of their rows was used to train or select the model."
+)
 NOT_CHECKED = ", if none of them trained the model (not checked)"
 
 
@@ -779,21 +810,34 @@ def certificate_of(
     fresh: Fresh, bounds: Sequence[CertifiedBound], confidence: float
 ) -> Certificate:
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
-    if not fresh.compared and fresh.hashes is not None and not fresh.only_scores:
+    strata = fresh.answered.strata
+    if not fresh.compared and fresh.used is not None and not fresh.only_scores:
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look easier than new ones "
             "and certify nothing; pass training_rows="
         )
+    assumption = ASSUMED
+    if fresh.clusters is not None:
+        assumption = BY_CLUSTERS.format(fresh.n_clusters)
+    if strata.defers:
+        assumption += f" {deferral_words(fresh.n_deferred, len(fresh))}"
+    compared = COMPARED
+    if fresh.only_scores:
+        compared = ONLY_SCORES
+    elif fresh.equal_rows == "natural":
+        compared = EQUAL_BY_NATURE
+    if not fresh.compared:
+        compared += f" {UNKNOWN_TRAINING_ROWS}"
     return Certificate(
         bounds=tuple(bounds),
         confidence=confidence,
         n_rows=len(fresh),
-        notes=tuple(fresh.notes),
+        notes=(assumption, compared),
         compared=fresh.compared,
-        deferred=fresh.n_deferred / len(fresh) if fresh.answered.strata.defers else None,
+        deferred=fresh.n_deferred / len(fresh) if strata.defers else None,
         rule=judged(fresh.model)._rule_digest,
         n_clusters=fresh.n_clusters,
         equal_rows=fresh.equal_rows,
         date=datetime.now(UTC).date().isoformat(),
-        used=None if fresh.hashes is None else fresh.used,
+        used=fresh.used,
     )

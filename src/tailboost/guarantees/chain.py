@@ -44,8 +44,8 @@ from itertools import compress
 import numpy as np
 
 from tailboost.core.array_types import Ints, Mask
-from tailboost.guarantees.case import DEFERRED, FIRST, Case, Cells, Outcome, Tests
-from tailboost.guarantees.ranks import AT_RANKS, is_ranked, windows
+from tailboost.guarantees.fresh import DEFERRED, FIRST, Case, Cells, Outcome, Tests
+from tailboost.guarantees.ranks import AT_RANKS, windows
 
 # Part of the level for the tests beside ranks.
 PART = 0.2
@@ -61,10 +61,7 @@ def applies(case: Case) -> Mask | None:
     if (case.fresh_place < 0).any() or answers.min() < 0:
         return None
     has_ranks = np.array(
-        [
-            is_ranked(test, case.cells.place) and test.answers.max() < DEFERRED
-            for test in case.tests
-        ]
+        [test.is_ranked and test.answers.max() < DEFERRED for test in case.tests]
     )
     if case.defers:
         return has_ranks if answers.min() < DEFERRED else None
@@ -90,8 +87,7 @@ def _stops(
     for test in tests:
         wrong, rows = test.counts(fresh.answered(rules))
         n_within = (wrong <= test.most(rows.astype(np.intp), level)).sum(axis=0)
-        places = test.places(fresh.place)
-        for answer, here, n in zip(test.answers.tolist(), places, n_within, strict=True):
+        for answer, here, n in zip(test.answers.tolist(), test.places, n_within, strict=True):
             last = rules[n - 1, here, answer] if n else (0, fresh.end)[answer]
             met = rules[np.arange(len(rules)).clip(max=min(n, half))][:, here, answer]
             if answer == FIRST:
@@ -154,4 +150,5 @@ def run(case: Case, has_ranks: Mask) -> Outcome:
     losses = (case.cells.answered(rules) * case.losses).sum(axis=(1, 2))
     best = rules[np.where(passes, losses, np.inf).argmin()]
     made = f"{AT_RANKS} {ALONG}" if joint else AT_RANKS
-    return case.certified(case.rule(best), "ranks and a test", made)
+    rule = case.rule(best)
+    return Outcome(case.fresh.by(rule), case.level, made, rule, "ranks and a test")

@@ -1,14 +1,30 @@
-"""`Fresh`: the rows that certify, with the answers of a rule, their subgroups, and votes of clusters."""
+"""Fresh rows with the answers of a rule, and what the procedures of `calibrate` get and return.
+
+`Fresh` has the rows that certify, their subgroups, and votes of clusters. A procedure gets a `Case` with the
+`Tests` of each limit, and returns an `Outcome`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import permutations
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
-from tailboost.core.array_types import Groups, Hashes, Ints, Labels, Model, Table
+from tailboost.core.array_types import (
+    Floats,
+    Groups,
+    Hashes,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Table,
+)
 from tailboost.core.checks import (
     as_table,
     check_indexes,
@@ -22,7 +38,8 @@ from tailboost.core.checks import (
     positions,
 )
 from tailboost.learners.scores import Scores
-from tailboost.rates import Counts, Rate, Sample, Strata, deferred
+from tailboost.rates import Counts, Limit, Objective, Rate, Sample, Strata
+from tailboost.rates.bounds import most_reached, pair_p_value
 from tailboost.rows.fingerprints import (
     hash_rows,
     hashes_of_pairs,
@@ -46,34 +63,16 @@ from tailboost.rows.seen import (
     refuse_copied,
     refuse_repeated,
 )
-from tailboost.rows.subgroups import by_column, deferral_words, named_as
+from tailboost.rows.subgroups import by_column, named_as
 
-ASSUMED = (
-    "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
-    "of one person, no later shift), and no row was used to train or select the model."
-)
-COMPARED = (
-    "These rows repeat no row of the fit, the selection or an earlier calibration that is known here, beyond "
-    "chance."
-)
-ONLY_SCORES = (
-    "The rule reads scores alone, so rows with equal scores are different rows. Whole tables that were used "
-    "before are recognised, parts of them only among scores with many digits."
-)
-EQUAL_BY_NATURE = (
-    "According to the caller, rows are equal by nature and nobody copied a row: only whole tables that were "
-    "used before are recognised."
-)
-UNKNOWN_TRAINING_ROWS = (
-    "The training rows of the model are not known, so these rows are fresh as stated: training_rows= names "
-    "the training rows, and compares these rows with them."
-)
-BY_CLUSTERS = (
-    "Each of the {:,} clusters has one vote in a class or group: one of its rows there counts, drawn at "
-    "random by the hash of its content (if rows may be deferred, one of its rows counts everywhere). The "
-    "bounds are about such rows. Assumption: the clusters are independent draws from the population of the "
-    "bounds (no later shift), and none of their rows was used to train or select the model."
-)
+#: Numbers of the answers of two labels.
+FIRST, SECOND, DEFERRED = range(3)
+# Probits of a limit that is kept by construction, and of one with too few rows for a test.
+ALWAYS, NEVER = 9.0, -9.0
+# Rows at the rate of all subgroups that join those of each one: small subgroups resemble the others.
+PRIOR = 3.0
+# Quantiles of the number of fresh rows: otherwise the fewest rows of any passing test look like enough.
+QUANTILES = ndtri(np.arange(0.1, 1.0, 0.2))[:, None, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,29 +87,38 @@ class Fresh:
         The model that has answered; None for an array.
     table, groups : object
         The rows as the model takes them, and their groups.
-    hashes : ndarray of shape (n,)
-        Hashes of the rows; None for an array.
-    draws : ndarray of shape (n,)
-        Random number in [0, 1) of each row, for the votes of clusters and the order of rows. It depends on
-        what the classifier at the end of a pipeline reads, or else on the answer, on the stratum of the row,
-        and on the rows of its cluster. So the order of rows has no effect.
+    used : Seen
+        The rows, to recognise them later; scores are known by their labels too. None for an array.
+    content : ndarray of shape (n,)
+        Hash of each row: of what the classifier at the end of a pipeline reads, or else of the answer, and of
+        the stratum.
     compared : bool
         Whether the rows were compared with all rows that trained the model.
     equal_rows : {"copies", "natural"}
         As in `tailboost.certify`.
+    only_scores : bool
+        Whether the rule reads scores alone.
     clusters : ndarray of shape (n,)
         Cluster of each row; a cluster has one vote in a subgroup. None: each row has a vote.
+    n_clusters : int or None
+        Number of clusters.
+    draws : ndarray of shape (n,)
+        With clusters a random number of each row, for their votes. It depends on the contents of the cluster
+        alone, so the order of rows has no effect.
     """
 
     answered: Counts
     model: Any = None
     table: Any = None
     groups: Groups = None
-    hashes: Hashes | None = None
-    draws: Any = None
+    used: Any = None
+    content: Any = None
     compared: bool = False
     equal_rows: EqualRows = "copies"
+    only_scores: bool = False
     clusters: Ints | None = None
+    n_clusters: int | None = None
+    draws: Any = None
     _samples: dict[Rate, list[Sample]] = field(init=False, default_factory=dict)
 
     @classmethod
@@ -147,55 +155,45 @@ class Fresh:
             _refuse_unknown(rate, model, given)
         answered = _answered(given, answers, classes, reader, rates)
         equal_rows = checked_equal_rows(given.equal_rows or reader._equal_rows)
-        table = hashes = None
+        strata = answered.strata
         stratum = answered.stratum.astype(np.uint64)
-        content = hash_rows(answered.actions[:, None])
+        table = used = None
         compared = False
+        only_scores = bool(reader._reads_scores)
         if is_model:
             hashes = row_hashes(model, given.X)
             content, compared = _compared(model, given, hashes, equal_rows)
             # Equal scores are different rows also without a statement, but not if all rows are copied.
             if equal_rows != "natural" and given.clusters is None:
                 refuse_copied("X", hashes_of_pairs(hashes, stratum))
+            of_labels = None
+            if only_scores:
+                of_labels = np.asarray(strata.classes)[strata.y[answered.stratum]]
+            used = Seen.of(hashes, CALIBRATED_ON, of_labels)
             # The models of a classifier answer once for all its rules.
             table = reader._opened(given.X, groups) if reader is model else given.X
-            actions = _actions(model, table, groups, answered.strata)
-            answered = replace(answered, actions=actions)
-        clusters = numbered_clusters(given.clusters, len(given.labels))
+            answered = replace(answered, actions=_actions(model, table, groups, strata))
+        else:
+            content = hash_rows(answered.actions[:, None])
+        content = hashes_of_pairs(content, stratum)
+        clusters = numbered_clusters(given.clusters, len(stratum))
         return cls(
             answered,
             model if is_model else None,
             table,
             groups,
-            hashes,
-            random_numbers(hashes_of_pairs(content, stratum), clusters),
+            used,
+            content,
             compared,
             equal_rows,
+            only_scores,
             clusters,
+            None if clusters is None else len(np.unique(clusters)),
+            None if clusters is None else random_numbers(content, clusters),
         )
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
-
-    @property
-    def n_clusters(self) -> int | None:
-        """Number of clusters; None if each row has a vote."""
-        return None if self.clusters is None else len(np.unique(self.clusters))
-
-    @property
-    def only_scores(self) -> bool:
-        """Whether the rule reads scores alone."""
-        return bool(judged(self.model)._reads_scores)
-
-    @property
-    def used(self) -> Seen:
-        """The rows, to recognise them later; scores are known by their labels too."""
-        assert self.hashes is not None
-        labels = None
-        if self.only_scores:
-            strata = self.answered.strata
-            labels = np.asarray(strata.classes)[strata.y[self.answered.stratum]]
-        return Seen.of(self.hashes, CALIBRATED_ON, labels)
 
     @property
     def n_deferred(self) -> int:
@@ -207,8 +205,11 @@ class Fresh:
 
     def by(self, selection: Any) -> Fresh:
         """Return the same rows with the answers of another selection of the same candidates."""
-        model = judged(self.model)._answering(selection)
-        actions = _actions(model, self.table, self.groups, self.answered.strata)
+        actions, is_deferred = selection.answers(self.table)
+        strata = self.answered.strata
+        if strata.defers:
+            actions = np.where(is_deferred, strata.n_classes, actions)
+        model = self.model._answering(selection)
         return replace(self.with_actions(actions), model=model)
 
     def with_actions(self, actions: Ints) -> Fresh:
@@ -229,12 +230,6 @@ class Fresh:
             self._samples[rate] = samples
         return self._samples[rate]
 
-    def deferred_shares(self, rate: Rate) -> dict[Any, float]:
-        """Return the share of deferred rows in each subgroup of a rate; empty without such rows."""
-        if not self.n_deferred or rate.counts_deferral:
-            return {}
-        return {sample.name: sample.mean for sample in self.samples(deferred(by=rate.by))}
-
     def voters(self, rows: Ints) -> Ints:
         """Return the rows with a vote among some rows, ascending: one random row of each cluster.
 
@@ -254,26 +249,6 @@ class Fresh:
         if self.clusters is not None:
             units = [np.unique(self.clusters[rows]) for rows in units]
         return bool((np.bincount(np.concatenate(units)) < 2).all())
-
-    # -- words -----------------------------------------------------------------------------------------
-
-    @property
-    def notes(self) -> list[str]:
-        """The assumption about the rows, and their comparison with the rows of the fit, as sentences."""
-        strata = self.answered.strata
-        assumption = ASSUMED
-        if self.clusters is not None:
-            assumption = BY_CLUSTERS.format(self.n_clusters)
-        if strata.defers:
-            assumption += f" {deferral_words(self.n_deferred, len(self))}"
-        compared = COMPARED
-        if self.only_scores:
-            compared = ONLY_SCORES
-        elif self.equal_rows == "natural":
-            compared = EQUAL_BY_NATURE
-        if not self.compared:
-            compared += f" {UNKNOWN_TRAINING_ROWS}"
-        return [assumption, compared]
 
 
 def _actions(model: Model, X: Table, groups: Groups, strata: Strata) -> Ints:
@@ -458,3 +433,331 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
             f"training_rows has {table.shape[1:]} columns of X, which has {rows.shape[1:]}: give all of them"
         )
     return training_rows if isinstance(training_rows, Mapping) else table  # read by name
+
+
+# -- procedures ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Tests:
+    """The tests of a limit: one for each limited subgroup, or one for all pairs of a gap or ratio.
+
+    Attributes
+    ----------
+    limit : Limit
+        The limit.
+    wrong, among : ndarray of shape (m, S, 3)
+        1 for strata and answers that count against the limit in each of m subgroups, and among which.
+    allowed : ndarray of shape (m,)
+        The largest allowed share of wrong rows; NaN for a gap or ratio.
+    strata : ndarray of bool, shape (m, S)
+        Which strata have rows that may count.
+    places : ndarray of bool, shape (m, places)
+        Which thresholds each test depends on.
+    answers : ndarray of shape (m,)
+        The only wrong answer, among a fixed number of rows; −1 without such an answer.
+    is_ranked : bool
+        Whether each subgroup has such an answer and one threshold, and is not compared.
+    """
+
+    limit: Limit
+    wrong: Floats
+    among: Floats
+    allowed: Floats
+    strata: Mask
+    places: Mask
+    answers: Ints
+    is_ranked: bool
+
+    @classmethod
+    def of(cls, limit: Limit, strata: Strata, place: Ints) -> Tests | None:
+        """Return the tests of a limit, by the ``place`` of each stratum, the number of its thresholds.
+
+        None stands for more than three answers, and for rows that count in part or by costs.
+        """
+        if limit.rate.needs_costs or strata.n_actions > 3:
+            return None
+        terms, n_strata = limit.rate.terms(strata), len(strata.mass)
+        names, counted, among = terms.names, terms.top[:, :n_strata], terms.bottom[:, :n_strata]
+        if not np.isin([counted, among], [0.0, 1.0]).all():
+            return None
+        wrong = counted if limit.from_above or limit.compares else among - counted
+        padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))  # an answer that is never wrong
+        wrong, among = np.pad(wrong, padding), np.pad(among, padding, mode="edge")
+        allowed = np.full(len(names), np.nan)
+        if not limit.compares:
+            allowed = limit.against(limit.bounds(names))
+            limited = ~np.isnan(allowed)
+            wrong, among, allowed = wrong[limited], among[limited], allowed[limited]
+        counted = among.max(axis=2)
+        places = (counted > 0) @ np.eye(int(place.max()) + 1, dtype=bool)[place]
+        against = wrong.max(axis=1) > 0
+        is_fixed = (among == among[..., :1]).all(axis=(1, 2))
+        all_wrong = (wrong.max(axis=2) == counted).all(axis=1)
+        is_share = is_fixed & all_wrong & (against.sum(axis=1) == 1)
+        is_alone = is_share & (places.sum(axis=1) == 1)
+        return cls(
+            limit,
+            wrong,
+            among,
+            allowed,
+            counted > 0,
+            places,
+            np.where(is_share, against.argmax(axis=1), -1),
+            bool(is_alone.all()) and not limit.compares,
+        )
+
+    def in_places(self, here: Any) -> list[Tests]:
+        """Return the tests that depend on some thresholds, as a list, which is empty without any."""
+        reads = self.places[:, here].any(axis=1)
+        names = ("wrong", "among", "allowed", "strata", "places", "answers")
+        part = {name: getattr(self, name)[reads] for name in names}
+        return [replace(self, **part)] if reads.any() else []
+
+    def counts(self, answered: Floats) -> tuple[Floats, Floats]:
+        """Return wrong rows and all rows by rule and subgroup, (K, m) each, of rows by stratum and answer."""
+        over = ((1, 2), (1, 2))
+        return np.tensordot(answered, self.wrong, over), np.tensordot(
+            answered, self.among, over
+        )
+
+    def kept(self, possible: Floats) -> Mask:
+        """Return which tests rules pass by construction, shape (K, m): no possible answer is wrong."""
+        wrong, among = self.counts(possible)
+        if not self.limit.compares:
+            return wrong == 0
+        equal = (wrong == 0).all(axis=1) | (wrong == among).all(axis=1)
+        return np.repeat(equal[:, None], len(self.wrong), axis=1)
+
+    def passes(self, wrong: Floats, rows: Floats, kept: Mask, level: float) -> Mask:
+        """Return which rules pass all tests at a level, shape (K,), by numbers of rows of shape (K, m).
+
+        A claim about several subgroups needs no correction: if it is false, one of them breaks its limit, and
+        this test alone errs with a probability of at most the level (intersection–union, Berger 1982).
+        """
+        if self.limit.compares:
+            counts = np.rint(np.stack([wrong, rows], axis=2)).astype(int).tolist()
+            factor, gap = self.limit.pair
+            return np.array(
+                [
+                    all_pairs_pass(each, (factor, gap), level) or is_kept
+                    for each, is_kept in zip(counts, kept[:, 0].tolist(), strict=True)
+                ]
+            )
+        most = self.most(np.rint(rows).astype(np.intp), level)
+        is_within = (rows > 0) & (np.rint(wrong) <= most)
+        return np.asarray((kept | is_within).all(axis=1))
+
+    def most(self, rows: Ints, level: float) -> Ints:
+        """Return the most wrong rows of passing tests, −1 for none; ``rows`` has the shape (..., m)."""
+        by_test = [
+            most_reached(rows[..., j].ravel(), share, level).reshape(rows.shape[:-1])
+            for j, share in enumerate(self.allowed.tolist())
+        ]
+        return np.stack(by_test, axis=-1)
+
+    def probits(self, answered: Floats, possible: Floats, ratio: float, level: float) -> Floats:
+        """Return the probit of the predicted probability of passing each test, shape (K, m) or (K, 1).
+
+        ``ratio`` times as many fresh rows will be tested. The noise of both tables counts.
+        """
+        wrong, rows = self.counts(answered)
+        kept = self.kept(possible)
+        if self.limit.compares:
+            shares = (wrong + 0.5) / (rows + 1.0)
+            deviations = self.limit.deviations(shares * (1.0 - shares) / np.maximum(rows, 1.0))
+            on_fresh = deviations / np.sqrt(ratio)
+            rooms = self.limit.rooms(shares, shares) + ndtri(level) * on_fresh
+            probits = rooms / np.maximum(np.hypot(deviations, on_fresh), 1e-12)
+            probits[..., np.eye(len(self.wrong), dtype=bool)] = np.inf
+            least = probits.min(axis=(-2, -1)).clip(NEVER, ALWAYS)
+            return np.where(kept[:, :1], ALWAYS, least[:, None])
+        shares = (wrong.sum(axis=1, keepdims=True) + 0.5) / (
+            rows.sum(axis=1, keepdims=True) + 1.0
+        )
+        if len(self.wrong) > 1:
+            shares = (wrong + PRIOR * shares) / (rows + PRIOR)
+        expected = ratio * rows
+        fresh = expected + QUANTILES * np.sqrt(expected * (1.0 + ratio))
+        fresh = np.maximum(fresh, 0.0).astype(np.intp)
+        most = self.most(fresh, level)
+        spread = np.sqrt(np.maximum(fresh * shares * (1.0 - shares) * (1.0 + ratio), 1e-12))
+        passes = np.where(most < 0, 0.0, ndtr((most + 0.5 - fresh * shares) / spread))
+        return np.where(kept, ALWAYS, ndtri(passes.mean(axis=0)).clip(NEVER, ALWAYS))
+
+
+def all_pairs_pass(
+    counts: Sequence[Sequence[int]], pair: tuple[float, float], level: float
+) -> bool:
+    """Return whether the exact tests of a gap or ratio pass for all pairs of subgroups.
+
+    ``counts`` has the counted rows and all rows of each subgroup, ``pair`` the numbers of `Limit.pair`. All
+    pairs must pass, so each is tested at the whole level.
+    """
+    factor, gap = pair
+    return all(
+        pair_p_value((x1, x2), (n1, n2), factor=factor, gap=gap, level=level) <= level
+        for (x1, n1), (x2, n2) in permutations(counts, 2)
+    )
+
+
+def losses_of(objective: Objective, strata: Strata) -> Floats | None:
+    """Return the loss of each answer by stratum, shape (S, 3); None if the objective is no sum of losses."""
+    rate = objective.rate
+    if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
+        return None
+    counted = rate.terms(strata).top[0, : len(strata.mass)]
+    return np.pad(counted, ((0, 0), (0, 3 - strata.n_actions)))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a procedure has found: a selection whose rule is within all limits, or the likeliest rule.
+
+    Attributes
+    ----------
+    answered : Fresh
+        The fresh rows with the answers of the rule.
+    level : float
+        The level of its tests.
+    words : str
+        How the rule was made, or the reason of a refusal beside missed limits.
+    selection : Selection or None
+        None if no rule is certified.
+    method : str
+        Name of the procedure.
+    """
+
+    answered: Fresh
+    level: float
+    words: str = ""
+    selection: Any = None
+    method: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Rows by stratum and cell of a score, shape (S, V), with the place of each stratum, shape (S,).
+
+    A rule has two cuts in each place: rows in cells below the first get the first label, from the second on
+    the second label, and a human decides between them.
+    """
+
+    rows: Floats
+    place: Ints
+
+    @property
+    def end(self) -> int:
+        """V: a cut above all cells."""
+        return self.rows.shape[1]
+
+    @cached_property
+    def _below(self) -> Floats:
+        return np.pad(self.rows.cumsum(axis=1), ((0, 0), (1, 0)))
+
+    def answered(self, cuts: Ints) -> Floats:
+        """Return the rows of each stratum with each answer, (K, S, 3), of rules with cuts of (K, m, 2)."""
+        strata = np.arange(len(self.place))
+        low = self._below[strata, cuts[:, self.place, 0]]
+        high = self._below[strata, cuts[:, self.place, 1]]
+        return np.stack([low, self._below[:, -1] - high, high - low], axis=2)
+
+    def possible(self, cuts: Ints) -> Floats:
+        """Return 1 for each answer that rows of a stratum can get, whatever their score, (K, S, 3)."""
+        low = cuts[:, self.place, 0]
+        high = cuts[:, self.place, 1]
+        return np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
+
+
+class Case:
+    """A selection within limits, the fresh rows, and the allowed probability of a broken limit.
+
+    Which procedure applies depends on the selecting rows and on numbers of fresh rows alone. So the next one
+    may have the whole level.
+
+    Attributes
+    ----------
+    limits : sequence of Limit
+        The limits of the selection's problem.
+    odds : Thresholds or None
+        The score of two labels on the selecting rows; None without one, or if rows do not count whole. The
+        attributes below exist only with a score, and of fresh rows only if they are given.
+    tests, fresh_tests : list of Tests
+        The tests of all limits on the selecting rows, and on the fresh rows.
+    losses, fresh_losses : ndarray of shape (S, 3)
+        The loss of each answer by stratum of the selecting rows, and of the fresh rows.
+    cells : Cells
+        The selecting rows by stratum and value of the score.
+    n_places : int
+        Number m of groups with thresholds of their own.
+    fresh_place : ndarray of shape (S,)
+        The place of each stratum of the fresh rows.
+    scores, places, cell : ndarray of shape (n,)
+        Score of each fresh row, the number of its thresholds, and its cell, on the side of each cut on which
+        rules answer it.
+    ratio : float
+        Fresh rows, or clusters with a vote each, by selecting rows.
+    """
+
+    def __init__(self, selection: Any, fresh: Any, level: float) -> None:
+        self.selection = selection
+        self.fresh = fresh
+        self.level = level
+        self.limits: Sequence[Limit] = selection.problem.limits
+        self.odds: Any = selection.thresholds
+        if self.odds is None:
+            return
+        strata = self.odds.data.strata
+        place = self.odds.places
+        self.tests: Any = [Tests.of(limit, strata, place) for limit in self.limits]
+        self.losses: Any = losses_of(selection.problem.objective, strata)
+        if None in self.tests or self.losses is None:
+            self.odds = None
+            return
+        self.defers: bool = strata.defers
+        self.cells = Cells(self.odds.weights, place)
+        self.n_places: int = self.odds.n_places
+        if fresh is None:
+            return
+        strata = fresh.answered.strata
+        self.fresh_place: Ints = self.odds.places_of(strata)
+        place = self.fresh_place
+        self.fresh_tests: Any = [Tests.of(limit, strata, place) for limit in self.limits]
+        self.fresh_losses: Any = losses_of(selection.problem.objective, strata)
+        self.scores, self.places = selection.scored(fresh.table)
+        self.ratio = float((fresh.n_clusters or len(fresh)) / selection.n_rows)
+
+    @cached_property
+    def cell(self) -> Ints:
+        """The cell of the score of each fresh row, shape (n,)."""
+        return np.asarray(self.odds.cells(self.scores, self.places))
+
+    def passes(
+        self, answered: Fresh, tests: Sequence[Tests], possible: Floats, level: float
+    ) -> bool:
+        """Return whether answered fresh rows pass tests; ``possible`` are answers by stratum, (1, S, 3).
+
+        A cluster has one vote in a test.
+        """
+        stratum, actions = answered.answered.stratum, answered.answered.actions
+        for test in tests:
+            counts = []
+            for wrong, among in zip(test.wrong, test.among, strict=True):
+                rows = answered.voters(np.flatnonzero(among[stratum, actions]))
+                counts.append((wrong[stratum[rows], actions[rows]].sum(), len(rows)))
+            n_wrong, n_rows = np.array(counts, dtype=np.float64).T[:, None]
+            if not test.passes(n_wrong, n_rows, test.kept(possible), level).all():
+                return False
+        return True
+
+    # -- rules -----------------------------------------------------------------------------------------
+
+    def answered_by(self, cuts: Ints) -> Fresh:
+        """Return the fresh rows with the answers of cuts, shape (m, 2)."""
+        low, high = cuts[self.fresh_place[self.fresh.answered.stratum]].T
+        second_or_deferred = np.where(self.cell < high, 2, 1)
+        return self.fresh.with_actions(np.where(self.cell < low, 0, second_or_deferred))
+
+    def rule(self, cuts: Ints) -> Any:
+        """Return the selection with the rule of cuts, shape (m, 2)."""
+        return self.selection.at(self.odds.ends(self.odds.edges[cuts[:, : 1 + self.defers]]))

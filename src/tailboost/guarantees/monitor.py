@@ -46,7 +46,7 @@ from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Sample
 from tailboost.rates.bounds import STAKES
 from tailboost.rates.rate import GAP, rate_words
-from tailboost.rows.fingerprints import digest, hashes_of_names
+from tailboost.rows.fingerprints import digest, hashes_of_names, random_numbers
 from tailboost.rows.judged import (
     group_arguments,
     judged,
@@ -442,6 +442,7 @@ class Monitor:
         if used is not None and fresh.used.repeats(used, self.certificate.equal_rows):
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
         bets = []
+        draws = random_numbers(fresh.content, fresh.clusters)
         for bound, before in zip(self.tested, self.bets, strict=True):
             samples = {sample.name: sample for sample in fresh.samples(bound.rate)}
             absent = next(iter(samples.values())).taken([])
@@ -451,7 +452,7 @@ class Monitor:
                     "clusters: some have rows in several of the subgroups that a gap or ratio compares, so "
                     "these are not independent. Give one row of each cluster"
                 )
-            in_order = [each.taken(np.argsort(fresh.draws[each.rows])) for each in named]
+            in_order = [each.taken(np.argsort(draws[each.rows])) for each in named]
             bets.append(before.add(bound, in_order))
         return tuple(bets)
 

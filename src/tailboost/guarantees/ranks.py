@@ -41,7 +41,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.stats import beta, binom
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.case import FIRST, Case, Outcome, Tests
+from tailboost.guarantees.fresh import FIRST, Case, Outcome, Tests
 from tailboost.rates.bounds import most_reached
 
 # Tried smallest rates of a gap or ratio, and parts of its bound by which the rates differ.
@@ -52,12 +52,6 @@ TRIED = 21
 # Least room beside the ranks, in standard deviations.
 LEAST_ROOM = 1.2
 AT_RANKS = "Thresholds are at ranks of the scores of these rows, which need no test."
-
-
-def is_ranked(test: Tests, place: Ints) -> bool:
-    """Return whether each subgroup of a limit is a share of one answer among rows of one threshold."""
-    is_alone = (test.answers >= 0).all() and (test.places(place).sum(axis=1) == 1).all()
-    return bool(is_alone and not test.limit.compares)
 
 
 def ends_between(scores: Floats) -> tuple[Floats, Ints]:
@@ -80,12 +74,12 @@ def windows(
     between the places and answers, and ``n_others`` more limits.
     """
     shares = []
+    stratum = case.fresh.answered.stratum
     for test in tests:
-        for j, strata in enumerate(test.strata):
-            rows = case.voters_of(strata)
+        for j, place in enumerate(test.places.argmax(axis=1).tolist()):
+            rows = case.fresh.voters(np.flatnonzero(test.strata[j][stratum]))
             if len(rows):
-                place = case.fresh_place[np.flatnonzero(strata)[0]]
-                shares.append((int(place), int(test.answers[j]), test.allowed[j], cell[rows]))
+                shares.append((place, int(test.answers[j]), test.allowed[j], cell[rows]))
     level_of_each = level / max(1, len({share[:2] for share in shares}) + n_others)
     low = np.zeros(case.n_places, dtype=np.intp)
     high = np.full(case.n_places, n_cells)
@@ -106,19 +100,22 @@ def applies(case: Case) -> Any:
     """
     if case.odds is None or case.defers:
         return None
-    if all(is_ranked(test, case.cells.place) for test in case.tests):
+    if all(test.is_ranked for test in case.tests):
         return True
     if len(case.limits) > 1 or case.fresh is None or case.fresh.clusters is not None:
         return None
     test, fresh_test = case.tests[0], case.fresh_tests[0]
-    places = test.places(case.cells.place)
-    fresh_places = fresh_test.places(case.fresh_place)
     is_alone = [
-        (each.sum(axis=axis) == 1).all() for each in (places, fresh_places) for axis in (0, 1)
+        (each.places.sum(axis=axis) == 1).all()
+        for each in (test, fresh_test)
+        for axis in (0, 1)
     ]
     if not (test.limit.compares and (test.answers >= 0).all() and all(is_alone)):
         return None
-    rows = [case.voters_of(fresh_test.strata[j]) for j in fresh_places.argmax(axis=0)]
+    stratum = case.fresh.answered.stratum
+    rows = [
+        np.flatnonzero(fresh_test.strata[j][stratum]) for j in fresh_test.places.argmax(axis=0)
+    ]
     ranks = _ranks(case, test, np.array([len(each) for each in rows]))
     return None if ranks is None else (rows, ranks)
 
@@ -152,7 +149,8 @@ def at_ranks(case: Case, thresholds: Floats) -> Outcome:
     They are written as decimals that part the selecting and the fresh rows alike.
     """
     ends = case.odds.ends(thresholds[:, None], case.scores, case.places)
-    return case.certified(case.selection.at(ends), "ranks", AT_RANKS)
+    rule = case.selection.at(ends)
+    return Outcome(case.fresh.by(rule), case.level, AT_RANKS, rule, "ranks")
 
 
 def losses_of_place(case: Case, place: int) -> Floats:
@@ -181,7 +179,7 @@ def _at_chosen(case: Case, rows_of_places: list[Ints], ranks: Ints) -> Outcome:
 def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
     """Return the ranks of least expected loss whose shares are close; None without any."""
     curves = []
-    for place, j in enumerate(test.places(case.cells.place).argmax(axis=0)):
+    for place, j in enumerate(test.places.argmax(axis=0)):
         scores = case.odds.scores[test.strata[j][case.odds.data.stratum]]
         ends, counted = ends_between(scores)
         if test.answers[0] != FIRST:

@@ -35,8 +35,8 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.case import ALWAYS, NEVER, Case, Cells, Outcome
 from tailboost.guarantees.certificates import tested_bounds
+from tailboost.guarantees.fresh import ALWAYS, NEVER, Case, Cells, Outcome
 from tailboost.rates import InfeasibleLimitsError
 from tailboost.selection.intervals import tightened
 
@@ -61,7 +61,7 @@ def path_of(case: Case, places: list[int], level: float) -> tuple[Ints, float]:
     """
     here = np.isin(case.cells.place, places)
     cells = Cells(case.cells.rows * here[:, None], case.cells.place * (len(places) > 1))
-    tests = [part for test in case.tests for part in test.in_places(case.cells.place, places)]
+    tests = [part for test in case.tests for part in test.in_places(places)]
     values = np.arange(cells.end + 1)
 
     def loss(cuts: Ints) -> Floats:
@@ -81,7 +81,7 @@ def path_of(case: Case, places: list[int], level: float) -> tuple[Ints, float]:
     for test in tests:
         if test.limit.compares:
             wrong, rows = test.counts(cells.answered(np.repeat(equal[:, :, None], 2, axis=2)))
-            shares = (wrong / np.maximum(rows, 1e-12)) @ test.places(cells.place)  # by place
+            shares = (wrong / np.maximum(rows, 1e-12)) @ test.places  # by place
             alike.append(np.abs(shares[None] - PRICES[:, None, None]).argmin(axis=1))
     bands = np.unique(np.vstack([equal, at_prices, *alike]), axis=0)
     cuts = np.repeat(bands[:, :, None], 2, axis=2)
@@ -129,8 +129,7 @@ def applies(case: Case) -> list[Path]:
     if across or not all(map(case.fresh.are_apart, compared)):
         return []
     is_alone = all(
-        not test.limit.compares and (test.places(case.cells.place).sum(axis=1) == 1).all()
-        for test in case.tests
+        not test.limit.compares and (test.places.sum(axis=1) == 1).all() for test in case.tests
     )
     paths = []
     for places in [[place] for place in range(m)] if is_alone else [list(range(m))]:
@@ -152,9 +151,7 @@ def run(case: Case, paths: list[Path]) -> Outcome:
         cuts[places] = rules[0]
     first = cuts.copy()
     for places, rules in paths:
-        tests = [
-            part for t in case.fresh_tests for part in t.in_places(case.fresh_place, places)
-        ]
+        tests = [part for test in case.fresh_tests for part in test.in_places(places)]
         passed = None
         for rule in rules:
             cuts[places] = rule
@@ -168,7 +165,8 @@ def run(case: Case, paths: list[Path]) -> Outcome:
         cuts[places] = passed
     made = "The rule is the last one before a failure in a sequence fixed before these rows were used"
     made += f", for each of {len(paths)} groups alone." if len(paths) > 1 else "."
-    return case.certified(case.rule(cuts), "fixed sequence", made)
+    rule = case.rule(cuts)
+    return Outcome(case.fresh.by(rule), case.level, made, rule, "fixed sequence")
 
 
 def _within_tightened(case: Case) -> Outcome:
@@ -196,12 +194,13 @@ def _within_tightened(case: Case) -> Outcome:
         bounds = tested_bounds(case.limits, answered, case.level)
         if any(bound.certified is False for bound in bounds):
             break
-        passed = rule
+        passed = (answered, rule)
     if passed is None:
         return Outcome(answered, case.level)
-    within = "; ".join(map(str, passed.problem.limits))
+    answered, rule = passed
+    within = "; ".join(map(str, rule.problem.limits))
     made = (
         "The rule is the last one before a failure in a sequence fixed before these rows were used. It was "
         f"selected within {within}."
     )
-    return case.certified(passed, "fixed sequence", made)
+    return Outcome(answered, case.level, made, rule, "fixed sequence")
