@@ -1,10 +1,17 @@
-"""Words for messages: near names, numbers with nouns, and lists of names."""
+"""Words for messages and tables: near names, numbers with nouns, lists of names, rates with their digits."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+# Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
+ROWS_OF_DIGITS = (2_500, 250_000)
+MOST_DIGITS = 6
+# Larger than the rounding error of confusion counts and printed digits.
+ROUNDING = 1e-9
 # Most columns named by a message.
 COLUMNS_NAMED = 5
 
@@ -54,3 +61,76 @@ def cut_to(name: str, most: int) -> str:
     if len(name) <= most:
         return name
     return f"{name[: most - 1]}…"
+
+
+# -- rates ---
+
+
+def stated_words(value: float, *, in_percent: bool, digits: int = 6) -> str:
+    """Return a value with so many significant digits, such as the number of a limit."""
+    return f"{100.0 * value:.{digits}g} %" if in_percent else f"{value:.{digits}g}"
+
+
+def points_words(lead: float, noise: float) -> str:
+    """Return by how much a rate is lower than another one with 95 %, such as "0.3 to 1.1 points".
+
+    The ends are rounded outwards to tenths of a point. An interval that contains 0 is printed as "at
+    most" its upper end.
+    """
+    low = rounded_away(100.0 * (lead - 1.96 * noise), 1, above=False)
+    high = rounded_away(100.0 * (lead + 1.96 * noise), 1, above=True)
+    start = "at most" if low <= 0.0 <= high else f"{low:.1f} to"
+    return f"{start} {high:.1f} points".replace("-", "−")
+
+
+def rate_words(
+    value: float | None,
+    n_rows: float,
+    *,
+    above: bool | None = None,
+    beside: float | None = None,
+    in_percent: bool = False,
+) -> str:
+    """Return an estimate, or a bound, from rows as text; a dash for None or NaN.
+
+    A rate has as many digits as its rows support, and more where fewer would print it at or beyond a limit
+    that it keeps, or the reverse: .3004 beside a limit of .3 is not printed as .3. An estimate above 1, such
+    as a cost, has four digits. A bound is rounded away from the estimate and therefore true.
+
+    Parameters
+    ----------
+    value : float or None
+        The estimate or bound.
+    n_rows : float
+        Number of rows behind it, which decides its digits.
+    above : bool, optional
+        Whether a bound is an upper one; None for an estimate.
+    beside : float, optional
+        A limit printed beside it.
+    in_percent : bool, default=False
+        Whether rates are printed in percent.
+    """
+    if value is None or np.isnan(value):
+        return "–"
+    if above is None and abs(value) > 1.0:
+        return f"{value:.4g}"
+
+    def beyond(number: float) -> tuple[bool, bool]:
+        """Return whether a number is above the limit, and whether it is below it, as far as this matters."""
+        room = number - (number if beside is None else beside)
+        return above is not False and room > ROUNDING, above is not True and room < -ROUNDING
+
+    digits = 2 + sum(n_rows >= least for least in ROWS_OF_DIGITS)
+    shown = rounded_away(value, digits, above)
+    while digits < MOST_DIGITS and beyond(shown) != beyond(value):
+        digits += 1
+        shown = rounded_away(value, digits, above)
+    return f"{100.0 * shown:z.{digits - 2}f} %" if in_percent else f"{shown:z.{digits}f}"
+
+
+def rounded_away(value: float, digits: int, above: bool | None) -> float:
+    """Return an upper bound rounded up to so many decimals, or a lower one down; None rounds an estimate."""
+    if above is None:
+        return round(value, digits)
+    scale = 10.0**digits if above else -(10.0**digits)
+    return float(np.ceil(value * scale - ROUNDING)) / scale

@@ -14,7 +14,7 @@ import numpy as np
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import check_number, reading
 from tailboost.core.exceptions import warn_user
-from tailboost.core.spelling import how_many
+from tailboost.core.spelling import how_many, points_words, rate_words, stated_words
 from tailboost.core.tables import (
     CERTIFIED,
     NOT_CERTIFIED,
@@ -36,7 +36,7 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
-from tailboost.rates.rate import ABOVE, BELOW, points_words, rate_words, stated_words
+from tailboost.rates.rate import ABOVE, BELOW
 from tailboost.rates.strata import GROUP, groups_in
 from tailboost.rows.judged import judged
 from tailboost.rows.rows import Given

@@ -34,7 +34,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.spelling import how_many, joined
+from tailboost.core.spelling import how_many, joined, rate_words
 from tailboost.core.tables import text_table
 from tailboost.guarantees.certificates import (
     Certificate,
@@ -45,7 +45,7 @@ from tailboost.guarantees.certificates import (
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Sample
 from tailboost.rates.bounds import STAKES
-from tailboost.rates.rate import GAP, rate_words
+from tailboost.rates.rate import GAP
 from tailboost.rows.fingerprints import digest, hashes_of_names, random_numbers
 from tailboost.rows.judged import (
     group_arguments,

@@ -36,7 +36,6 @@ from tailboost.rates.make import (
     tpr,
 )
 from tailboost.rates.rate import (
-    ROUNDING as ROUNDING,
     Expression as Expression,
     Limit,
     Rate,

@@ -12,6 +12,7 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import plain
+from tailboost.core.spelling import ROUNDING, stated_words
 from tailboost.rates.strata import CLASS, NAMES_SHOWN, Counts, Sample, Strata
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
@@ -19,11 +20,7 @@ from tailboost.rows.subgroups import HUMAN_REVIEW
 Pair = tuple[Any, Any]
 Pairs = tuple[Pair, ...]
 
-# Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
-ROWS_OF_DIGITS = (2_500, 250_000)
-MOST_DIGITS = 6
-# Larger than the rounding error of confusion counts and printed digits, and larger than any cost.
-ROUNDING = 1e-9
+# Larger than any cost.
 ALL_COSTS = 1e12
 # Sides on which rates are bounded.
 ABOVE = "above"
@@ -218,8 +215,7 @@ class Rate(Expression):
             counts_deferral=defers or HUMAN_REVIEW in named or len(named) > 1,
         )
 
-    def __le__(self, bound: Stated) -> Limit:
-        return Limit.of(AT_MOST, self, bound)
+    __le__ = Expression.within
 
     def __ge__(self, bound: Stated) -> Limit:
         return Limit.of(AT_LEAST, self, bound)
@@ -595,16 +591,16 @@ class Limit(Expression):
         excess = self.sign * (value - bound)
         return None if np.isnan(excess) else bool(excess <= ROUNDING)
 
-    def tightened(self, widths: Mapping[Any, float]) -> Limit:
-        """Return the limit with bounds tightened by ``widths``, by subgroup (by form for a gap or ratio).
+    def tightened(self, names: list[Any], widths: Floats) -> Limit:
+        """Return the limit with bounds tightened by ``widths``, by subgroup or of a gap or ratio.
 
         A width of NaN changes nothing.
         """
-        bounds = self.bounds(list(widths)) - self.sign * np.nan_to_num(list(widths.values()))
+        bounds = self.bounds(names) - self.sign * np.nan_to_num(widths)
         if self.compares:
             return replace(self, bound=float(bounds.clip(0.0, self.most)[0]))
-        pairs = zip(widths, bounds.tolist(), strict=True)
-        return replace(self, bound=tuple((name, b) for name, b in pairs if not np.isnan(b)))
+        pairs = zip(names, bounds.tolist(), strict=True)
+        return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
 
     def excess(self, names: list[Any], values: Floats) -> Floats:
         """Return the violation of the limit by the rates (..., m) of subgroups ``names``, shape (...).
@@ -709,76 +705,3 @@ def measure(
     rows = Counts.answered(y_true, answers, groups, deferred, costs, sample_weight, labels)
     terms = rate.terms(rows.strata)
     return dict(zip(terms.names, terms.values(rows.of(rows.actions)).tolist(), strict=True))
-
-
-# -- rates in words ------------------------------------------------------------------------------------------
-
-
-def stated_words(value: float, *, in_percent: bool, digits: int = 6) -> str:
-    """Return a value with so many significant digits, such as the number of a limit."""
-    return f"{100.0 * value:.{digits}g} %" if in_percent else f"{value:.{digits}g}"
-
-
-def points_words(lead: float, noise: float) -> str:
-    """Return by how much a rate is lower than another one with 95 %, such as "0.3 to 1.1 points".
-
-    The ends are rounded outwards to tenths of a point. An interval that contains 0 is printed as "at
-    most" its upper end.
-    """
-    low = rounded_away(100.0 * (lead - 1.96 * noise), 1, above=False)
-    high = rounded_away(100.0 * (lead + 1.96 * noise), 1, above=True)
-    start = "at most" if low <= 0.0 <= high else f"{low:.1f} to"
-    return f"{start} {high:.1f} points".replace("-", "−")
-
-
-def rate_words(
-    value: float | None,
-    n_rows: float,
-    *,
-    above: bool | None = None,
-    beside: float | None = None,
-    in_percent: bool = False,
-) -> str:
-    """Return an estimate, or a bound, from rows as text; a dash for None or NaN.
-
-    A rate has as many digits as its rows support, and more where fewer would print it at or beyond a limit
-    that it keeps, or the reverse: .3004 beside a limit of .3 is not printed as .3. An estimate above 1, such
-    as a cost, has four digits. A bound is rounded away from the estimate and therefore true.
-
-    Parameters
-    ----------
-    value : float or None
-        The estimate or bound.
-    n_rows : float
-        Number of rows behind it, which decides its digits.
-    above : bool, optional
-        Whether a bound is an upper one; None for an estimate.
-    beside : float, optional
-        A limit printed beside it.
-    in_percent : bool, default=False
-        Whether rates are printed in percent.
-    """
-    if value is None or np.isnan(value):
-        return "–"
-    if above is None and abs(value) > 1.0:
-        return f"{value:.4g}"
-
-    def beyond(number: float) -> tuple[bool, bool]:
-        """Return whether a number is above the limit, and whether it is below it, as far as this matters."""
-        room = number - (number if beside is None else beside)
-        return above is not False and room > ROUNDING, above is not True and room < -ROUNDING
-
-    digits = 2 + sum(n_rows >= least for least in ROWS_OF_DIGITS)
-    shown = rounded_away(value, digits, above)
-    while digits < MOST_DIGITS and beyond(shown) != beyond(value):
-        digits += 1
-        shown = rounded_away(value, digits, above)
-    return f"{100.0 * shown:z.{digits - 2}f} %" if in_percent else f"{shown:z.{digits}f}"
-
-
-def rounded_away(value: float, digits: int, above: bool | None) -> float:
-    """Return an upper bound rounded up to so many decimals, or a lower one down; None rounds an estimate."""
-    if above is None:
-        return round(value, digits)
-    scale = 10.0**digits if above else -(10.0**digits)
-    return float(np.ceil(value * scale - ROUNDING)) / scale

@@ -122,4 +122,4 @@ def tightened(
         np.fill_diagonal(of_pairs, 0.0)
         unit = np.fmax.reduce(counted.values) if limit.form == RATIO else 1.0
         errors = of_pairs.max(keepdims=True)[0] / max(unit, TINY)
-    return limit.tightened(dict(zip(names, (n_errors * errors).tolist(), strict=True)))
+    return limit.tightened(names, n_errors * errors)

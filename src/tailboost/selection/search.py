@@ -18,9 +18,10 @@ from scipy.special import softmax
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.long_work import one_blas_thread
+from tailboost.core.spelling import stated_words
 from tailboost.rates import InfeasibleLimitsError, Limit, Objective, Strata, as_objective, error
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.rates.rate import Terms, stated_words
+from tailboost.rates.rate import Terms
 from tailboost.rows.subgroups import unit_name
 
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most

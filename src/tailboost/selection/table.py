@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Document, Floats
-from tailboost.core.spelling import joined
+from tailboost.core.spelling import joined, rate_words, stated_words
 from tailboost.core.tables import (
     BROKEN,
     KEPT,
@@ -22,7 +22,6 @@ from tailboost.core.tables import (
     text_table,
 )
 from tailboost.rates import Limit, Rate, Strata
-from tailboost.rates.rate import rate_words, stated_words
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.intervals import SUBGROUPS_NAMED, CountedRate
 
