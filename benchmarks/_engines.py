@@ -150,7 +150,7 @@ def product(case: dict[str, Any], problem: Problem, **params: Any) -> Iterator[A
             found = mix.reweight(error_budget=budget)
         seconds = time.process_time() - began
         table, Recorded.part = found.rates_, "_test"
-        lines = [_line(line) for line in (found.summary_.errors if table is None else table)]
+        lines = list(map(_line, table))
         answers = found.predict(case["X_test"], **asked)
         yield budget, seconds, answers, lines
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.learners.scores import Scores as Scores
     from tailboost.selection.curve import Curve as Curve
     from tailboost.selection.rule import Rule as Rule, ThresholdRule as ThresholdRule
-    from tailboost.selection.table import Summary as Summary
     from tailboost.storage.models import load_model as load_model, save_model as save_model
     from tailboost.storage.rule_files import load_rule as load_rule, save_rule as save_rule
 
@@ -60,7 +59,6 @@ _MODULES = {
     "classifiers.calibrating": "calibrate",
     "guarantees.certificates": "Certificate CertifiedBound Price certify",
     "selection.curve": "Curve",
-    "selection.table": "Summary",
     "guarantees.monitor": "Monitor",
     "guarantees.planning": "RowsNeeded rows_needed",
     "learners.scores": "Scores",

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import linprog
 from scipy.special import expit
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -187,52 +186,6 @@ def test_a_point_of_a_curve_is_taken_by_a_limit_in_percent():
             curve.at(wrong)
 
 
-def best_constants(y, labels, deferral, miss=1.0):
-    """Return the least error of a mixture of constant answers and deferral, by a separate linear program."""
-    share = np.array([np.mean(y == label) for label in labels])
-    # Weights of the answers, then of deferral; a deferred row is neither an error nor a miss.
-    solved = linprog(
-        np.r_[1 - share, 0.0],
-        A_ub=[[*(np.arange(len(labels)) != 0), 0.0], [*np.zeros(len(labels)), 1.0]],
-        b_ub=[miss, deferral],
-        A_eq=[np.ones(len(labels) + 1)],
-        b_eq=[1.0],
-    )
-    return solved.fun if solved.success else None
-
-
-@pytest.mark.parametrize("miss", [1.0, 0.3, 0.1, 0.01])
-def test_what_a_rule_is_compared_with_keeps_its_limits_and_defers_no_more(miss):
-    """All rows deferred have no error at all, but that is no baseline."""
-    rng = np.random.default_rng(0)
-    z = rng.random(1500) < 0.4
-    p, y = 1 / (1 + np.exp(0.4 - 1.5 * z - rng.normal(size=1500))), np.where(z, "ill", "well")
-    limits = [rates.deferred() <= 0.2, *[rates.miss("ill") <= miss] * (miss < 1)]
-    scores = pd.DataFrame({"p": p})
-    mix = tb.tune(tb.Scores("p", "ill"), scores, y, limits=limits)
-    found, deferral = mix.summary_, mix.defers(scores).mean()
-    assert mix.limits_met_
-    assert found.constants_value == pytest.approx(
-        best_constants(y, ["ill", "well"], deferral, miss), abs=1e-6
-    )
-    assert found.constants_value > found.achieved + 0.05
-    assert not re.search(r"\b0 %", found.headline)
-    assert found.headline.endswith(").")
-
-
-def test_noise_is_no_better_than_a_guess_that_defers_as_much():
-    """A guess that defers every row would have no error."""
-    rng = np.random.default_rng(1)
-    y = np.where(rng.random(1500) < 0.4, "ill", "well")
-    scores, limits = pd.DataFrame({"p": rng.uniform(0.3, 0.5, 1500)}), [rates.miss("ill") <= 0.3]
-    mix = tb.tune(tb.Scores("p", "ill"), scores, y, limits=[*limits, rates.deferred() <= 0.3])
-    found, deferral = mix.summary_, mix.defers(scores).mean()
-    least = best_constants(y, ["ill", "well"], deferral, 0.3)
-    assert found.constants_value == pytest.approx(least, abs=1e-6)
-    assert not found.beats_constants
-    assert least > 0.2
-
-
 @pytest.mark.parametrize("by_group", [False, True])
 @pytest.mark.parametrize("defers", [False, True])
 def test_numbered_answers_are_places_of_the_answered_labels(mix, by_group, defers):
@@ -254,13 +207,10 @@ def test_numbered_answers_are_places_of_the_answered_labels(mix, by_group, defer
 
 
 @pytest.mark.parametrize("limits", [["deferred <= 10%"], ["error <= 12%"]])
-def test_the_error_of_a_tuned_rule_is_printed_with_the_share_of_deferred_rows(limits):
+def test_the_error_of_a_tuned_rule_is_printed(limits):
     objective = "error" if "deferred" in limits[0] else "deferred"
     rule = judged(objective=objective, limits=limits)
     deferred = rule.defers(P)
     error = np.mean((rule.predict(P, deferred="human review") != Y) & ~deferred)
-    said = f"{100 * round(error, 3):.3g} %"
-    share = f"with {100 * round(deferred.mean(), 3):.3g} % deferred and counted as right"
-    for screen in (rule.summary_, rule):
-        assert said in str(screen)
-        assert share in str(screen)
+    (said,) = re.findall(r"^error +([\d.]+) %", str(rule), flags=re.MULTILINE)
+    assert float(said) / 100 == pytest.approx(error, abs=0.005)

@@ -66,23 +66,7 @@ def by_fit(kind):
 # -- useless rules ------------------------------------------------------------------------------
 
 
-def claims(found):
-    return found.beats_constants, ": better than" in found.comparison
-
-
-@pytest.mark.slow
-def test_noise_is_not_called_better_than_a_coin():
-    called = 0
-    for seed in range(25):
-        rng = np.random.default_rng(seed)
-        noise, y = rng.normal(size=(100, 4)), rng.integers(0, 2, 100)
-        found = tb.RobustMixtureClassifier(models(), random_state=0).fit(noise, y).summary_
-        called += found.beats_constants
-        if found.achieved < found.constants_value - 1e-7:
-            assert claims(found) == (found.beats_constants, found.beats_constants)
-    assert called <= 3  # each has a probability of 2 %, so 4 of 25 have less than .002
-
-
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 def test_a_rule_that_selects_nobody_in_any_group_has_undefined_precisions():
     rng = np.random.default_rng(0)
     p, y, g = rng.random(60) / 2, (rng.random(60) < 0.2).astype(int), np.repeat(["a", "b"], 30)

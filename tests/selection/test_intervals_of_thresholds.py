@@ -31,9 +31,9 @@ def test_an_interval_of_the_error_has_the_true_error_or_is_absent(by_group):
         rule = tb.tune(
             tb.Scores(0, 1), X, y, groups={"g": group}, limits=[limit], by_group=by_group, infer_groups=False
         )
-        row = next(row for row in rule.rates_.to_dicts() if row["rate"] == "error")
+        line = next(line for line in rule.rates_ if line.rate == "error")
         given = {"groups": {"g": group_new}} if by_group else {}
         error = np.mean(rule.predict(X_new, **given) != y_new)
-        missed += error < row["low"] or error > row["high"]  # NaN without an interval
+        missed += error < line.low or error > line.high  # NaN without an interval
     assert missed <= 7
-    assert np.isnan(row["low"]) == by_group
+    assert np.isnan(line.low) == by_group

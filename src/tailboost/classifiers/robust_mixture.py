@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost import rates
 from tailboost.classifiers.fitting import (
     checked_table,
     class_factors,
@@ -62,7 +63,6 @@ from tailboost.selection.problem import strata_of
 from tailboost.selection.rule import Rule, ThresholdRule, stacked
 from tailboost.selection.search import Program
 from tailboost.selection.selection import Selection
-from tailboost.selection.table import Summary
 
 
 class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseComposition):
@@ -171,8 +171,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         limits; 0 if the rule is the best mixture.
     objective_ : Objective
         The minimised rate.
-    summary_ : Summary
-        The errors by subgroup and the objective, compared with constants and the most accurate rule.
     validation_ : str, int or float
         The selection data: "cv", a fraction, "X_val", or "frozen" if all rows given to `fit` are used.
     n_features_in_ : int
@@ -354,9 +352,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             limit_lines = certificate.limit_lines()
             errors = certificate.lines()[:1]
         else:
-            source = f"measured on {self.summary_.measured_on.partition(' (')[0]}"
+            source = f"measured on {self.rates_.words.partition(' (')[0]}"
             limit_lines = self.rates_.limit_lines()
-            errors = [self.summary_.error_words]
+            *_, overall = self._measured(*self._stated_limits, rates.error())
+            errors = [overall.texts[2]]
         limits = [
             f"{each.name} {each.limit}  {each.verdict} ({each.numbers})" for each in limit_lines
         ]
@@ -686,12 +685,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         """By how much a mixture of the candidates could lower the objective, on the selection data."""
         check_is_fitted(self)
         return self.selection_.best.gap
-
-    @property
-    def summary_(self) -> Summary:
-        """The errors by subgroup and the objective, with comparisons."""
-        check_is_fitted(self)
-        return self.selection_.summary(self.certificate_)
 
     # -- scikit-learn --------------------------------------------------------------------------------
 

@@ -243,15 +243,11 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
 
     @property
     def rates_(self: Any) -> RateTable:
-        """The rates of the objective and of the limits by subgroup, on the selection data.
-
-        After `tailboost.calibrate` the verdict of the certificate comes first.
-        """
+        """The rates of the objective and of the limits by subgroup, on the selection data."""
         check_is_fitted(self)
         if self.certificate_ is None:
             return self.selection_.estimates
-        table = self.selection_.stated_within(self._stated_limits).estimates
-        return replace(table, certificate=self.certificate_.title)
+        return self.selection_.stated_within(self._stated_limits).estimates
 
     @property
     def limits_met_(self: Any) -> bool | None:

@@ -259,15 +259,6 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
     return solution
 
 
-def best_guess(program: Program) -> float | None:
-    """Return the least objective of a mixture of constant answers within the limits; None without one."""
-    constants = program.strata.constants()
-    solution = solve(constants, program)
-    if not solution.feasible:
-        return None
-    return program.value(np.tensordot(solution.weights, constants, axes=1))
-
-
 def overall_errors(program: Program, counts: Floats) -> Floats:
     """Return the overall error of confusion counts of shape (T, W, A), shape (T,)."""
     return np.tensordot(counts, OVERALL_ERROR.terms(program.strata).beyond(0.0)[0], axes=2)

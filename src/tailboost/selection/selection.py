@@ -19,7 +19,7 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.core.spelling import joined
-from tailboost.rates import Limit, Objective, Rate, Statistic, deferred, error
+from tailboost.rates import Limit, Objective, Rate, Statistic, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.intervals import REFIT
 from tailboost.selection.outputs import LogProbabilities
@@ -30,11 +30,9 @@ from tailboost.selection.search import (
     Best,
     Pool,
     Program,
-    best_guess,
-    overall_errors,
     reached_words,
 )
-from tailboost.selection.table import RateTable, Summary, number_or_none
+from tailboost.selection.table import RateTable
 from tailboost.selection.thresholds import (
     FEW,
     LOG_ODDS,
@@ -186,11 +184,6 @@ class Selection:
         return float(self.program.strata.size.sum())
 
     @property
-    def words(self) -> str:
-        """The selection data, for people."""
-        return self.engine.words
-
-    @property
     def refit_spread(self) -> float:
         """The spread of rates under a refit; 0 if the counted models answer."""
         return REFIT if self.engine.refit else 0.0
@@ -205,9 +198,9 @@ class Selection:
             stated,
             self.program.strata,
             self.counts,
-            self.words,
+            self.engine.words,
             spread=self.refit_spread,
-            is_favoured=self._is_favoured,
+            by_group=self.engine.probabilities.told is not None,
         )
 
     @cached_property
@@ -226,38 +219,6 @@ class Selection:
         """Whether all limits hold; None if no row is limited."""
         return self.keeps if (self.program.limit_of_row >= 0).any() else None
 
-    def _is_favoured(self, rate: Rate) -> bool:
-        """Whether a rate has no interval, because the selection finds where these rows are favourable.
-
-        So it does for a ratio, whose denominator depends on the answers, and for the errors of thresholds by
-        group: the true overall error of two, three or four groups was above
-        its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws, and below it in none; with one threshold
-        it was above in 8 of 150 and below in 3.
-        """
-        by_group = self.engine.probabilities.told is not None
-        return rate.is_ratio or (by_group and not rate.terms(self.program.strata).of_answers)
-
-    def summary(self, certificate: Any) -> Summary:
-        """Return the summary, with a comparison with constants that defer no more rows."""
-        program = self.program
-        share = 0.0
-        if program.strata.defers:
-            (share,) = deferred().terms(program.strata).values(self.counts).tolist()
-            program = program.within((*program.limits, deferred() <= share))
-        highs = [line.high for line in self.estimates if not line.limit and line.rows]
-        return Summary(
-            objective=str(self.problem.objective),
-            measured_on=self.words,
-            achieved=program.value(self.counts),
-            upper=number_or_none(np.max(highs)),
-            constants_value=best_guess(program),
-            errors=self.errors,
-            rates=self.estimates,
-            error=float(overall_errors(program, self.counts[None])[0]),
-            deferred=share,
-            certificate=certificate,
-        )
-
     # -- warnings ----------------------------------------------------------------------------------------
 
     def warn(self) -> None:
@@ -267,7 +228,7 @@ class Selection:
             limit = self.program.limits[number]
             reached = reached_words(self.program, limit, self.counts)
             warn_user(
-                f"limit violated on {self.words} by the best rule found: {reached}",
+                f"limit violated on {self.engine.words} by the best rule found: {reached}",
                 BoundNotMetWarning,
             )
         if self.problem.confidence and not self.is_sure:
@@ -283,14 +244,14 @@ class Selection:
         if shares[answer] > max(MOST_EQUAL, (1.0 + frequency) / 2.0) and self.keeps:
             name = unit_name([*strata.classes, HUMAN_REVIEW][answer])
             warn_user(
-                f"the rule answers {name} in {shares[answer]:.1%} of {self.words}",
+                f"the rule answers {name} in {shares[answer]:.1%} of {self.engine.words}",
                 UselessRuleWarning,
             )
         lines = [line for line in self.estimates if line.rows < FEW_ROWS]
         few = {f"{line.rate} of {line.texts[1]} ({line.rows:.0f})": None for line in lines}
         if few:
             warn_user(
-                f"few rows of selection data ({self.words}): fewer than {FEW_ROWS} for "
+                f"few rows of selection data ({self.engine.words}): fewer than {FEW_ROWS} for "
                 f"{joined([*few], SUBGROUPS_SHOWN, '; ')}",
                 SmallSubgroupsWarning,
             )

@@ -169,7 +169,7 @@ def fit(
     )
     model.fit(features, labels, groups=rows.groups, clusters=rows.clusters)
     write(model, out, rows.roles.given(features=tuple(features)))
-    say(model.summary_)
+    say(model.rates_)
 
 
 @command
@@ -201,7 +201,7 @@ def tune(
         by_group=by_group or False,
     )
     write(rule, out, roles)
-    say(f"{rule.summary_}\n{rule.rule_}")
+    say(f"{rule.rates_}\n{rule.rule_}")
 
 
 @command
