@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -74,12 +74,25 @@ class Strata:
     cost_range: tuple[float, float] = (0.0, 1.0)
     known: tuple[tuple[Any, ...], ...] | None = ()
 
+    n_classes: int = field(init=False)  # K
+    n_combinations: int = field(init=False)  # G
+    n_actions: int = field(init=False)  # A: the labels, and deferral if allowed
+    # Shape (S, c + 2): numbers of the class, of the value of each column of groups, and 0.
+    numbers: Ints = field(init=False)
+
     def __post_init__(self) -> None:
         if self.defers and HUMAN_REVIEW in self.classes:
             raise ValueError(
                 f"a class is called {HUMAN_REVIEW!r}, as the answer to deferred rows: give the "
                 "class another name, or leave out deferral"
             )
+        K = len(self.classes)
+        G = len(self.combinations)
+        y = np.repeat(np.arange(K), G)
+        groups = np.tile(self.combinations, (K, 1))
+        filled = vars(self)  # the class is frozen
+        filled.update(n_classes=K, n_combinations=G, n_actions=K + self.defers)
+        filled["numbers"] = np.column_stack([y, groups, np.zeros_like(y)])
 
     @classmethod
     def of(
@@ -150,34 +163,13 @@ class Strata:
         return strata, stratum
 
     @property
-    def n_classes(self) -> int:
-        """K."""
-        return len(self.classes)
-
-    @property
-    def n_combinations(self) -> int:
-        """G."""
-        return len(self.combinations)
-
-    @property
-    def n_actions(self) -> int:
-        """A: the labels, and deferral if allowed."""
-        return self.n_classes + self.defers
-
-    @property
     def y(self) -> Ints:
         """Class number of each stratum, shape (S,)."""
-        return np.repeat(np.arange(self.n_classes), self.n_combinations)
-
-    @property
-    def _numbers(self) -> Ints:
-        """Numbers of the class, of the value of each column of groups, and 0, shape (S, c + 2)."""
-        groups = np.tile(self.combinations, (self.n_classes, 1))
-        return np.column_stack([self.y, groups, np.zeros_like(self.y)])
+        return self.numbers[:, 0]
 
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
-        return self._numbers[:, -1 if column is None else column + 1]
+        return self.numbers[:, -1 if column is None else column + 1]
 
     def constants(self) -> list[Floats]:
         """Return the confusion counts if all rows have one action, for each action, shape (W, A) each.
@@ -210,7 +202,6 @@ class Strata:
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
         values = [self.classes, *self.values, (EVERYTHING,)]
-        numbers = self._numbers
         crosses = isinstance(by, tuple)
         # Families of subgroups, each of some columns of the numbers of strata.
         if by in (GROUP, CELL):
@@ -224,7 +215,7 @@ class Strata:
         for family in families:
             keys = list(product(*(values[j] for j in family)))
             sizes = [len(values[j]) for j in family]
-            key_of = np.ravel_multi_index(tuple(numbers[:, family].T), sizes)
+            key_of = np.ravel_multi_index(tuple(self.numbers[:, family].T), sizes)
             kept = set(range(len(keys)))
             if crosses and self.known is not None:
                 known = [
