@@ -322,12 +322,14 @@ class Rate(Expression):
         """
         low, high = self.range(answered.strata)
         terms = self.terms(answered.strata)
+        cell = answered.stratum * answered.strata.n_actions + answered.actions
         samples = []
         for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
-            among = bottom[answered.stratum, answered.actions]
+            among = bottom.ravel()[cell]
             rows = np.flatnonzero(among)
-            counted: Any = answered.costs if self.needs_costs else top[answered.stratum]
-            values = counted[rows, answered.actions[rows]]
+            values = top.ravel()[cell[rows]]
+            if self.needs_costs and answered.costs is not None:
+                values = answered.costs[rows, answered.actions[rows]]
             samples.append(Sample(name, rows, values, low, high, among[rows]))
         return samples
 

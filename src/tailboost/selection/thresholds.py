@@ -113,9 +113,10 @@ class Thresholds:
         strata = data.strata
         y = strata.y[data.stratum]
         ranks = np.linspace(0.0, 1.0, self.most)
-        parts = [
-            np.quantile(scores[y == label], ranks, method="nearest") for label in np.unique(y)
-        ]
+        parts = []
+        for label in np.unique(y):
+            ascending = np.sort(scores[y == label])
+            parts.append(ascending[np.rint(ranks * (len(ascending) - 1)).astype(np.intp)])
         self.edges = np.unique(np.concatenate([[scores.min(), np.inf], *parts]))
         n_values = len(self.edges) - 1
         cell = np.searchsorted(self.edges, scores, side="right") - 1
@@ -225,7 +226,7 @@ class Thresholds:
         """
         ends = np.full(values.shape, np.inf)
         for number, of_place in enumerate(self.ascending):
-            rows = np.sort(np.append(of_place, scores[place == number]), kind="stable")
+            rows = np.sort(np.append(of_place, scores[place == number]))
             n_below = np.searchsorted(rows, values[number])
             ends[number, n_below == 0] = -np.inf
             inside = (n_below > 0) & (n_below < len(rows))
