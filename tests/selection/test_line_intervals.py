@@ -26,7 +26,7 @@ def counted_on(stated, answered):
 
 def selected_table(y, answers, groups, objective, limits, refit):
     answered = Counts.answered(y, answers, groups=groups)
-    program = Program.of_rates(answered.strata, as_objective(objective), limits)
+    program = Program(answered.strata, as_objective(objective), limits)
     stated = [program.objective.rate, *limits]
     return RateTable.counted(
         stated, answered.strata, answered.of(answered.actions), "rows", spread=REFIT * refit

@@ -63,7 +63,7 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
     limits = TOLD[name]
     table, p, y, g = told(0, values=50)
     _, alone = one_rule(table, rates.error(), limits)
-    program = Program.of_rates(table.data.strata, as_objective(rates.error()), limits)
+    program = Program(table.data.strata, as_objective(rates.error()), limits)
     one, other = thresholds_of(table, p, y, g)
     both = (one[:, None] + other[None]).reshape(-1, 4, 2)
     kept = (program.violations(both) <= 1e-9).all(axis=1)
@@ -161,7 +161,7 @@ def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
         if best_mixture(table, x, rates.error(), limits) is None:
             continue
         _, alone = one_rule(table, rates.error(), limits)
-        program = Program.of_rates(table.data.strata, as_objective(rates.error()), limits)
+        program = Program(table.data.strata, as_objective(rates.error()), limits)
         values = []
         for rule in product((0, 1), repeat=int(x.max()) + 1):
             tally = table.data.of(np.array(rule)[x])
@@ -188,8 +188,8 @@ def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
     table = ClassWeights(Counts(strata, stratum, np.full(n, 1 / n)), belief)
     for limits in TOLD.values():
         pool, alone = one_rule(table, rates.error(), limits)
-        program = Program.of_rates(table.data.strata, as_objective(rates.error()), limits)
-        drawn = pool.mixed(solve(pool.counts, program).weights)
+        program = Program(table.data.strata, as_objective(rates.error()), limits)
+        drawn = solve(pool.counts, program).counts
         assert program.keeps(alone.counts)
         assert program.value(alone.counts) <= program.value(drawn) + 5e-3
 
@@ -207,7 +207,7 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     data = Counts(strata, stratum, np.full(n, 1 / n))
     table = Thresholds(data, p, p, None)
     for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):
-        program = Program.of_rates(strata, as_objective(rates.error()), [limit])
+        program = Program(strata, as_objective(rates.error()), [limit])
         cuts = np.append(np.unique(p), np.inf)
         tallies = np.array([table.data.of((p >= cut).astype(int)) for cut in cuts])
         kept = program.violations(tallies)[:, 0] <= 1e-9

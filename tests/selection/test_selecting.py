@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from tailboost import rates
 from tailboost.rates import Counts, Strata, as_objective
-from tailboost.selection.search import Program, first_rules, grow, select, solve, within_budget
+from tailboost.selection.search import Program, contradiction, first_rules, grow, select, solve, within_budget
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs
 
@@ -103,14 +103,14 @@ def best_mixture(table, x, objective, limits):
 
 def grown(table, objective, limits, error_budget=None):
     """Return the candidates of a problem, and their best mixture."""
-    program = Program.of_rates(table.data.strata, as_objective(objective), limits)
+    program = Program(table.data.strata, as_objective(objective), limits)
     pool = first_rules(table, program)
     program = within_budget(pool, program, error_budget)
     return pool, program, grow(pool, program)
 
 
 def one_rule(table, objective, limits, error_budget=None):
-    program = Program.of_rates(table.data.strata, as_objective(objective), limits)
+    program = Program(table.data.strata, as_objective(objective), limits)
     pool = first_rules(table, program)
     program = within_budget(pool, program, error_budget)
     return pool, select(pool, program)
@@ -150,17 +150,17 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
     for seed in range(3):
         table, x = atoms(seed, 2, 2, n_atoms, weights=weights, defers=defers, costs=costs)
         best = best_mixture(table, x, objective, limits)
-        pool, program, counted = grown(table, objective, limits)
+        _, program, counted = grown(table, objective, limits)
         if best is None:
             assert not counted.feasible
-            assert counted.contradicting
+            assert contradiction(counted, "").limits
             continue
         solved += 1
         assert counted.feasible
         if not costs:  # the probabilities give the mean cost of a stratum, not the cost of a row
             assert counted.value == pytest.approx(best, abs=1e-3)
         assert counted.value >= best - 1e-6
-        assert (program.violations(pool.mixed(counted.weights)) <= 1e-5).all()
+        assert (program.violations(counted.counts) <= 1e-5).all()
         _, alone = one_rule(table, objective, limits)
         if program.keeps(alone.counts):
             assert program.value(alone.counts) >= best - 1e-6
@@ -211,7 +211,7 @@ def test_limits_that_contradict_each_other_are_named():
     ]
     _, _, counted = grown(table, rates.error(), limits)
     assert not counted.feasible
-    assert counted.contradicting == [limits[1], limits[3]]
+    assert contradiction(counted, "rows").limits == (limits[1], limits[3])
 
 
 def test_units_without_rows_limit_nothing():
@@ -232,7 +232,7 @@ def test_a_budget_limits_the_mean_error():
     errors = []
     for budget in (0.0, 0.02, 1.0):
         pool, _, counted = grown(table, rates.largest(rates.error(by="class")), [], error_budget=budget)
-        tally = pool.mixed(counted.weights)
+        tally = counted.counts
         plain = rates.error().terms(table.data.strata).values(pool.counts[0])[0]
         mean = rates.error().terms(table.data.strata).values(tally)[0]
         assert mean <= plain + budget + 1e-6
@@ -273,9 +273,9 @@ def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rule
             reached = best_mixture(table, x, rates.error(), [*limits, family <= middle])
             low, high = (low, middle) if reached is not None else (middle, high)
         objective = family if family.by is None else rates.largest(family)
-        pool, program, counted = grown(table, objective, limits)
+        _, program, counted = grown(table, objective, limits)
         assert counted.program.level == pytest.approx(high, abs=3e-4)
-        best = pool.mixed(counted.weights)
+        best = counted.counts
         assert counted.program.value(best) == pytest.approx(high, abs=3e-4)
         assert (program.violations(best) <= 1e-5).all()
 

@@ -492,7 +492,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             strata, _ = strata_of(
                 problem, rows, self.classes_, names, costs, rule_column=self._column_read
             )
-            Program.of_rates(strata, problem.objective, problem.limits)
+            Program(strata, problem.objective, problem.limits)
 
         factors = None
         if self.class_weight is not None:
@@ -684,7 +684,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def gap_(self) -> float:
         """By how much a mixture of the candidates could lower the objective, on the selection data."""
         check_is_fitted(self)
-        return self.selection_.best.gap
+        return self.selection_.gap
 
     # -- scikit-learn --------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from tailboost.rates import (
     measure,
 )
 from tailboost.selection.problem import Problem
-from tailboost.selection.search import Best, Program, first_rules, within_budget
+from tailboost.selection.search import Program, first_rules, within_budget
 from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
@@ -244,33 +244,34 @@ def points_along(
     """
     problem = replace(problem, confidence=None)
     objective = problem.objective
-    engine = engine.on(problem.also_within(limited.within(limited.most)))
-    program = Program.of_rates(engine.family.data.strata, objective, problem.limits)
+    engine = engine.on(problem.within((*problem.limits, limited.within(limited.most))))
+    strata = engine.family.data.strata
+    program = Program(strata, objective, problem.limits)
     pool = first_rules(engine.family, program)
     program = within_budget(pool, program, problem.error_budget)
     sign = limited.sign
-    loosest = engine.select_in(pool, problem).value(limited)
+    loosest = engine.select(problem, pool).value(limited)
     tightest = float(sign < 0)
     if not limited.compares:
-        tightest = engine.select_in(pool, replace(problem, objective=limited)).value(limited)
+        tightest = engine.select(replace(problem, objective=limited), pool).value(limited)
     levels = sign * np.linspace(loosest, tightest, n_points) + COUNT_SLACK
     for level in (sign * np.minimum(levels, sign * limited.most)).tolist():
         with suppress(InfeasibleLimitsError):
-            engine.select_in(pool, problem.also_within(limited.within(level)))
+            engine.select(problem.within((*problem.limits, limited.within(level))), pool)
 
-    rules = [
-        engine.rule(problem, program, pool, Best(rule, counts))
-        for rule, counts in zip(pool.rules, pool.counts, strict=True)
-        if program.keeps(counts)
+    counts = np.array(pool.counts)
+    reached = [
+        [each.value(values) for values in each.rate.terms(strata).values(counts)]
+        for each in (limited, objective)
     ]
-    reached = [(rule.value(limited), rule.value(objective), rule) for rule in rules]
-    points = [point for point in reached if not np.isnan(point[0] + point[1])]
-    rates, values = np.array([point[:2] for point in points]).reshape(-1, 2).round(12).T
+    rates, values = np.array(reached).round(12)
+    keeps = np.array([program.keeps(each) for each in counts])
+    kept = np.flatnonzero(keeps & ~np.isnan(rates + values))
     found = []
-    for i in undominated(values, sign * rates).tolist():
-        rate, value = float(rates[i]), float(values[i])
-        limits = (*problem.limits, limited.within(rate))
-        found.append((rate, value, points[i][2].stated_within(limits)))
+    for i in kept[undominated(values[kept], sign * rates[kept])].tolist():
+        limits = (*problem.limits, limited.within(float(rates[i])))
+        rule = engine.rule(problem, program, pool.rules[i], counts[i])
+        found.append((float(rates[i]), float(values[i]), rule.stated_within(limits)))
     return found
 
 

@@ -16,7 +16,6 @@ from tailboost.selection.intervals import tightened
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
 from tailboost.selection.problem import Problem, strata_of
 from tailboost.selection.search import (
-    Best,
     Pool,
     Program,
     contradiction,
@@ -139,15 +138,8 @@ class Engine:
 
     # -- selection -------------------------------------------------------------------------------------
 
-    def select(self, problem: Problem) -> Selection:
-        """Return the selection for a problem, maybe with other strata; raises as `on` and `select_in`."""
-        engine = self.on(problem)
-        strata = engine.family.data.strata
-        program = Program.of_rates(strata, problem.objective, problem.limits)
-        return engine.select_in(first_rules(engine.family, program), problem)
-
-    def select_in(self, pool: Pool, problem: Problem) -> Selection:
-        """Return the selected rule of a problem; new rules are added to the pool.
+    def select(self, problem: Problem, pool: Pool | None = None) -> Selection:
+        """Return the selected rule of a problem; new rules are added to the pool, if one is given.
 
         With a ``confidence``, limits are tightened by the standard errors of a normal quantile, divided
         between all limited rates: about with this probability the stated limits hold on new rows.
@@ -157,15 +149,18 @@ class Engine:
         InfeasibleLimitsError
             If the limits contradict each other, unless the problem only aims at them.
         ValueError
-            If a rate names an unknown label, group or column.
+            If a rate names an unknown label, group or column, or the selection data lack its costs or groups.
         """
-        strata = self.family.data.strata
-        program = Program.of_rates(strata, problem.objective, problem.limits)
+        engine = self.on(problem)
+        strata = engine.family.data.strata
+        program = Program(strata, problem.objective, problem.limits)
+        if pool is None:
+            pool = first_rules(engine.family, program)
         program = within_budget(pool, program, problem.error_budget)
         best = select(pool, program)
         if not (program.keeps(best.counts) or problem.aims or best.mixture.feasible):
-            raise contradiction(pool, best.mixture, self.words)
-        rule = self.rule(problem, program, pool, best)
+            raise contradiction(best.mixture, self.words)
+        rule = engine.rule(problem, program, best.rule, best.counts, best.gap)
         if not (problem.confidence and problem.limits):
             return rule
         n_rates = sum(
@@ -178,15 +173,16 @@ class Engine:
         ]
         surer = program.within([*tighter, *program.limits[len(tighter) :]])
         best = select(pool, surer)
-        rule = self.rule(problem, program, pool, best)
+        rule = engine.rule(problem, program, best.rule, best.counts, best.gap)
         return replace(rule, is_sure=surer.keeps(best.counts))
 
-    def rule(self, problem: Problem, program: Program, pool: Pool, best: Best) -> Selection:
-        """Return the best rule of a pool within a program as a selection."""
-        written = best.rule
+    def rule(
+        self, problem: Problem, program: Program, rule: Any, counts: Floats, gap: float = 0.0
+    ) -> Selection:
+        """Return a rule of the family within a program, with its counts, as a selection."""
         if isinstance(self.family, Thresholds):
-            written = self.family.ends(self.family.edges[written])
-        return Selection(self, problem, program, written, pool, best)
+            rule = self.family.ends(self.family.edges[rule])
+        return Selection(self, problem, program, rule, counts, gap)
 
     # -- words -----------------------------------------------------------------------------------------
 

@@ -16,12 +16,10 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import softmax
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.spelling import stated_words
-from tailboost.rates import InfeasibleLimitsError, Limit, Objective, Strata, as_objective, error
-from tailboost.rates.make import OVERALL_ERROR
-from tailboost.rates.rate import Terms
+from tailboost.rates import InfeasibleLimitsError, Limit, Objective, Strata, error
 from tailboost.rows.subgroups import unit_name
 
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
@@ -38,7 +36,7 @@ SOLVED = 1e-6
 COLUMN_GAP = 1e-4
 ROUNDS = 100
 # The most tried levels of a ratio, and the least difference of two levels for another trial.
-LEVELS_TRIED = 8
+LEVELS_TRIED = 9
 SAME_LEVEL = 1e-5
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
 # is better.
@@ -77,51 +75,59 @@ class Pool:
         self.counts.append(counts)
         return len(self.rules) - 1
 
-    def mixed(self, weights: Floats) -> Floats:
-        """Return the confusion counts of a mixture of all rules."""
-        return np.tensordot(weights, self.counts, axes=1)
-
 
 # -- the program ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Program:
-    """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures."""
+    """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures.
 
-    strata: Strata
-    objective: Objective  # a rate, or the largest rate of a family: then z_0 is the largest
-    limits: tuple[Limit, ...]
-    cost: Floats  # shape (W × A,): the linear part of the objective
-    matrix: Floats  # shape (J, W × A): M
-    bound: Floats  # shape (J,): b
-    free: Floats  # shape (J, F): f, coefficients of the free variables, one for each limit that has any
-    limit_of_row: Ints  # shape (J,): number of the limit behind each row, −1 for the objective
-    terms: list[
-        tuple[Terms, float]
-    ]  # of the objective and of each limit, with the scale of its rate
-    # Level t of an objective that is a ratio; 0 for other objectives. The program minimises the numerator
-    # less t times the denominator. At the least ratio this difference is 0.
-    level: float
+    Parameters
+    ----------
+    strata : Strata
+        The strata of the counts.
+    objective : Objective
+        A rate, or the largest rate of a family: then z_0 is the largest.
+    limits : sequence of Limit
+        The limits.
+    level : float, default=1
+        Level t of an objective that is a ratio, otherwise without effect. The program minimises the numerator
+        less t times the denominator. At the least ratio this difference is 0.
 
-    @classmethod
-    def of_rates(
-        cls, strata: Strata, objective: Objective, limits: Sequence[Limit], level: float = 1.0
-    ) -> Program:
-        """Return the program of an objective, at a ``level`` if it is a ratio, and limits.
+    Attributes
+    ----------
+    cost : ndarray of shape (W × A,)
+        The linear part of the objective.
+    matrix, bound : ndarray of shape (J, W × A), (J,)
+        M and b.
+    free : ndarray of shape (J, F)
+        f, coefficients of the free variables, one for each limit that has any.
+    limit_of_row : ndarray of shape (J,)
+        Number of the limit behind each row, −1 for the objective.
+    terms : list
+        Of the objective and of each limit, with the scale of its rate.
+    errors : ndarray of shape (W, A)
+        The overall error is the sum of its products with counts.
 
-        Raises
-        ------
-        ValueError
-            If a rate needs labels, groups, subgroups or costs that do not exist, or a ratio of rates that may
-            be negative is limited.
-        """
+    Raises
+    ------
+    ValueError
+        If a rate needs labels, groups, subgroups or costs that do not exist, or a ratio of rates that may be
+        negative is limited.
+    """
+
+    def __init__(
+        self, strata: Strata, objective: Objective, limits: Sequence[Limit], level: float = 1.0
+    ) -> None:
         rates = [objective.rate, *(limit.rate for limit in limits)]
-        terms = [(rate.terms(strata), rate.scale(strata)) for rate in rates]
-        (of_objective, scale), *_ = terms
-        level = level if of_objective.is_ratio else 0.0
-        minimised = of_objective.beyond(level) / scale
-        minimised = minimised[of_objective.mass > 0]
+        self.strata = strata
+        self.objective = objective
+        self.limits = tuple(limits)
+        self.level = level * objective.rate.is_ratio
+        self.terms = [(rate.terms(strata), rate.scale(strata)) for rate in rates]
+        self.errors = error().terms(strata).beyond(0.0)[0]
+        terms, scale = self.terms[0]
+        minimised = terms.beyond(self.level)[terms.mass > 0] / scale
         if not len(minimised):
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
@@ -129,39 +135,31 @@ class Program:
         cost = minimised[0]
         rows = [(i, *row) for i, limit in enumerate(limits) for row in limit.rows(strata)]
         if objective.worst:
-            cost = TIE_PRICE * OVERALL_ERROR.terms(strata).beyond(0.0)[0]
+            cost = TIE_PRICE * self.errors
             rows = [*((-1, each, -1.0, 0.0) for each in minimised), *rows]
-        limit_of_row = np.array([number for number, *_ in rows], dtype=np.intp)
-        free = np.array([coefficient for _, _, coefficient, _ in rows])
+        self.cost = cost.ravel()
+        self.matrix = np.array([row[1] for row in rows]).reshape(len(rows), cost.size)
+        self.bound = np.array([row[3] for row in rows])
+        self.limit_of_row = np.array([row[0] for row in rows], dtype=np.intp)
+        free = np.array([row[2] for row in rows])
         # One free variable serves all rows of a limit that have one.
-        with_free = np.unique(limit_of_row[free != 0.0])
-        return cls(
-            strata,
-            objective,
-            tuple(limits),
-            cost=cost.ravel(),
-            matrix=np.array([matrix for _, matrix, _, _ in rows]).reshape(len(rows), cost.size),
-            bound=np.array([bound for *_, bound in rows]),
-            free=free[:, None] * (limit_of_row[:, None] == with_free),
-            limit_of_row=limit_of_row,
-            terms=terms,
-            level=level,
-        )
+        with_free = np.unique(self.limit_of_row[free != 0.0])
+        self.free = free[:, None] * (self.limit_of_row[:, None] == with_free)
 
     def within(self, limits: Sequence[Limit]) -> Program:
         """Return the program of the same objective within other limits."""
-        return Program.of_rates(self.strata, self.objective, limits, self.level)
+        return Program(self.strata, self.objective, limits, self.level)
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
 
         If the rows have costs, each stratum is charged its mean cost: the cost of a new row is not known.
         """
-        costs = (self.cost + duals @ self.matrix).reshape(-1, self.strata.n_actions)
+        costs = (self.cost + duals @ self.matrix).reshape(self.errors.shape)
         if self.strata.mean_costs is None:
             return costs
-        n_strata = len(self.strata.mass)
-        return costs[:n_strata] + costs[n_strata:] * self.strata.mean_costs
+        of_rows, of_costs = np.split(costs, 2)
+        return of_rows + of_costs * self.strata.mean_costs
 
     def value(self, counts: Floats) -> float:
         """Return the objective of confusion counts (W, A), in units of its rate."""
@@ -173,9 +171,8 @@ class Program:
         The counts have the shape (…, W, A), and the result (…, n_limits).
         """
         by_limit = np.zeros((*counts.shape[:-2], len(self.limits)))
-        for number, (limit, (terms, scale)) in enumerate(
-            zip(self.limits, self.terms[1:], strict=True)
-        ):
+        for number, limit in enumerate(self.limits):
+            terms, scale = self.terms[1 + number]
             by_limit[..., number] = limit.excess(terms.names, terms.values(counts)) / scale
         return by_limit
 
@@ -191,6 +188,12 @@ class Program:
         broken = np.where(violation <= SLIGHT, 0.0, BROKEN * (1.0 + violation))
         return np.asarray((values.max(axis=-1) / scale + broken).round(DECIMALS))
 
+    def best(self, counts: Sequence[Floats]) -> int:
+        """Return the number of the least charged counts, of equal ones that with the least error."""
+        stacked = np.array(counts)
+        errors = np.tensordot(stacked, self.errors, axes=2).round(DECIMALS)
+        return int(np.lexsort((errors, self.charged(stacked)))[0])
+
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
@@ -200,68 +203,45 @@ class Mixture:
     value: float  # the objective, with the price of violations
     duals: Floats  # shape (J,): shadow prices of the rows, ≥ 0
     weights: Floats  # shape (T,): mixture weights λ
-    slack: float  # sum of the violations of the rows
-
-    @property
-    def feasible(self) -> bool:
-        """Whether some mixture of the candidates satisfies all limits."""
-        return self.slack <= SOLVED
-
-    @property
-    def contradicting(self) -> list[Limit]:
-        """The limits that cannot hold together; none if all can."""
-        dear = np.unique(self.program.limit_of_row[self.duals >= DEAR])
-        return [self.program.limits[i] for i in dear[dear >= 0]]
-
-
-def _solved(program: Program, counts: Floats) -> Mixture:
-    """Return the best mixture of candidates, shape (T, W, A), at the level of the program.
-
-    Every row may be violated at a price, so a solution always exists.
-    """
-    n_rows, n_free = program.free.shape
-    flat = counts.reshape(len(counts), -1)
-    first = np.zeros(n_free)
-    first[:1] = program.objective.worst  # z_0 is the largest rate
-    costs = [first, np.full(n_rows, SLACK_PRICE), flat @ program.cost]
-    is_weight = np.repeat([0.0, 1.0], [n_free + n_rows, len(flat)])
-    result = linprog(
-        np.concatenate(costs),
-        A_ub=np.hstack([program.free, -np.eye(n_rows), program.matrix @ flat.T]),
-        b_ub=program.bound,
-        A_eq=is_weight[None],
-        b_eq=[1.0],
-        bounds=[(None, None)] * n_free + [(0.0, None)] * (n_rows + len(flat)),
-    )
-    _, slack, weights = np.split(result.x, [n_free, n_free + n_rows])
-    weights = np.maximum(weights, 0.0)
-    duals = np.maximum(-result.ineqlin.marginals, 0.0)
-    return Mixture(
-        program, float(result.fun), duals, weights / weights.sum(), float(slack.sum())
-    )
+    counts: Floats  # shape (W, A): the confusion counts
+    feasible: bool  # whether some mixture of the candidates satisfies all limits
 
 
 @one_blas_thread()  # threads change the last digits of sums, and then other candidates may grow
 def solve(counts: Sequence[Floats], program: Program) -> Mixture:
     """Return the best mixture of candidates with these confusion counts within the limits.
 
-    The solution for a ratio at a level above the optimum has a lower ratio, so the levels decrease to the
-    optimum (Dinkelbach 1967).
+    Every row may be violated at a price, so a solution always exists. The solution for a ratio at a level
+    above the optimum has a lower ratio, so the levels decrease to the optimum (Dinkelbach 1967).
     """
     stacked = np.asarray(counts)
-    solution = _solved(program, stacked)
-    for _ in range(LEVELS_TRIED * program.objective.rate.is_ratio):
-        level = program.value(np.tensordot(solution.weights, stacked, axes=1))
-        if np.isnan(level) or abs(level - solution.program.level) <= SAME_LEVEL:
+    flat = stacked.reshape(len(stacked), -1)
+    n_rows, n_free = program.free.shape
+    is_weight = np.repeat([0.0, 1.0], [n_free + n_rows, len(flat)])
+    for _ in range(LEVELS_TRIED):
+        first = np.zeros(n_free)
+        first[:1] = program.objective.worst  # z_0 is the largest rate
+        result = linprog(
+            np.concatenate([first, np.full(n_rows, SLACK_PRICE), flat @ program.cost]),
+            A_ub=np.hstack([program.free, -np.eye(n_rows), program.matrix @ flat.T]),
+            b_ub=program.bound,
+            A_eq=is_weight[None],
+            b_eq=[1.0],
+            bounds=[(None, None)] * n_free + [(0.0, None)] * (n_rows + len(flat)),
+        )
+        _, slack, weights = np.split(result.x, [n_free, n_free + n_rows])
+        weights = np.maximum(weights, 0.0)
+        weights /= weights.sum()
+        mixed = np.tensordot(weights, stacked, axes=1)
+        duals = np.maximum(-result.ineqlin.marginals, 0.0)
+        feasible = bool(slack.sum() <= SOLVED)
+        mixture = Mixture(program, float(result.fun), duals, weights, mixed, feasible)
+        level = program.value(mixed)
+        is_ratio = program.objective.rate.is_ratio
+        if not is_ratio or np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
             break
-        at_level = Program.of_rates(program.strata, program.objective, program.limits, level)
-        solution = _solved(at_level, stacked)
-    return solution
-
-
-def overall_errors(program: Program, counts: Floats) -> Floats:
-    """Return the overall error of confusion counts of shape (T, W, A), shape (T,)."""
-    return np.tensordot(counts, OVERALL_ERROR.terms(program.strata).beyond(0.0)[0], axes=2)
+        program = Program(program.strata, program.objective, program.limits, level)
+    return mixture
 
 
 # -- the search ----------------------------------------------------------------------------------------------
@@ -273,8 +253,8 @@ class Best:
 
     rule: Any  # as its family writes it
     counts: Floats  # shape (W, A)
-    mixture: Any = None  # the best mixture of the pool; None without a search
-    gap: float = 0.0  # possible decrease of the objective by this mixture
+    mixture: Mixture  # the best mixture of the pool
+    gap: float  # possible decrease of the objective by this mixture
 
 
 @one_blas_thread()
@@ -286,19 +266,16 @@ def first_rules(family: Any, program: Program) -> Pool:
     is a fixed share of the action costs, for each share of `ERROR_SHARES`.
     """
     pool = Pool(family)
-    strata = family.data.strata
-    error_costs = OVERALL_ERROR.terms(strata).beyond(0.0)[0][: len(strata.mass)].copy()
+    strata = program.strata
+    error_costs = program.errors[: len(strata.mass)].copy()
     dear = 2.0 * np.abs(error_costs).max()
     error_costs[:, strata.n_classes :] = dear  # deferral costs more than any error
     worst = program.limit_of_row == -1
     duals = np.zeros(len(worst))
     plain = program.action_costs(duals)
-    for costs in (error_costs, plain):
+    constants = np.eye(strata.n_actions, dtype=bool)  # deferred rows get labels by errors
+    for costs in [error_costs, plain, *np.where(constants[:, None], -dear, error_costs)]:
         pool.add(family.best(costs))
-    for is_constant in np.eye(
-        strata.n_actions, dtype=bool
-    ):  # deferred rows get labels by errors
-        pool.add(family.best(np.where(is_constant, -dear, error_costs)))
     for share in ERROR_SHARES * program.objective.worst:
         losses = np.zeros(worst.sum())
         for hedge_round in range(HEDGE_ROUNDS):
@@ -320,7 +297,7 @@ def within_budget(pool: Pool, program: Program, error_budget: float | None) -> P
     if error_budget is None:
         return program
     caps = [limit for limit in program.limits if limit.rate.needs_deferral]
-    of_error = Program.of_rates(program.strata, as_objective(error()), caps)
+    of_error = Program(program.strata, error(), caps)
     select(pool, of_error)
     most = float(of_error.charged(np.array(pool.counts)).min()) + error_budget
     return program.within((*program.limits, error() <= min(1.0, most)))
@@ -336,46 +313,38 @@ def select(pool: Pool, program: Program) -> Best:
     """
     rate = program.objective.rate
     if program.objective.worst:
-        number = _best_number(pool, program.within(()))
+        number = program.within(()).best(pool.counts)
     else:
         number = pool.add(pool.family.best(program.action_costs(np.zeros(len(program.bound)))))
     # The best rule for a ratio depends on the reached level, and the stratum does not tell the cost of a row.
     is_best = program.objective.worst or not (rate.is_ratio or rate.needs_costs)
     if not (is_best and program.keeps(pool.counts[number])):
-        mixture = grow(pool, program)
-        heaviest = np.argsort(-mixture.weights, kind="stable")[:MIXED_STARTS]
+        heaviest = np.argsort(-grow(pool, program).weights, kind="stable")[:MIXED_STARTS]
         best = np.argsort(program.charged(np.array(pool.counts)), kind="stable")[:BEST_STARTS]
         for start in dict.fromkeys([*best.tolist(), *heaviest.tolist()]):
             pool.add(_descended(pool.family, program, pool.rules[start]))
-        number = _best_number(pool, program)
+        number = program.best(pool.counts)
     mixture = solve(pool.counts, program)
     counts = pool.counts[number]
-    gap = program.value(counts) - program.value(pool.mixed(mixture.weights))
-    return Best(pool.rules[number], counts, mixture, max(0.0, gap))
+    gap = max(0.0, program.value(counts) - program.value(mixture.counts))
+    return Best(pool.rules[number], counts, mixture, gap)
 
 
 def grow(pool: Pool, program: Program) -> Mixture:
     """Add rules until the best answer to the shadow prices improves the program no further."""
     for _ in range(ROUNDS):
         mixture = solve(pool.counts, program)
+        at_level = mixture.program
         n_before = len(pool.rules)
-        number = pool.add(pool.family.best(mixture.program.action_costs(mixture.duals)))
+        number = pool.add(pool.family.best(at_level.action_costs(mixture.duals)))
         if number < n_before:
             return mixture
-        at_level, flat = mixture.program, pool.counts[number].ravel()
-        reduced = at_level.cost @ flat + mixture.duals @ (
-            at_level.matrix @ flat - at_level.bound
-        )
-        if mixture.value - reduced <= COLUMN_GAP * max(1.0, abs(mixture.value)):
+        flat = pool.counts[number].ravel()
+        above = at_level.matrix @ flat - at_level.bound
+        decrease = mixture.value - at_level.cost @ flat - mixture.duals @ above
+        if decrease <= COLUMN_GAP * max(1.0, abs(mixture.value)):
             break
     return solve(pool.counts, program)
-
-
-def _best_number(pool: Pool, program: Program) -> int:
-    """Return the number of the rule of least charged objective, of equal ones with the least error."""
-    counts = np.array(pool.counts)
-    errors = overall_errors(program, counts).round(DECIMALS)
-    return int(np.lexsort((errors, program.charged(counts)))[0])
 
 
 def _descended(family: Any, program: Program, rule: Any) -> Any:
@@ -399,17 +368,18 @@ def _descended(family: Any, program: Program, rule: Any) -> Any:
 # -- limits that contradict each other -----------------------------------------------------------------------
 
 
-def contradiction(pool: Pool, mixture: Mixture, words: str) -> InfeasibleLimitsError:
+def contradiction(mixture: Mixture, words: str) -> InfeasibleLimitsError:
     """Return the error for contradicting limits; ``words`` are the selection data, for people."""
-    limits = mixture.contradicting or list(mixture.program.limits)
-    counts = pool.mixed(mixture.weights)
-    reached = "; ".join(reached_words(mixture.program, limit, counts) for limit in limits)
-    error = InfeasibleLimitsError(
+    program = mixture.program
+    dear = np.unique(program.limit_of_row[mixture.duals >= DEAR])
+    limits = tuple(program.limits[i] for i in dear[dear >= 0]) or program.limits
+    reached = "; ".join(reached_words(program, limit, mixture.counts) for limit in limits)
+    failure = InfeasibleLimitsError(
         f"limits: no rule meets these together on {words}: {reached}. These values are of the "
         "rule that comes nearest to all limits"
     )
-    error.limits = tuple(limits)
-    return error
+    failure.limits = limits
+    return failure
 
 
 def reached_words(program: Program, limit: Limit, counts: Floats) -> str:
@@ -419,9 +389,8 @@ def reached_words(program: Program, limit: Limit, counts: Floats) -> str:
     value = limit.value(values)
     subgroup = ""
     if not limit.compares and terms.names != [None]:
-        room = limit.sign * (limit.bounds(terms.names) - values)
-        nearest = int(np.argmin(np.nan_to_num(room, nan=np.inf)))
-        value = values[nearest]
-        subgroup = f" for {unit_name(terms.names[nearest])}"
+        excess = np.nan_to_num(limit.sign * (values - limit.bounds(terms.names)), nan=-np.inf)
+        value = values[excess.argmax()]
+        subgroup = f" for {unit_name(terms.names[excess.argmax()])}"
     words = stated_words(value, in_percent=limit.in_percent, digits=4)
     return f"{limit} (reached: {words}{subgroup})"

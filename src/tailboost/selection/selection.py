@@ -27,8 +27,6 @@ from tailboost.selection.problem import Problem
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
     SOLVED,
-    Best,
-    Pool,
     Program,
     reached_words,
 )
@@ -72,10 +70,10 @@ class Selection:
     rule : ndarray
         The selected candidate: thresholds with the sign of the score, shape (m, A − 1), or costs of actions,
         shape (S, A).
-    pool : Pool
-        The candidates, with their counts.
-    best : Best
-        The counts of the selected candidate, and the possible decrease of the objective.
+    counts : ndarray of shape (W, A)
+        The confusion counts of the rule on the selection data.
+    gap : float
+        Possible decrease of the objective by a mixture of candidates.
     is_sure : bool
         Whether the rule keeps limits with the margin of the confidence.
     """
@@ -84,8 +82,8 @@ class Selection:
     problem: Problem
     program: Program
     rule: Floats
-    pool: Pool
-    best: Best
+    counts: Floats
+    gap: float = 0.0
     is_sure: bool = True
 
     def within(self, limits: Sequence[Limit]) -> Selection:
@@ -167,11 +165,6 @@ class Selection:
         return costs[:K].argmin(axis=0), costs.argmin(axis=0) == K
 
     # -- rates on the selection data ---------------------------------------------------------------------
-
-    @property
-    def counts(self) -> Floats:
-        """The confusion counts of the rule on the selection data."""
-        return self.best.counts
 
     @property
     def keeps(self) -> bool:
@@ -284,4 +277,4 @@ class Selection:
         place = family.places[family.data.stratum]
         moved = replace(self, problem=replace(self.problem, confidence=None), rule=ends)
         counts = family.data.of(moved.on_score.numbers(family.sign * family.scores, place))
-        return replace(moved, best=Best(ends, counts))
+        return replace(moved, counts=counts, gap=0.0)
