@@ -13,11 +13,10 @@ from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.classifiers import calibrating
 from tailboost.classifiers.calibrating import drawn_part, selected_on_part
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import hash_rows, selecting_numbers
-from tailboost.rows.rows import Given
+from tailboost.rows.rows import Rows
 from tailboost.rows.seen import CALIBRATED_ON
 
 
@@ -121,7 +120,7 @@ def test_certified_counts_pass_the_exact_test_at_their_part_of_the_level(name):
     for seed in range(6):
         T, y, g = Population().draw(1200, np.random.default_rng(seed))
         given = {"limits": limits, "objective": objective, "by_group": True, "random_state": seed}
-        rest = T.index.isin(on_part(scores, Given(T, y, g), **given)[1].X.index)
+        rest = T.index.isin(on_part(scores, Rows.read(T, y, g), **given)[1].X.index)
         rule = tb.calibrate(scores, T, y, groups=g, confidence=1 - 0.05 / 0.9, **given)
         answers, labels, groups = rule.predict(T[rest], groups=g[rest]), y[rest], g[rest]
         wrong, among, bound = answers == 0, labels == 1, 0.2
@@ -235,15 +234,15 @@ def test_names_of_groups_and_other_groups_do_not_change_the_rule():
 
 
 def selecting_and_certifying(monkeypatch, arguments, **asked):
-    """Return the table and labels of the rows for `tune`, and the rows for certificates."""
+    """Return the table and labels of the rows that select, and the rows for certificates."""
     selecting = []
-    own = calibrating.tune
+    own = tb.RobustMixtureClassifier._fit_rows
 
-    def recorded(model, X, labels, **given):
-        selecting.append((X, labels))
-        return own(model, X, labels, **given)
+    def recorded(classifier, rows, **given):
+        selecting.append((rows.X, rows.labels))
+        return own(classifier, rows, **given)
 
-    monkeypatch.setattr(calibrating, "tune", recorded)
+    monkeypatch.setattr(tb.RobustMixtureClassifier, "_fit_rows", recorded)
     _, certifying = on_part(tb.Scores("s", 1, kind="logit"), arguments, **asked)
     return selecting[0], certifying
 
@@ -252,18 +251,18 @@ def selecting_and_certifying(monkeypatch, arguments, **asked):
 def test_each_row_selects_or_certifies(share, monkeypatch):
     T, y, g = Population().draw(400, np.random.default_rng(1))
     asked = {"limits": ["precision(1) >= .6"], "selection_share": share}
-    (X, labels), certifying = selecting_and_certifying(monkeypatch, Given(T, y, g), **asked)
+    (X, labels), certifying = selecting_and_certifying(monkeypatch, Rows.read(T, y, g), **asked)
     assert len(X) == pytest.approx(400 * share, abs=4 * np.sqrt(400 * share * (1 - share)))
     assert sorted([*X.index, *certifying.X.index]) == list(range(400))
     np.testing.assert_array_equal(labels, y[X.index])
-    np.testing.assert_array_equal(certifying.y, y[certifying.X.index])
-    np.testing.assert_array_equal(certifying.groups, g[certifying.X.index])
+    np.testing.assert_array_equal(certifying.labels, y[certifying.X.index])
+    np.testing.assert_array_equal(certifying.columns[None], g[certifying.X.index])
 
 
 def test_each_cluster_selects_or_certifies(monkeypatch):
     T, y, g = Population().draw(400, np.random.default_rng(2))
     person = np.random.default_rng(0).integers(90, size=400)
-    arguments = Given(T, y, g, clusters=person)
+    arguments = Rows.read(T, y, g, clusters=person)
     (X, _), certifying = selecting_and_certifying(monkeypatch, arguments, limits=["precision(1) >= .6"])
     assert {*person[X.index]}.isdisjoint(person[certifying.X.index])
     assert sorted([*X.index, *certifying.X.index]) == list(range(400))
@@ -274,7 +273,7 @@ def test_a_certificate_counts_no_selecting_row(monkeypatch):
     """Each bound counts the certifying rows of its label."""
     T, y, _ = Population().draw(900, np.random.default_rng(3))
     asked = {"limits": ["miss(1) <= .4", "false_alarm(1) <= .6"], "selection_share": 0.3}
-    (X, labels), _ = selecting_and_certifying(monkeypatch, Given(T, y), **asked)
+    (X, labels), _ = selecting_and_certifying(monkeypatch, Rows.read(T, y), **asked)
     certificate = tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, **asked).certificate_
     assert certificate.n_rows == 900 - len(X)
     assert [bound.n for bound in certificate.bounds] == [
@@ -285,8 +284,8 @@ def test_a_certificate_counts_no_selecting_row(monkeypatch):
 def test_clusters_stay_together():
     rng = np.random.default_rng(0)
     T, y, g = Population().draw(600, rng)
-    homes = rng.integers(200, size=600)
-    given = Given(T, y, g, clusters=homes)
+    homes = np.unique(rng.integers(200, size=600), return_inverse=True)[1]
+    given = Rows.read(T, y, g, clusters=homes)
     scores = tb.Scores("s", 1, kind="logit")
     classifier, certifying = on_part(scores, given, limits=["precision(1) >= .7"])
     kept = set(np.asarray(certifying.clusters))
@@ -345,7 +344,7 @@ def test_both_parts_of_given_scores_are_used_up(data):
     scores = tb.Scores("s", 1, kind="logit")
     asked = {"limits": ["miss(1, by=group) <= .3"], "by_group": True, "selection_share": 0.2}
     rule = tb.calibrate(scores, T, y, groups=g, **asked)
-    _, certifying = on_part(scores, Given(T, y, g), **asked)
+    _, certifying = on_part(scores, Rows.read(T, y, g), **asked)
     rest = T.index.isin(certifying.X.index)
     assert rest.sum() == rule.certificate_.n_rows
     assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}

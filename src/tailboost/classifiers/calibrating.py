@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.classifiers.fitting import named_models
-from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -28,14 +27,9 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     as_table,
-    check_length,
     check_number,
     distinct_and_places,
-    label_column,
-    n_rows_of,
-    numbered_clusters,
     sorted_names,
-    take,
 )
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
@@ -56,6 +50,7 @@ from tailboost.guarantees.certificates import (
     tested_bounds,
 )
 from tailboost.guarantees.fresh import Case, Fresh, Outcome, Tests
+from tailboost.learners.scores import as_fitted
 from tailboost.rates import Counts, Limit, checked_limits, error
 from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.fingerprints import (
@@ -64,7 +59,7 @@ from tailboost.rows.fingerprints import (
     hashes_of_pairs,
     selecting_numbers,
 )
-from tailboost.rows.rows import Given
+from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, attempts_of, refuse_copied
 from tailboost.rows.subgroups import HUMAN_REVIEW, refuse_many_numbers, unit_name
 from tailboost.storage.rule_files import on_scores
@@ -195,7 +190,7 @@ def calibrate(
     check_number(confidence, "confidence", 0, 1, below=True)
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
-    given = Given(X, y, groups, clusters=clusters, training_rows=training_rows)
+    given = Rows.read(X, y, groups, clusters=clusters)
     is_selected = isinstance(model, RobustMixtureClassifier)
     stated = list(model._stated_limits if is_selected else ())
     if limits is not None:
@@ -208,7 +203,9 @@ def calibrate(
                 f"by_group, objective, selection_share: the rule of this {type(model).__name__} was selected "
                 "on other rows; leave them out, or give the model or the scores in place of the rule"
             )
-        return on_scores(calibrate_selected(model, given, stated, confidence, previous))
+        return on_scores(
+            calibrate_selected(model, given, stated, confidence, previous, training_rows)
+        )
     classifier, certifying = selected_on_part(
         model,
         given,
@@ -216,14 +213,15 @@ def calibrate(
         selection_share=selection_share,
         by_group=by_group,
         objective=objective,
+        training_rows=training_rows,
         random_state=random_state,
     )
     # Rows of one batch are different rows, also if a row of each part has the same content. So the
     # records of the selection are left out while the other rows certify.
     records = classifier.records_
     classifier.records_ = replace(records, used=())
-    n_rows = n_rows_of(given.X)
-    n_certifying = n_rows_of(certifying.X)
+    n_rows = len(given)
+    n_certifying = len(certifying)
     note = "All rows of the batch certify: they only place thresholds on the score."
     if certifying is not given:
         note = (
@@ -232,20 +230,23 @@ def calibrate(
         )
     if previous is None:
         note += " Earlier calls on these rows are not known without previous=."
-    calibrated = calibrate_selected(classifier, certifying, stated, confidence, previous, note)
+    calibrated = calibrate_selected(
+        classifier, certifying, stated, confidence, previous, training_rows, note
+    )
     calibrated.records_ = records.using(*calibrated.records_.used)
     return on_scores(calibrated)
 
 
 def selected_on_part(
     model: Model,
-    given: Given,
+    given: Rows,
     limits: Sequence[Limit],
     *,
     selection_share: float | None = None,
     by_group: bool | str = False,
+    training_rows: Table = None,
     **params: Any,
-) -> tuple[RobustMixtureClassifier, Given]:
+) -> tuple[RobustMixtureClassifier, Rows]:
     """Return a model with a rule selected on a part of the rows, and the rows that certify.
 
     These are the other rows of the batch; all rows if thresholds on one score are all that is selected, see
@@ -256,39 +257,32 @@ def selected_on_part(
     ValueError, TypeError
         If an argument is not as described, or a part would be empty.
     """
-    labels = label_column(given.y, "y")
-    check_classification_targets(labels)
-    check_length(labels, "y", n_rows_of(given.X), "X")
-    n_models = len(named_models(model))
+    models = [(name, as_fitted(each)) for name, each in named_models(model)]
+    if given.classes is None:
+        raise ValueError("y is needed: the labels of the rows")
     # Each label, and each group in a limit or read by the rule, needs rows in both parts.
     names: set[Any] = {by_group}.union(*(limit.rate.crossed for limit in limits))
     every = not names.isdisjoint((True, "group", "cell"))
-    needed = [labels]
-    for name, column in given.columns.items():
-        if every or name in names:
-            if column.dtype.kind in "iuf":
-                refuse_many_numbers(name, np.unique(column), len(column))
-            needed.append(column)
+    needed = [given.y]
+    ties = np.zeros(len(given), dtype=np.uint64)
+    if given.names is not None and given.groups is not None:
+        of_columns = zip(given.names.titles, given.names.values, given.groups.T, strict=True)
+        for name, values, numbers in of_columns:
+            ties = hashes_of_pairs(ties, hashes_of_names(values)[numbers])
+            if every or name in names:
+                refuse_many_numbers(name, values, len(given))
+                needed.append(numbers)
 
-    def tuned(part: Given, within: Sequence[Limit]) -> RobustMixtureClassifier:
+    def tuned(rows: Rows, within: Sequence[Limit]) -> RobustMixtureClassifier:
+        classifier = RobustMixtureClassifier(models, limits=within, by_group=by_group, **params)
         with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
-            return tune(
-                model,
-                part.X,
-                part.y,
-                groups=part.groups,
-                limits=within,
-                by_group=by_group,
-                training_rows=given.training_rows,
-                **params,
-            )
+            return classifier._fit_rows(rows, training_rows=training_rows)
 
-    classes = np.unique(labels)
-    share = selection_share or default_share(limits, classes)
+    share = selection_share or default_share(limits, given.classes)
     is_by_ranks = selection_share is None and share == FOR_RANKS
-    if is_by_ranks and len(classes) == 2 and n_models == 1:
+    if is_by_ranks and len(given.classes) == 2 and len(models) == 1:
         # Limits that every rule keeps: they only name the groups.
         loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
         everything = tuned(given, loosest)
@@ -298,19 +292,13 @@ def selected_on_part(
             return everything, given
     # A hash of each row with its label, whatever the order of the columns, and one of its groups.
     table = as_table(given.X, sorted_names(list(getattr(given.X, "columns", ()))))
-    contents = hashes_of_pairs(hash_rows(table), hashes_of_names(labels))
-    ties = np.zeros(len(labels), dtype=np.uint64)
-    for column in given.columns.values():
-        ties = hashes_of_pairs(ties, hashes_of_names(column))
+    contents = hashes_of_pairs(hash_rows(table), hashes_of_names(given.classes)[given.y])
     if given.clusters is None:
         refuse_copied("X", hashes_of_pairs(contents, ties))
-    clusters = numbered_clusters(given.clusters, len(labels))
-    selects = drawn_part(selecting_numbers(contents, ties, clusters), share, needed=needed)
-    selecting, certifying = (
-        replace(given, **{name: take(getattr(given, name), rows) for name in PARTED})
-        for rows in (selects, ~selects)
+    selects = drawn_part(
+        selecting_numbers(contents, ties, given.clusters), share, needed=needed
     )
-    return tuned(selecting, limits), certifying
+    return tuned(given.part(selects), limits), given.part(~selects)
 
 
 def default_share(limits: Sequence[Limit], classes: Labels) -> float:
@@ -380,10 +368,11 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
 
 def calibrate_selected(
     model: RobustMixtureClassifier,
-    given: Given,
+    given: Rows,
     stated: list[Limit],
     confidence: float,
     previous: Any,
+    training_rows: Table,
     note: str = "",
 ) -> RobustMixtureClassifier:
     """Return the least restricted rule of a classifier within limits, with a certificate; see `calibrate`.
@@ -391,7 +380,8 @@ def calibrate_selected(
     The attempt is recorded in the classifier's ``ledger_`` before any test. ``note`` is a further assumption.
     """
     earlier = attempts_of(previous)
-    fresh = Fresh.of(model, given, [limit.rate for limit in stated])
+    rates = [limit.rate for limit in stated]
+    fresh = Fresh.of(model, given, rates, training_rows=training_rows)
     _refuse_few_rows(stated, fresh, 1.0 - confidence, earlier)
     selection = model.selection_
     if list(selection.problem.limits) != stated:

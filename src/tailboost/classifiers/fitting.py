@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from math import prod
@@ -24,15 +24,11 @@ from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model,
 from tailboost.core.checks import (
     NAMES_SHOWN,
     as_pandas,
-    check_costs,
     check_same_kind,
     check_table,
     label_column,
-    n_rows_of,
-    numbered_clusters,
     plain,
     positions,
-    row_weights,
     summed,
     take,
     unpack,
@@ -49,9 +45,8 @@ from tailboost.learners.scores import GivenModel, Scores
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.columns import Columns
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, hashes_of_pairs
-from tailboost.rows.rows import Given, Rows, Split
+from tailboost.rows.rows import Rows, Split
 from tailboost.rows.seen import Seen
-from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.outputs import Average, ModelOutputs, Models
 from tailboost.selection.rule import logs_of
 
@@ -481,45 +476,39 @@ def _seeded(estimator: Model, seed: int) -> Any:
 # -- rows --------------------------------------------------------------------------------------------------
 
 
-def refuse_validation(
-    given: Given, validation: Given, names: Sequence[str], cv: object
-) -> None:
+def refuse_validation(given: Rows, validation: Rows, cv: object) -> None:
     """Raise ValueError if a validation set is incomplete, or comes with ``cv`` or clusters.
 
-    It needs groups if the training rows have groups. ``names`` are those of its given arguments.
+    It needs groups if the training rows have groups.
     """
     if given.groups is None and validation.groups is not None:
         raise ValueError("groups_val was given without groups")
     if validation.X is None or validation.y is None:
-        raise ValueError(
-            f"{'_val, '.join(names)}_val given, but a validation set needs both X_val and y_val"
-        )
+        raise ValueError("a validation set needs both X_val and y_val")
     if given.groups is not None and validation.groups is None:
         raise ValueError("groups and X_val were given without groups_val")
     if cv != "auto":
         raise ValueError(f"cv={cv!r} and X_val were both given; use cv='auto'")
     if given.clusters is not None:
         raise ValueError("clusters and X_val were both given, but X_val is not split")
-    if n_rows_of(validation.X) == 0:
-        raise ValueError("X_val is empty: it needs at least one row")
 
 
-def training_rows(classifier: Model, given: Given) -> Rows:
-    """Return the training rows of positive weight, and set what a classifier learns from them.
+def training_rows(classifier: Model, rows: Rows) -> Rows:
+    """Return the training rows, and set what a classifier learns from them.
 
     These are ``classes_``, its columns and, with groups, their names.
 
     Raises
     ------
     ValueError
-        If labels are missing or have another length than X, if the rows of positive weight have one class, or
-        if all of them are in one cluster.
+        If labels are missing or of one class, or if all rows are in one cluster.
     """
-    if given.y is None:
+    if rows.y is None:
         raise ValueError(
             f"{type(classifier).__name__} requires y to be passed, but the target y is None"
         )
-    X = as_pandas(given.X)
+    rows = rows.occurring()
+    X = rows.X
     classifier._columns = None
     if hasattr(X, "iloc"):
         check_table(X)
@@ -527,23 +516,19 @@ def training_rows(classifier: Model, given: Given) -> Rows:
         classifier._columns, X = Columns.of(X)
     else:
         X = _validated_array(classifier, X)
-    y = label_column(given.y, "y", warn=True)
-    given = replace(given, y=y)
-    check_classification_targets(y)
-    used = row_weights(given.sample_weight, len(y)) > 0
-    classifier.classes_ = np.unique(y[used])
+    check_classification_targets(rows.labels)
+    classifier.classes_ = rows.classes
     if len(classifier.classes_) < 2:
         raise ValueError(
             f"y holds one class only ({classifier.classes_.tolist()[0]!r}) among the rows of positive "
             "weight; a classifier needs at least two classes"
         )
-    if given.groups is not None:
-        classifier._name_groups(GroupNames.from_groups(given.groups, len(y), used))
-    rows = selection_rows(classifier, X, given, "the {:,} training rows")
-    if given.clusters is None:
+    if rows.names is not None:
+        classifier._name_groups(rows)
+    rows = numbered_rows(classifier, replace(rows, X=X), "the {:,} training rows")
+    if rows.clusters is None:
         return rows
-    clusters = take(numbered_clusters(given.clusters, len(y)), used)
-    n_clusters = len(np.unique(clusters))
+    n_clusters = len(np.unique(rows.clusters))
     if n_clusters == 1:
         raise ValueError(
             "clusters has one value only: none of its rows can be held out without the others"
@@ -551,49 +536,20 @@ def training_rows(classifier: Model, given: Given) -> Rows:
     return replace(
         rows,
         words=f"{rows.words} of {n_clusters:,} clusters",
-        row_hashes=hash_rows(clusters[:, None]),
-        clusters=clusters,
+        row_hashes=hash_rows(rows.clusters[:, None]),
     )
 
 
-def selection_rows(classifier: Model, X: Table, given: Given, words: str) -> Rows:
-    """Return the rows of positive weight of a table.
+def numbered_rows(classifier: Model, rows: Rows, words: str, suffix: str = "") -> Rows:
+    """Return rows with the numbers of the labels and groups of a classifier.
 
-    Parameters
-    ----------
-    classifier : classifier
-        The classifier, with its classes and groups.
-    X : table of n rows
-        The checked rows.
-    given : Given
-        Their labels, weights, groups and costs.
-    words : str
-        Name of the rows, with a format field for their number.
+    Their table is checked. ``words`` name them, with a format field for their number.
     """
-    suffix = given.suffix
-    y = label_column(given.y, f"y{suffix}", warn=True)
-    n = n_rows_of(X)
-    if len(y) != n:
-        raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
-    weight = row_weights(given.sample_weight, n, f"sample_weight{suffix}")
-    used = weight > 0
-    numbers = np.flatnonzero(used)
-    groups = None
-    if given.groups is not None:
-        names = classifier._group_names
-        groups = names.numbers_of(given.groups, f"groups{suffix}", n, used)
-    if len(numbers) < n:
-        X = take(X, used)
-    return Rows(
-        positions(y[used], classifier.classes_, f"y{suffix}"),
-        weight[used],
-        groups,
-        words.format(len(numbers)),
-        hash_rows(X),
-        n_given=n,
-        used=None if used.all() else numbers,
-        X=X,
-        costs=check_costs(given.costs, n, classifier.classes_, numbers, f"costs{suffix}"),
+    names = getattr(classifier, "_group_names", None)
+    return replace(
+        rows.numbered(classifier.classes_, names, suffix),
+        words=words.format(len(rows)),
+        row_hashes=hash_rows(rows.X),
     )
 
 

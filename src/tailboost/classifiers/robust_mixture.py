@@ -27,8 +27,8 @@ from tailboost.classifiers.fitting import (
     is_pair,
     marked_if_seen,
     named_models,
+    numbered_rows,
     refuse_validation,
-    selection_rows,
     training_rows as rows_of_training,
     usable,
 )
@@ -44,9 +44,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     batched,
-    label_column,
-    n_rows_of,
-    unpack,
+    check_indexes,
 )
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
@@ -55,9 +53,9 @@ from tailboost.learners.scores import as_fitted, only_scores
 from tailboost.rates import Limit, Rate, Statistic
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.judged import records_of_fit
-from tailboost.rows.rows import MOST_FOLDS, N_FOLDS, Given
+from tailboost.rows.rows import MOST_FOLDS, N_FOLDS, Rows
 from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Records, Seen
-from tailboost.rows.subgroups import GroupNames, refuse_many_numbers
+from tailboost.rows.subgroups import refuse_many_numbers
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.problem import strata_of
 from tailboost.selection.rule import Rule, ThresholdRule, stacked
@@ -366,7 +364,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
 
     # -- fitting -------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Table,
@@ -419,23 +416,34 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         InfeasibleLimitsError
             If limits contradict each other. Its ``unselected`` keeps the fitted models.
         """
-        given = Given(
-            *unpack(X, y),
-            groups,
-            sample_weight,
-            costs,
-            clusters,
-            training_rows=training_rows,
-        )
-        further = {"groups": groups_val, "sample_weight": sample_weight_val, "costs": costs_val}
-        validation = Given(*unpack(X_val, y_val), **further, suffix="_val")
+        rows = Rows.read(X, y, groups, sample_weight, costs, clusters)
+        of_validation = (X_val, y_val, groups_val, sample_weight_val, costs_val)
+        validation = None
+        if any(values is not None for values in of_validation):
+            validation = Rows.read(*of_validation, suffix="_val")
+            refuse_validation(rows, validation, self.cv)
+        weighted = sample_weight is not None or self.class_weight is not None
+        return self._fit_rows(rows, validation, training_rows, weighted=weighted)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit_rows(
+        self,
+        rows: Rows,
+        validation: Rows | None = None,
+        training_rows: Table = None,
+        *,
+        weighted: bool = False,
+    ) -> Self:
+        """Fit the models on rows, and select the rule; ``weighted`` fits of the models get weights."""
         with fitting_apart(self) as fitted:
-            fitted._learn(given, validation)
+            fitted._learn(rows, validation, training_rows, weighted=weighted)
         # After the assignment: a filter may make a warning an error.
         self.selection_.warn()
         return self
 
-    def _learn(self, given: Given, validation: Given) -> None:
+    def _learn(
+        self, given: Rows, validation: Rows | None, training_rows: Table, *, weighted: bool
+    ) -> None:
         """Set all attributes of a fit, in a classifier without any.
 
         If all models are fitted, as in `tune`, and X_val is absent, the given rows select the rule. Errors
@@ -443,11 +451,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         """
         problem = self._problem()
         self._check_groups(problem, given.groups)
-        stated = ("X", "y", "groups", "sample_weight")
-        of_validation = [name for name in stated if getattr(validation, name) is not None]
-        if of_validation:
-            refuse_validation(given, validation, of_validation, self.cv)
-        weighted = given.sample_weight is not None or self.class_weight is not None
         estimators = self.estimators
         if estimators is not None:
             for item in estimators:
@@ -456,7 +459,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
                         f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
                     )
             self._validate_names([name for name, _ in estimators])
-            estimators = usable(estimators, given.X, given.y, weighted=weighted)
+            estimators = usable(estimators, given.X, given.labels, weighted=weighted)
         training = rows_of_training(self, given)
         if estimators is None:
             estimators = estimators_of(training)
@@ -467,14 +470,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         known = [] if frozen else [hash_rounded_rows(training.X)]
         trained = Seen.of(known[0], TRAINED_ON) if known else None
         named = None
-        if given.training_rows is not None:
-            table = checked_table(self, given.training_rows, "training_rows")
+        if training_rows is not None:
+            table = checked_table(self, training_rows, "training_rows")
             known.append(hash_rounded_rows(table))
             named = Seen.of(known[-1], TRAINED_ON)
         judging = None
-        if validation.X is not None:
-            X_val = checked_table(self, validation.X)
-            judging = selection_rows(self, X_val, validation, "the {:,} rows of X_val")
+        if validation is not None:
+            judging = replace(validation, X=checked_table(self, validation.X))
+            judging = numbered_rows(self, judging, "the {:,} rows of X_val", "_val")
             judging = marked_if_seen(judging, trained)
         if reads_scores:  # rows with equal scores are different rows
             training = replace(training, row_hashes=None)
@@ -579,21 +582,22 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         mix._validate_params()
         problem = mix._problem()
         mix._check_groups(problem, groups)
-        given = Given(probabilities, y, groups, sample_weight, costs)
-        labels = label_column(y, "y")
-        mix.classes_ = np.unique(labels) if classes is None else np.asarray(classes)
+        check_indexes(probabilities=probabilities, y=y, groups=groups)
+        rows = Rows.read(None, y, groups, sample_weight, costs)
+        mix.classes_ = rows.classes if classes is None else np.asarray(classes)
         if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
             raise ValueError(
                 f"classes must be at least two different labels, got {mix.classes_.tolist()}"
             )
         mix.validation_ = "probabilities"
         if groups is not None:
-            mix._name_groups(GroupNames.from_groups(groups, n_rows_of(groups)))
-        P = stacked(probabilities, mix.classes_, n_rows=len(labels))
+            mix._name_groups(rows)
+        P = stacked(probabilities, mix.classes_, n_rows=rows.n_given)
         models = Models.from_given(list(probabilities), mix.classes_)
         mix.records_ = Records()
-        outputs, rows = mix._outputs_on(models, P, given, "from_probabilities")
-        seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, labels[rows.places])
+        rows = replace(rows, X=P[rows.places])
+        outputs, rows = mix._outputs_on(models, rows, "from_probabilities")
+        seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, rows.labels)
         engine = mix._engine_of(problem, averaging(outputs), costs=rows.costs)
         mix._first_selection(engine, problem, Records(used=(seen,)))
         mix.selection_.warn()

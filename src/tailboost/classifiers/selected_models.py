@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.classifiers.fitting import (
     checked_table,
     marked_if_seen,
-    selection_rows,
+    numbered_rows,
 )
 from tailboost.core.array_types import (
     Array,
@@ -54,9 +54,9 @@ from tailboost.rates import (
 )
 from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.judged import JudgedModel, labels_or_mark, records_of_fit
-from tailboost.rows.rows import Given, Rows
+from tailboost.rows.rows import Rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
-from tailboost.rows.subgroups import GroupNames, rows_among, warn_of_other_groups
+from tailboost.rows.subgroups import GroupNames, warn_of_other_groups
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along
 from tailboost.selection.engine import Engine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
@@ -338,10 +338,10 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         """
         if not hasattr(self, "selection_"):  # `InfeasibleLimitsError.unselected` has one
             check_is_fitted(self)
-        given = Given(*unpack(X, y), groups, sample_weight, costs)
-        if (given.X is None) != (given.y is None):
+        X, y = unpack(X, y)
+        if (X is None) != (y is None):
             raise ValueError("reweight needs both X and y, or neither")
-        if given.X is None and not (sample_weight is costs is None):
+        if X is None and not (sample_weight is costs is None):
             raise ValueError("sample_weight and costs belong to rows: give X and y too")
         new = copy.copy(self)
         if objective is not None:
@@ -360,30 +360,41 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         problem = new._problem()
         engine = new.selection_.engine
         outputs = engine.outputs
-        is_other = given.X is not None or groups is not None
-        new._check_groups(problem, given.groups if is_other else outputs.rows.groups)
-        if is_other and problem.needs_costs and costs is None:
+        if X is None and groups is None:
+            new._check_groups(problem, outputs.rows.groups)
+            new._set_rule(engine.select(problem))
+            new.selection_.warn()
+            return new
+        given = Rows.read(X, y, groups, sample_weight, costs)
+        new._check_groups(problem, given.groups)
+        if problem.needs_costs and costs is None:
             raise ValueError(
                 "costs of the rows are not kept with the model: give X, y and costs"
             )
-        if given.X is not None:
-            if given.groups is not None:
-                new._name_groups(GroupNames.from_groups(given.groups, n_rows_of(given.groups)))
+        if X is not None:
+            if groups is not None:
+                new._name_groups(given)
             models, table = new._read(given.X)
-            outputs, rows = new._outputs_on(models, table, given, "reweight")
+            outputs, rows = new._outputs_on(models, replace(given, X=table), "reweight")
             features = None if only_scores(models.fitted) else rows.X
             engine = new._engine_of(problem, outputs, features, rows.costs)
-        elif groups is not None:
-            used = rows_among(given.groups, outputs.rows)
-            names = GroupNames.from_groups(given.groups, n_rows_of(given.groups), used)
-            new._name_groups(names)
-            numbers = names.numbers_of(given.groups, "groups", len(used), used)
-            outputs = replace(outputs, rows=replace(outputs.rows, groups=numbers))
+            # `certify` refuses these rows from now on.
+            read = new._reading(given.X, given.labels)
+            new.records_ = new.records_.using(read)
+        else:
+            rows = outputs.rows
+            if len(given) != rows.n_given:
+                raise ValueError(
+                    f"groups has {len(given)} entries, but the selection data are {rows.words}, from a "
+                    f"table of {rows.n_given} rows: give one group for each of these rows"
+                )
+            is_used = np.isin(np.arange(len(given)), rows.places)
+            of_rows = given.part(is_used).occurring()
+            new._name_groups(of_rows)
+            outputs = replace(outputs, rows=replace(rows, groups=of_rows.groups))
             engine = new._engine_of(problem, outputs)
         new._set_rule(engine.select(problem))
         new.selection_.warn()
-        if given.X is not None:  # `certify` refuses these rows from now on
-            new.records_ = new.records_.using(new._reading(given.X, given.y))
         return new
 
     def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9) -> Any:
@@ -535,7 +546,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
                 f"{needing[0]} needs groups: give groups=, with an entry for each row"
             )
 
-    def _name_groups(self, names: GroupNames) -> None:
+    def _name_groups(self, rows: Rows) -> None:
         """Set the names of groups, and the number of the column that the rule reads; None for no column.
 
         Raises
@@ -543,10 +554,17 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         ValueError
             If ``by_group`` names no column of the groups, or is True although there are several.
         """
+        names = rows.names
+        assert names is not None
+        assert rows.groups is not None
         self._group_names = names
         self._group_titles = names.titles
         self.groups_ = names.names
-        self.group_combinations_ = names.combinations
+        self.group_combinations_: Any = ()
+        if len(names.titles) > 1:
+            columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
+            occurring = [values[numbers].tolist() for values, numbers in columns]
+            self.group_combinations_ = tuple(zip(*occurring, strict=True))
         self._column_read = None
         titles = list(names.titles)
         if not self.by_group:
@@ -563,13 +581,14 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         )
 
     def _outputs_on(
-        self, models: Models, X: Table, given: Given, method: str
+        self, models: Models, given: Rows, method: str
     ) -> tuple[ModelOutputs, Rows]:
         """Return the models' log-probabilities of new selection data, and these rows with features and costs.
 
-        ``X`` is the table that the models read, ``method`` the name of the called method, for messages.
+        The models read the table of the ``given`` rows; ``method`` is the name of the called method, for
+        messages.
         """
-        rows = selection_rows(self, X, given, f"the {{:,}} rows given to {method}")
+        rows = numbered_rows(self, given, f"the {{:,}} rows given to {method}")
         known = records_of_fit(self, None).used
         if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
             known = (self.records_.trained, *known)
@@ -647,12 +666,14 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         models, table = self._read(X)
         if engine.told is None:
             return models, table, None
-        names = self._group_names.only(engine.told)
+        titles, values = self._group_names.titles, self._group_names.values
+        names = GroupNames((values[engine.told],), (titles[engine.told],))
         groups = as_pandas(groups)
         if names_columns(groups):
             # The rule reads one of several columns; `numbers_of` refuses a table without this column.
             groups = {name: groups[name] for name in groups if name in names.titles} or groups
-        return models, table, names.numbers_of(groups, "groups", n_rows_of(table))
+        given, numbers = GroupNames.read(groups, "groups", n_rows_of(table))
+        return models, table, given.numbers_in(names, numbers, "groups")[:, 0]
 
     def _opened(self, X: Table, groups: Groups = None) -> LogProbabilities:
         """Return the models' log-probabilities of rows, computed once for all rules."""

@@ -166,7 +166,8 @@ def n_rows_of(X: Table) -> int:
         X = next(iter(X.values()), ())
     if hasattr(X, "shape"):
         return int(X.shape[0])
-    return len(as_pandas(X))
+    X = as_pandas(X)
+    return len(X if hasattr(X, "__len__") else np.asarray(X))
 
 
 def take(X: Table, rows: Array) -> Any:
@@ -606,12 +607,8 @@ def groups_in(X: Table, groups: Groups, name: str = "groups") -> Any:
             return as_pandas(X)[[groups]]
         raise ValueError(_no_column(groups, name, columns))
     # A list with an entry for each row has groups, even if these are called like columns.
-    is_list = isinstance(groups, (list, tuple)) and len(groups) != n_rows_of(X)
-    if (
-        columns
-        and is_list
-        and all(isinstance(each, str) and each in columns for each in groups)
-    ):
+    is_list = columns and isinstance(groups, (list, tuple)) and len(groups) != n_rows_of(X)
+    if is_list and all(isinstance(each, str) and each in columns for each in groups):
         return as_pandas(X)[list(groups)]
     return groups
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
-from tailboost.core.checks import check_number, reading
+from tailboost.core.checks import check_indexes, check_number, groups_in, reading
 from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import how_many, points_words, rate_words, stated_words
 from tailboost.core.tables import (
@@ -37,9 +37,9 @@ from tailboost.rates import (
 )
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rates.rate import ABOVE, BELOW
-from tailboost.rates.strata import GROUP, groups_in
+from tailboost.rates.strata import GROUP, groups_in as groups_of_subgroup
 from tailboost.rows.judged import judged
-from tailboost.rows.rows import Given
+from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, EqualRows, Seen, checked_equal_rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, deferral_words, unit_name, whole_percents
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -556,7 +556,7 @@ class Certificate:
         for bound in self._limited:
             if bound.rate.needs_groups and (bound.n or bound.certified):
                 for subgroup in bound.subgroups or (bound.subgroup,):
-                    for column, group in groups_in(subgroup, bound.rate.by, titles):
+                    for column, group in groups_of_subgroup(subgroup, bound.rate.by, titles):
                         named.setdefault(column, {})[group] = None
         return {column: list(groups) for column, groups in named.items()}
 
@@ -784,18 +784,22 @@ def certify(
     expressions = list(checked_rates(rates or ()))
     if limits is not None:  # a limit alone has no truth value
         expressions += checked_rates(checked_limits(limits))
-    given = Given(
-        X,
-        y,
-        groups,
-        costs=costs,
-        clusters=clusters,
+    if X is not None and not hasattr(model, "predict"):
+        raise ValueError(
+            f"X must be None if model is an array of answers, got {type(model).__name__}. Of a classifier "
+            "the order is (model, X, y)"
+        )
+    check_indexes(X=X, y=y, model=model, deferred=deferred)
+    groups = judged(model)._groups_of(X, groups_in(X, groups))
+    fresh = Fresh.of(
+        model,
+        Rows.read(X, y, groups, costs=costs, clusters=clusters),
+        [expression.rate for expression in expressions],
         equal_rows=equal_rows,
         training_rows=training_rows,
         cost_range=cost_range,
         deferred=deferred,
     )
-    fresh = Fresh.of(model, given, [expression.rate for expression in expressions])
     parts = [expressions]
     if not expressions:  # the kinds of errors divide the level evenly
         kinds = (None, "class", "group", "cell")[: 4 if fresh.answered.strata.columns else 2]

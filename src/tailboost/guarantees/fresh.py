@@ -27,14 +27,14 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     as_table,
-    check_indexes,
+    check_costs,
+    check_deferred,
     check_length,
     check_probabilities,
     check_same_kind,
     in_class_order,
     label_column,
     n_rows_of,
-    numbered_clusters,
     positions,
 )
 from tailboost.learners.scores import Scores
@@ -53,7 +53,7 @@ from tailboost.rows.judged import (
     predicted_labels,
     row_hashes,
 )
-from tailboost.rows.rows import Given
+from tailboost.rows.rows import Rows
 from tailboost.rows.seen import (
     CALIBRATED_ON,
     TRAINED_ON,
@@ -63,7 +63,7 @@ from tailboost.rows.seen import (
     refuse_copied,
     refuse_repeated,
 )
-from tailboost.rows.subgroups import by_column, named_as
+from tailboost.rows.subgroups import by_column
 
 #: Numbers of the answers of two labels.
 FIRST, SECOND, DEFERRED = range(3)
@@ -122,13 +122,25 @@ class Fresh:
     _samples: dict[Rate, list[Sample]] = field(init=False, default_factory=dict)
 
     @classmethod
-    def of(cls, model: Any, given: Given, rates: Sequence[Rate] = ()) -> Fresh:
+    def of(
+        cls,
+        model: Any,
+        given: Rows,
+        rates: Sequence[Rate] = (),
+        *,
+        equal_rows: EqualRows | None = None,
+        training_rows: Table = None,
+        cost_range: Any = None,
+        deferred: Any = None,
+    ) -> Fresh:
         """Return given rows with the answers of a model, compared with the rows of its fit, or of an array.
 
         Parameters
         ----------
-        model, given
+        model, equal_rows, training_rows, cost_range, deferred
             As in `tailboost.certify`.
+        given : Rows
+            The rows.
         rates : sequence of Rate
             The rates to count.
 
@@ -141,20 +153,34 @@ class Fresh:
         """
         is_model = hasattr(model, "predict")
         reader = judged(model)
-        check_indexes(X=given.X, y=given.y, model=model, deferred=given.deferred)
-        groups = named_as(reader._groups_of(given.X, given.groups), reader._group_titles)
-        given = replace(given, groups=groups)
+        if given.y is None:
+            raise ValueError("y is needed: the labels of the rows")
+        if given.names is not None:
+            given = replace(given, names=given.names.named_as(reader._group_titles))
+        groups = given.columns or None
+        actions = np.zeros(len(given), dtype=np.intp)  # any, until the model answers
         if is_model:
+            if deferred is not None:
+                raise ValueError(
+                    "deferred goes with an array of answers: a classifier knows its deferred rows"
+                )
             classes = _classes_of(model, given)
-            answers = np.repeat(classes[:1], n_rows_of(given.X))  # any, until the model answers
             if reader._can_defer:
-                given = replace(given, deferred=np.zeros(len(answers), dtype=bool))
+                deferred = np.zeros(len(given), dtype=bool)
         else:
+            if training_rows is not None:
+                raise ValueError(
+                    "training_rows: model is an array of answers, so there are no rows to compare"
+                )
             answers, classes = _given_answers(model, given)
+            actions = positions(answers, classes, "model")
         for rate in rates:
-            _refuse_unknown(rate, model, given)
-        answered = _answered(given, answers, classes, reader, rates)
-        equal_rows = checked_equal_rows(given.equal_rows or reader._equal_rows)
+            _refuse_unknown(rate, model, given, deferred, cost_range)
+        costs = None
+        if any(rate.needs_costs for rate in rates):
+            costs = check_costs(given.costs, len(given), classes, None)
+        answered = _answered(given, actions, classes, reader, deferred, costs, cost_range)
+        equal_rows = checked_equal_rows(equal_rows or reader._equal_rows)
         strata = answered.strata
         stratum = answered.stratum.astype(np.uint64)
         table = used = None
@@ -162,7 +188,7 @@ class Fresh:
         only_scores = bool(reader._reads_scores)
         if is_model:
             hashes = row_hashes(model, given.X)
-            content, compared = _compared(model, given, hashes, equal_rows)
+            content, compared = _compared(model, given, hashes, equal_rows, training_rows)
             # Equal scores are different rows also without a statement, but not if all rows are copied.
             if equal_rows != "natural" and given.clusters is None:
                 refuse_copied("X", hashes_of_pairs(hashes, stratum))
@@ -176,7 +202,7 @@ class Fresh:
         else:
             content = hash_rows(answered.actions[:, None])
         content = hashes_of_pairs(content, stratum)
-        clusters = numbered_clusters(given.clusters, len(stratum))
+        clusters = given.clusters
         return cls(
             answered,
             model if is_model else None,
@@ -274,24 +300,26 @@ def _actions(model: Model, X: Table, groups: Groups, strata: Strata) -> Ints:
     return actions
 
 
-def _refuse_unknown(rate: Rate, model: Any, given: Given) -> None:
+def _refuse_unknown(
+    rate: Rate, model: Any, given: Rows, deferred: Any, cost_range: Any
+) -> None:
     """Raise ValueError for a rate that needs groups, costs, labels or deferral that are not known."""
     is_model = hasattr(model, "predict")
     if rate.needs_groups and given.groups is None:
         raise ValueError(
             f"groups is needed: {rate!r} needs groups; give groups=, with an entry for each row"
         )
-    if rate.needs_costs and (given.costs is None or given.cost_range is None):
+    if rate.needs_costs and (given.costs is None or cost_range is None):
         raise ValueError(
             f"{rate!r} is a mean of costs by row: only certify bounds it, with costs= and "
             "cost_range=(smallest, largest) possible cost of any answer to any row"
         )
-    if given.deferred is None and not is_model and rate.counts_deferral:
+    if deferred is None and not is_model and rate.counts_deferral:
         raise ValueError(
             "deferred is needed: an array of answers does not show deferred rows; give deferred=, a mask "
             "that is True for a deferred row"
         )
-    if given.deferred is None and rate.needs_deferral:
+    if deferred is None and rate.needs_deferral:
         raise ValueError(
             f"{rate!r}: this {type(last_step(model)).__name__} defers no row; tailboost.tune with this limit "
             "gives a rule that may"
@@ -299,64 +327,72 @@ def _refuse_unknown(rate: Rate, model: Any, given: Given) -> None:
 
 
 def _answered(
-    given: Given, answers: Labels, classes: Labels, reader: Any, rates: Sequence[Rate]
+    given: Rows,
+    actions: Ints,
+    classes: Labels,
+    reader: Any,
+    deferred: Any,
+    costs: Any,
+    cost_range: Any,
 ) -> Counts:
     """Return rows with answers as numbers, in strata that also have the groups of the fit without rows.
 
     A column of the fit counts if one of its groups occurs among the rows, and the combinations of several
     columns of the fit if all of them count. ``reader`` is the view of the classifier.
     """
-    columns = given.columns
+    titles: Any = ()
+    values: Any = ()
+    if given.names is not None:
+        titles, values = given.names.titles, [each.tolist() for each in given.names.values]
     of_fit = by_column(reader.groups_)
-    if len(of_fit) == len(columns) == 1:  # a single column needs no name
-        of_fit = dict(zip(columns, of_fit.values(), strict=True))
+    if len(of_fit) == len(titles) == 1:  # a single column needs no name
+        of_fit = dict(zip(titles, of_fit.values(), strict=True))
     known = {
-        name: of_fit[name]
-        for name, column in columns.items()
-        if not set(of_fit.get(name, ())).isdisjoint(np.unique(column).tolist())
+        title: of_fit[title]
+        for title, groups in zip(titles, values, strict=True)
+        if not set(of_fit.get(title, ())).isdisjoint(groups)
     }
-    positions(np.unique(given.labels), classes, "y")
-    answered = Counts.answered(
-        given.labels,
-        answers,
-        groups=given.groups,
-        deferred=given.deferred,
-        costs=given.costs if any(rate.needs_costs for rate in rates) else None,
-        labels=classes,
-    )
     combinations: Any = ()
-    if known and len(known) == len(columns):
-        numbers = [list(of_fit).index(name) for name in columns]
+    if known and len(known) == len(titles):
+        numbers = [list(of_fit).index(title) for title in titles]
         found = {tuple(each[j] for j in numbers) for each in reader.group_combinations_}
-        combinations = tuple(sorted(found, key=repr)) if len(columns) > 1 else None
-    own = zip(columns, answered.strata.values, strict=True)
-    values = [(*dict.fromkeys((*groups, *known.get(name, ()))),) for name, groups in own]
-    strata = replace(answered.strata, values=tuple(values), known=combinations)
-    if answered.costs is not None:
-        low, high = map(float, given.cost_range)
-        if not low <= answered.costs.min() <= answered.costs.max() <= high:
+        combinations = tuple(sorted(found, key=repr)) if len(titles) > 1 else None
+    each_column = zip(titles, values, strict=True)
+    values = [
+        list(dict.fromkeys((*groups, *known.get(title, ())))) for title, groups in each_column
+    ]
+    y = positions(given.classes, classes, "y")[given.y]
+    if deferred is not None:
+        actions = np.where(check_deferred(deferred, len(given)), len(classes), actions)
+        if costs is not None:  # deferral costs nothing
+            costs = np.pad(costs, ((0, 0), (0, 1)))
+    strata, stratum = Strata.of(
+        y,
+        given.groups,
+        given.weight,
+        classes,
+        titles,
+        values,
+        defers=deferred is not None,
+        costs=costs,
+    )
+    strata = replace(strata, known=combinations)
+    if costs is not None:
+        low, high = map(float, cost_range)
+        if not low <= costs.min() <= costs.max() <= high:
             raise ValueError(
-                f"cost_range={given.cost_range!r}: the given costs range from {answered.costs.min():g} to "
-                f"{answered.costs.max():g}"
+                f"cost_range={cost_range!r}: the given costs range from {costs.min():g} to "
+                f"{costs.max():g}"
             )
         strata = replace(strata, cost_range=(low, high))
-    return replace(answered, strata=strata)
+    return Counts(strata, stratum, given.base, costs, actions)
 
 
-def _given_answers(answers: Any, given: Given) -> tuple[Labels, Labels]:
+def _given_answers(answers: Any, given: Rows) -> tuple[Labels, Labels]:
     """Return the labels of an array of answers, given in the place of a model, and all labels.
 
     Raise ValueError for probabilities without a column for each label, and for numbers that are no labels.
     """
-    if given.training_rows is not None:
-        raise ValueError(
-            "training_rows: model is an array of answers, so there are no rows to compare"
-        )
-    if given.X is not None:
-        raise ValueError(
-            f"X must be None if model is an array of answers, got {type(answers).__name__}. Of a classifier "
-            "the order is (model, X, y)"
-        )
     y = given.labels
     array = np.asarray(answers)
     classes = np.unique(y)
@@ -385,15 +421,10 @@ def _all_labels(y: Labels, answers: Labels) -> Labels:
     return np.unique(np.concatenate([y, answers]))
 
 
-def _classes_of(model: Model, given: Given) -> Labels:
+def _classes_of(model: Model, given: Rows) -> Labels:
     """Return the classes of a classifier; of one without ``classes_`` the labels of rows and answers."""
-    if given.deferred is not None:
-        raise ValueError(
-            "deferred goes with an array of answers: a classifier knows its deferred rows"
-        )
     if given.X is None:
         raise ValueError("X is needed: model is a classifier")
-    check_length(given.labels, "y", n_rows_of(given.X), "X")
     if hasattr(model, "classes_"):
         return label_column(model.classes_, "classes_")
     if isinstance(model, Scores):
@@ -405,14 +436,14 @@ def _classes_of(model: Model, given: Given) -> Labels:
 
 
 def _compared(
-    model: Model, given: Given, hashes: Hashes, equal_rows: EqualRows
+    model: Model, given: Rows, hashes: Hashes, equal_rows: EqualRows, training_rows: Table
 ) -> tuple[Hashes, bool]:
     """Return hashes of what the last step reads, and `Fresh.compared`; refuse rows that were used before."""
     final, table = final_step(model, given.X)
     read = hashes if final is model else row_hashes(final, table)
-    compared = given.training_rows is not None
+    compared = training_rows is not None
     if compared:
-        trained = row_hashes(model, _in_form_of(given.X, given.training_rows))
+        trained = row_hashes(model, _in_form_of(given.X, training_rows))
         refuse_repeated(Seen.of(hashes), [Seen.of(trained, TRAINED_ON)], equal_rows)
     records = judged(final).records_
     if records is not None:

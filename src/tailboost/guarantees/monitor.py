@@ -26,6 +26,7 @@ from tailboost.core.checks import (
     check_format,
     check_indexes,
     check_length,
+    groups_in,
     is_missing,
     label_column,
     n_rows_of,
@@ -55,7 +56,7 @@ from tailboost.rows.judged import (
     row_hashes,
     rows_with_score,
 )
-from tailboost.rows.rows import Given
+from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Seen, first_repeated
 from tailboost.rows.subgroups import (
     answered_rows,
@@ -338,24 +339,23 @@ class Monitor:
             If an argument is not as described.
         """
         reader = judged(self.rule)
-        check_indexes(X=X, id=id)
-        # Later rows may equal earlier ones.
-        given = Given(X, y, groups, clusters=clusters, equal_rows="natural")
-        given = replace(given, groups=reader._groups_of(X, given.groups))
+        check_indexes(X=X, y=y, groups=groups, clusters=clusters, id=id)
+        groups = reader._groups_of(X, groups_in(X, groups))
         n = n_rows_of(X)
         if not n:
             raise ValueError("X has no rows")
-        for argument in ("y", "groups", "clusters"):
-            if getattr(given, argument) is not None:
-                check_length(getattr(given, argument), argument, n)
+        given = {"X": X, "y": y, "groups": groups, "clusters": clusters}
+        for argument, column in given.items():
+            if column is not None:
+                check_length(column, argument, n)
         is_answered = rows_with_score(self.rule, X)
-        if reader.by_group and given.groups is not None:
-            is_answered &= answered_rows(reader, given.groups)
+        if reader.by_group and groups is not None:
+            is_answered &= answered_rows(reader, groups)
         given = _part(given, is_answered)
         id = take(as_pandas(id), is_answered)
         values = [None] * int(is_answered.sum())
         if y is not None:
-            values = np.asarray(given.y, dtype=object).tolist()
+            values = np.asarray(given["y"], dtype=object).tolist()
         # pandas' NaT is missing too, and differs from itself.
         has_label = np.array([not is_missing(value) and value == value for value in values])
         classes = np.asarray(self.rule.classes_)
@@ -367,11 +367,13 @@ class Monitor:
         bets = self.bets
         if is_tested.any():
             y = classes[labels[is_tested[has_label]]]
-            bets = self._bets_after(replace(_part(given, is_tested), y=y))
+            bets = self._bets_after(Rows.read(**{**_part(given, is_tested), "y": y}))
         else:  # unreadable rows are refused now, not with their late labels
-            predicted_labels(self.rule, given.X, **group_arguments(self.rule, given.groups))
+            of_groups = group_arguments(self.rule, given["groups"])
+            predicted_labels(self.rule, given["X"], **of_groups)
         if name not in names:
-            warn_of_other_groups(self.certificate.groups_named, given.X, given.groups)
+            named = self.certificate.groups_named
+            warn_of_other_groups(named, given["X"], given["groups"])
         sums = [after.sums - before.sums for before, after in zip(self.bets, bets, strict=True)]
         look = MonitoredBatch(
             name,
@@ -384,7 +386,7 @@ class Monitor:
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
 
     def _unused(
-        self, name: str, given: Given, has_label: Mask, id: Any
+        self, name: str, given: dict[str, Any], has_label: Mask, id: Any
     ) -> tuple[Mask, Hashes, tuple[Seen, ...]]:
         """Return which rows of a look are tested, and what `ids` and `seen` are after it.
 
@@ -398,7 +400,7 @@ class Monitor:
                     f"id is needed for batch {name!r}: another batch has ids, or this one was given before. "
                     "Give id= with each look at each batch"
                 )
-            rows = Seen.of(row_hashes(self.rule, given.X), name)
+            rows = Seen.of(row_hashes(self.rule, given["X"]), name)
             by_chance = judged(self.rule)._reads_scores
             known = first_repeated(rows, self.seen, "natural" if by_chance else "copies")
             if known is not None and self.certificate.equal_rows != "natural":
@@ -426,8 +428,8 @@ class Monitor:
             )
         is_tested = has_label & ~is_known
         used = [self.ids, hashes[is_tested]]
-        if given.clusters is not None:
-            clusters = label_column(given.clusters, "clusters")
+        if given["clusters"] is not None:
+            clusters = label_column(given["clusters"], "clusters")
             of_batch = hashes_of_names(clusters) ^ hashes_of_names(np.array([name]))
             is_tested &= ~np.isin(of_batch, self.ids)
             used.append(np.unique(of_batch[is_tested]))
@@ -435,9 +437,11 @@ class Monitor:
             raise ValueError(f"batch {name!r} was given before, and no row has a new label")
         return is_tested, np.concatenate(used), ()
 
-    def _bets_after(self, given: Given) -> tuple[Bets, ...]:
+    def _bets_after(self, given: Rows) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""
-        fresh = Fresh.of(self.rule, given, [bound.rate for bound in self.tested])
+        rates = [bound.rate for bound in self.tested]
+        # Later rows may equal earlier ones.
+        fresh = Fresh.of(self.rule, given, rates, equal_rows="natural")
         used = self.certificate.used
         if used is not None and fresh.used.repeats(used, self.certificate.equal_rows):
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
@@ -587,11 +591,9 @@ class Monitor:
             )
 
 
-def _part(given: Given, rows: Mask) -> Given:
+def _part(given: dict[str, Any], rows: Mask) -> dict[str, Any]:
     """Return some of the rows."""
-    names = ("X", "y", "groups", "clusters")
-    parts = {name: take(as_pandas(getattr(given, name)), rows) for name in names}
-    return replace(given, **parts)
+    return {name: take(as_pandas(column), rows) for name, column in given.items()}
 
 
 def state_digest(state: Mapping[str, Any], certificate: Certificate) -> str:

@@ -1,25 +1,31 @@
-"""Rows as a caller gives them, the rows of a fit or a selection as numbers, and the folds of a fit."""
+"""Rows, read once with their labels and groups as numbers, and the folds of a fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Mask, Table
 from tailboost.core.checks import (
+    as_pandas,
+    check_costs,
     check_indexes,
+    check_length,
     distinct_and_places,
     groups_in,
     label_column,
+    labels_and_places,
+    n_rows_of,
+    positions,
+    row_weights,
     take,
+    unpack,
 )
 from tailboost.rows.fingerprints import hash_rows, stratified_places
-from tailboost.rows.seen import EqualRows
-from tailboost.rows.subgroups import coded_columns
+from tailboost.rows.subgroups import GroupNames
 
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
@@ -34,49 +40,6 @@ HELD_OUT = 0.2  # fraction of the rows
 LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
 # The fold of a row is stored as one byte.
 MOST_FOLDS = 255
-
-
-BY_ROW = ("X", "y", "groups", "sample_weight", "costs", "clusters")
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """Rows as a caller gives them; fields are the parameters of `tailboost.certify` and of ``fit``.
-
-    Names of columns of groups become columns. ValueError is raised if pandas objects about these rows have
-    different indexes.
-    """
-
-    X: Table = None
-    y: Column = None
-    groups: Groups = None
-    sample_weight: Column = None
-    costs: Table = None
-    clusters: Column = None
-    equal_rows: EqualRows | None = None
-    training_rows: Table = None
-    cost_range: Any = None
-    deferred: Column = None  # with an array of answers
-    suffix: str = ""  # of the names of the arguments
-
-    def __post_init__(self) -> None:
-        if self.groups is not None:
-            groups = groups_in(self.X, self.groups, f"groups{self.suffix}")
-            object.__setattr__(self, "groups", groups)  # the class is frozen
-        check_indexes(**{f"{name}{self.suffix}": getattr(self, name) for name in BY_ROW})
-
-    @cached_property
-    def labels(self) -> Labels:
-        """The labels, checked."""
-        if self.y is None:
-            raise ValueError(f"y{self.suffix} is needed: the labels of the rows")
-        return label_column(self.y, "y", warn=True)
-
-    @cached_property
-    def columns(self) -> dict[Any, Labels]:
-        """The columns of groups, checked."""
-        columns = coded_columns(self.groups, "groups", len(self.labels))
-        return {name: values[place] for name, (values, place) in columns.items()}
 
 
 def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
@@ -94,16 +57,16 @@ def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of positive weight of a fit or a selection.
+    """Rows of positive weight, with labels and groups as numbers.
 
     Attributes
     ----------
     y : ndarray of shape (n,)
-        Class numbers.
+        Class numbers; None for rows without labels.
     weight : ndarray of shape (n,)
         Sample weights, positive.
-    groups : ndarray of shape (n,) or (n, c), or None
-        Number of the group of each row. A table of c columns of groups has one number per column.
+    groups : ndarray of shape (n, c), or None
+        Number of the group of each row in each of c columns.
     words : str
         Description for messages.
     row_hashes : ndarray of shape (n,), optional
@@ -122,10 +85,14 @@ class Rows:
     clusters : ndarray of int, shape (n,), optional
         Number of each row's cluster, such as a person: rows of a cluster stay in one fold.
     costs : ndarray of shape (n, K), optional
-        Cost of each answer.
+        Cost of each answer; until the rows are `numbered`, as given.
+    classes : ndarray of shape (K,)
+        The labels.
+    names : GroupNames, optional
+        The names of the groups.
     """
 
-    y: Ints
+    y: Any
     weight: Floats
     groups: Ints | None
     words: str
@@ -136,10 +103,90 @@ class Rows:
     refit: bool = False
     X: Table = None
     clusters: Ints | None = None
-    costs: Floats | None = None
+    costs: Any = None
+    classes: Labels | None = None
+    names: GroupNames | None = None
+
+    @classmethod
+    def read(
+        cls,
+        X: Table = None,
+        y: Column = None,
+        groups: Groups = None,
+        sample_weight: Column = None,
+        costs: Table = None,
+        clusters: Column = None,
+        *,
+        suffix: str = "",
+    ) -> Self:
+        """Return given rows: the parameters of `tailboost.certify` and of ``fit``, checked.
+
+        Names of columns of groups become columns. The names of arguments end with the ``suffix``.
+
+        Raises
+        ------
+        ValueError
+            If an argument has another number of rows, missing entries or invalid weights, or if pandas
+            objects about these rows have different indexes.
+        """
+        X, y = unpack(X, y)
+        X = as_pandas(X)
+        given = {
+            f"X{suffix}": X,
+            f"y{suffix}": y,
+            f"groups{suffix}": groups_in(X, groups, f"groups{suffix}"),
+            f"costs{suffix}": costs,
+            f"clusters{suffix}": clusters,
+        }
+        check_indexes(**given, **{f"sample_weight{suffix}": sample_weight})
+        classes = None
+        if y is not None:
+            y = label_column(y, f"y{suffix}", warn=True)
+            classes, y = labels_and_places(y, f"y{suffix}")
+            given[f"y{suffix}"] = y
+        given = {name: values for name, values in given.items() if values is not None}
+        if not given:
+            raise ValueError(f"X{suffix} and y{suffix} are needed")
+        first = next(iter(given))
+        n = n_rows_of(given[first])
+        for name, values in given.items():
+            check_length(values, name, n, first)
+        names = numbers = None
+        if groups is not None:
+            name = f"groups{suffix}"
+            names, numbers = GroupNames.read(given[name], name, n)
+        if clusters is not None:
+            _, clusters = labels_and_places(clusters, "clusters")
+        weight = row_weights(sample_weight, n, f"sample_weight{suffix}")
+        rows = cls(
+            y,
+            weight,
+            numbers,
+            f"the {n:,} given rows",
+            n_given=n,
+            X=X,
+            clusters=clusters,
+            costs=costs,
+            classes=classes,
+            names=names,
+        )
+        return rows.part(weight > 0)
 
     def __len__(self) -> int:
         return len(self.weight)
+
+    @property
+    def labels(self) -> Any:
+        """The label of each row, shape (n,); None without labels."""
+        return None if self.classes is None else self.classes[self.y]
+
+    @property
+    def columns(self) -> dict[Any, Labels]:
+        """The group of each row by column; empty without groups."""
+        if self.names is None or self.groups is None:
+            return {}
+        each = zip(self.names.titles, self.names.values, self.groups.T, strict=True)
+        return {title: values[numbers] for title, values, numbers in each}
 
     @property
     def base(self) -> Floats:
@@ -158,7 +205,7 @@ class Rows:
             return np.arange(len(self))
         return self.used
 
-    def part(self, mask: Mask) -> Rows:
+    def part(self, mask: Mask) -> Self:
         """Return the rows of a mask, with their numbers among all passed rows in ``used``."""
         if mask.all():
             return self
@@ -166,7 +213,34 @@ class Rows:
         parts = {name: take(getattr(self, name), mask) for name in names}
         return replace(self, used=self.places[mask], **parts)
 
-    def without_features(self) -> Rows:
+    def occurring(self) -> Self:
+        """Return the rows with the labels and groups that have a row alone, numbered anew."""
+        classes, y = self.classes, self.y
+        if classes is not None:
+            found, y = distinct_and_places(y)
+            classes = classes[found]
+        names, groups = self.names, self.groups
+        if names is not None and groups is not None:
+            parts = [distinct_and_places(column) for column in groups.T]
+            values = zip(names.values, parts, strict=True)
+            names = replace(names, values=tuple(of[found] for of, (found, _) in values))
+            groups = np.column_stack([place for _, place in parts])
+        return replace(self, classes=classes, y=y, names=names, groups=groups)
+
+    def numbered(self, classes: Labels, names: GroupNames | None, suffix: str = "") -> Self:
+        """Return the rows with the numbers of the labels and groups of a fit, and checked costs.
+
+        Raise ValueError for labels and groups that are not among them.
+        """
+        rows = self.occurring()
+        y = positions(rows.classes, classes, f"y{suffix}")[rows.y]
+        groups = rows.groups
+        if groups is not None and names is not None and rows.names is not None:
+            groups = rows.names.numbers_in(names, groups, f"groups{suffix}")
+        costs = check_costs(rows.costs, len(y), classes, None, f"costs{suffix}")
+        return replace(rows, y=y, classes=classes, groups=groups, names=names, costs=costs)
+
+    def without_features(self) -> Self:
         """Return the rows as classifiers keep them."""
         return replace(self, X=None, clusters=None, costs=None)
 

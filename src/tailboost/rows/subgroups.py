@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from tailboost.core.checks import (
     as_pandas,
     check_length,
     column_words,
-    distinct_and_places,
     group_columns,
     is_missing,
     labels_and_places,
@@ -29,9 +28,6 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
 from tailboost.core.spelling import joined, listed
 from tailboost.rows.columns import text
-
-if TYPE_CHECKING:
-    from tailboost.rows.rows import Rows
 
 # A column of groups may have so many different numbers, or more with so many rows on average.
 MOST_NUMBERS = 20
@@ -73,42 +69,23 @@ def whole_percents(share: float) -> str:
 
 @dataclass(frozen=True)
 class GroupNames:
-    """Names of the groups of a fit: values of one column, or of each column of a table."""
+    """Names of groups: the values of each column."""
 
     # Distinct values of each column, sorted or in the order of categories.
     values: tuple[Array, ...]
     titles: tuple[Any, ...]  # name of each column; None for a column without a name
-    in_pairs: bool = (
-        False  # whether groups have names (column, value), as those of named columns
-    )
-    # Combinations of values in the rows, if there are several columns.
-    combinations: tuple[tuple[Any, ...], ...] = ()
 
     @classmethod
-    def from_groups(cls, groups: Groups, n: int, used: Mask | None = None) -> Self:
-        """Return the names of the groups of n rows, or of the used ones among them."""
-        columns = coded_columns(groups, "groups", n, used=used)
-        values = tuple(names for names, _ in columns.values())
-        titles = tuple(columns)
-        if len(columns) == 1:
-            return cls(values, titles, titles != (None,))
+    def read(cls, groups: Groups, argument: str, n: int) -> tuple[Self, Ints]:
+        """Return the names of the groups of n rows, and the number of each row's by column, shape (n, c)."""
+        columns = coded_columns(groups, argument, n)
         numbers = np.column_stack([place for _, place in columns.values()])
-        occurring = np.unique(numbers, axis=0).T  # one combination in each column
-        crossed = [
-            names[number].tolist() for names, number in zip(values, occurring, strict=True)
-        ]
-        return cls(values, titles, True, tuple(zip(*crossed, strict=True)))
-
-    def only(self, column: int) -> GroupNames:
-        """Return the names of one column."""
-        return replace(
-            self, values=(self.values[column],), titles=(self.titles[column],), combinations=()
-        )
+        return cls(tuple(values for values, _ in columns.values()), tuple(columns)), numbers
 
     @property
     def names(self) -> Array:
-        """Names of all groups, shape (m,): values, or (column, value) pairs of a table."""
-        if not self.in_pairs:
+        """Names of all groups, shape (m,): values, or (column, value) pairs of named columns."""
+        if self.titles == (None,):
             return self.values[0]
         pairs = list[tuple[Any, Any]]()
         for column, values in zip(self.titles, self.values, strict=True):
@@ -117,32 +94,39 @@ class GroupNames:
         names[:] = pairs  # np.array would make a table of two columns
         return names
 
-    def numbers_of(self, groups: Groups, name: str, n: int, used: Mask | None = None) -> Ints:
-        """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
+    def named_as(self, titles: Sequence[Any]) -> Self:
+        """Return the names; a column without a name gets the name of the fit's only column of groups.
 
-        With a mask, only the used rows are numbered; other rows may be in any group.
+        ``titles`` are the names of the columns of the fit, None for a column without a name.
+        """
+        if self.titles != (None,) or len(titles) != 1:
+            return self
+        return replace(self, titles=tuple(titles))
+
+    def numbers_in(self, known: GroupNames, numbers: Ints, argument: str) -> Ints:
+        """Return the numbers of rows, shape (n, c), among the known names of a fit.
 
         Raises
         ------
         ValueError
             If columns differ from the columns in fit, or a value did not occur in fit.
         """
-        columns = coded_columns(named_as(groups, self.titles), name, n, used=used)
-        if self.titles == (None,) and len(columns) == 1:
-            columns = dict(zip(self.titles, columns.values(), strict=True))
-        if set(columns) != set(self.titles):
+        titles = list(self.named_as(known.titles).titles)
+        if known.titles == (None,) and len(titles) == 1:
+            titles = [None]
+        if set(titles) != set(known.titles):
             raise ValueError(
-                f"{name} has the columns {list(columns)}, but the groups in fit had {list(self.titles)}: "
+                f"{argument} has the columns {titles}, but the groups in fit had {list(known.titles)}: "
                 "give these under these names, None for a column without a name"
             )
-        numbers = []
-        for title, values in zip(self.titles, self.values, strict=True):
-            given, place = columns[title]
+        found = []
+        for title, values in zip(known.titles, known.values, strict=True):
+            j = titles.index(title)
             cure = "give these rows a known group, or leave them out"
-            fault = "groups not seen in fit"
-            number = positions(given, values, column_words(title, name), fault, cure)
-            numbers.append(number[place])
-        return numbers[0] if len(numbers) == 1 else np.column_stack(numbers)
+            words = column_words(title, argument)
+            places = positions(self.values[j], values, words, "groups not seen in fit", cure)
+            found.append(places[numbers[:, j]])
+        return np.column_stack(found)
 
 
 def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
@@ -161,43 +145,11 @@ def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
     )
 
 
-def named_as(groups: Groups, titles: Sequence[Any]) -> Any:
-    """Return groups; a column without a name gets the name of the fit's only column of groups.
-
-    ``titles`` are the names of the columns of groups of the fit, None for a column without a name.
-    """
-    if groups is None or len(titles) != 1:
-        return groups
-    columns = group_columns(groups, "groups")
-    return {titles[0]: columns[None]} if list(columns) == [None] else groups
-
-
-def rows_among(groups: Groups, rows: Rows) -> Mask:
-    """Return a mask of the selection data among the rows passed to fit.
-
-    ``groups`` must have an entry for each of these rows.
-
-    Raises
-    ------
-    ValueError
-        If ``groups`` has another number of rows than fit, or this number is unknown.
-    """
-    n = n_rows_of(groups)
-    if n != rows.n_given:
-        raise ValueError(
-            f"groups has {n} entries, but the selection data are {rows.words}, from a table "
-            f"of {rows.n_given} rows: give one group for each of these rows"
-        )
-    return np.isin(np.arange(n), rows.places)
-
-
 def coded_columns(
     groups: Groups,
     argument: str,
     n: int,
     of: str = "X",
-    *,
-    used: Mask | None = None,
 ) -> dict[Any, tuple[Labels, Ints]]:
     """Return the different groups of each column, and the place of each row's group among them.
 
@@ -213,8 +165,6 @@ def coded_columns(
         Number of rows.
     of : str
         Name of the table with these rows, for messages.
-    used : mask of shape (n,), optional
-        The rows with groups to return; all by default.
     """
     columns: dict[Any, tuple[Labels, Ints]] = {}
     if groups is None:
@@ -223,9 +173,6 @@ def coded_columns(
         words = column_words(name, argument)
         check_length(column, words, n, of)
         values, place = labels_and_places(column, words, GROUP_OF_MISSING)
-        if used is not None:
-            occurring, place = distinct_and_places(place[used])
-            values = values[occurring]
         dtype: Any = getattr(column, "dtype", None)
         if getattr(dtype, "ordered", False):
             order = dtype.categories.get_indexer(values).argsort()
