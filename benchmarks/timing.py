@@ -383,12 +383,12 @@ def serving(run: argparse.Namespace) -> Iterator[Row]:
         mix = tb.RobustMixtureClassifier(random_state=0).fit(X.iloc[fitted], y[fitted])
         row: Row = {"table": name, "mixture": milliseconds(mix.predict, [X.iloc[[i]] for i in order[:calls]])}
         labels, rule = mix.predict(X), mix.rule_
-        P = {m: mix.named_estimators_[m].predict_proba(X) for m in rule.models}
+        P = {m: mix.named_estimators_[m].predict_proba(X) for m in rule.weights}
         row["unequal, rule"] = int((rule.predict(P) != labels).sum())
-        names = [f'"{m}_{label}"' for m in rule.models for label in rule.classes]
+        names = [f'"{m}_{label}"' for m in rule.weights for label in rule.classes]
         base = sqlite3.connect(":memory:")
         base.execute(f"create table t (row_ integer, {', '.join(f'{c} double' for c in names)})")
-        values = [(i, *p) for i, p in enumerate(np.hstack([P[m] for m in rule.models]).tolist())]
+        values = [(i, *p) for i, p in enumerate(np.hstack([P[m] for m in rule.weights]).tolist())]
         base.executemany(f"insert into t values (?, {', '.join('?' * len(names))})", values)
         found = base.execute(f"select {rule.to_sql()} from t order by row_").fetchall()
         row["unequal, SQLite"] = int((np.array([label for (label,) in found]) != labels).sum())

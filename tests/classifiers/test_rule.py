@@ -68,13 +68,13 @@ def test_every_way_out_answers_alike(case, models, K):
     assert Rule.from_dict(document).predict(P, groups if told else None).tolist() == wanted
     assert rule.predict(P, groups if told else None).tolist() == wanted
     column = "grouped" if told else None
-    if len(rule.models) == 1:
+    if len(rule.weights) == 1:
         assert asked(rule.to_sql(group=column), P, groups).tolist() == wanted
     else:
-        with pytest.raises(ValueError, match="no SQL"):
+        with pytest.raises(ValueError, match="predict_proba"):
             rule.to_sql(group=column)
-    assert set(rule.models) == set(mix.used_models_)
-    assert all(name in str(rule) for name in rule.models)
+    assert set(rule.weights) == set(mix.used_models_)
+    assert all(name in str(rule) for name in rule.weights)
     try:
         import jsonschema
     except ImportError:
@@ -90,7 +90,7 @@ def test_both_kinds_of_rules_have_the_same_forms():
     assert forms(Rule) == forms(tb.ThresholdRule)
     P, y, _ = TABLES[2]
     rule = tb.RobustMixtureClassifier.from_probabilities(P, y, limits=["error <= .9"]).rule_
-    with pytest.raises(ValueError, match="Python"):
+    with pytest.raises(ValueError, match="predict_proba"):
         rule.to_python()
 
 
@@ -115,7 +115,7 @@ HALF = {"forest": [[0.5, 0.5]]}
         ({"forest": [[0.5]]}, ["x"], "column"),
         ({"forest": [["0.5", "0.5"]]}, ["x"], "numeric"),
         ({"bayes": [[0.5, 0.5]]}, ["x"], "missing"),
-        ({}, ["x"], "least"),
+        ({}, ["x"], "dict"),
         (HALF, None, "groups"),
         (HALF, ["z"], "seen"),
         (HALF, [None], "missing"),

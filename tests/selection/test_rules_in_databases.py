@@ -212,7 +212,7 @@ def test_three_classes(by_group, labels, database):
 def test_an_average_of_several_models_has_no_sql():
     models = {"m": FIRST, "n": SECOND}
     clf = tb.RobustMixtureClassifier.from_probabilities(models, TRUTH, objective="error")
-    with pytest.raises(ValueError, match="no SQL"):
+    with pytest.raises(ValueError, match="predict_proba"):
         clf.rule_.to_sql()
 
 

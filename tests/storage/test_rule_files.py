@@ -145,7 +145,7 @@ def test_certificates_and_monitors_take_the_groups_from_the_table_as_the_rule_do
         tb.certify(rule, with_empty_cells[["s"]], y[new])
 
 
-def test_every_holder_of_a_rule_takes_groups_and_the_default_alike(tmp_path):
+def test_a_rule_takes_groups_and_the_default_alike(tmp_path):
     """Known rows are answered as without others; the default stands in the rows that a loop finds unknown."""
     rng = np.random.default_rng(0)
     n = 2000
@@ -155,9 +155,7 @@ def test_every_holder_of_a_rule_takes_groups_and_the_default_alike(tmp_path):
     limits = ["miss(ill, by=site) <= .2"]
     clf = tb.tune(scores, table[["p"]], y, groups=table[["site"]], by_group="site", limits=limits)
     tb.save_rule(clf, tmp_path / "rule.json")
-    tb.save_model(clf, tmp_path / "rule.model")
     rule = tb.load_rule(tmp_path / "rule.json")
-    stored = tb.load_model(tmp_path / "rule.model")
     new = pd.DataFrame({"p": [0.1, 0.9, 0.5, 0.5, 0.9], "site": ["a", "b", "zz", None, "a"]})
     lowest = {
         group: min(lower for lower, _ in band if lower)
@@ -171,23 +169,19 @@ def test_every_holder_of_a_rule_takes_groups_and_the_default_alike(tmp_path):
         calls = [
             rule.predict(new, default=default),
             rule.predict(new[["p"]], groups=new[["site"]], default=default),
-            stored.predict(new[["p"]], groups=new["site"], default=default),
-            stored.predict(new[["p"]], groups=new[["site"]], default=default),
+            clf.rule_.predict(new[["p"]], groups=new["site"], default=default),
         ]
         for answers in calls:
             assert answers.tolist() == expected
-    for ask in (rule, stored):
-        X = new[["p"]] if ask is stored else new
-        groups = new["site"] if ask is stored else None
-        with pytest.raises(ValueError, match="default"):
-            ask.predict(X, groups=groups, default="x")
+    with pytest.raises(ValueError, match="default"):
+        rule.predict(new, default="x")
     with pytest.raises(ValueError, match="groups"):
         rule.predict(new[["p"]])
 
 
 @pytest.mark.parametrize("by_group", [False, "site"])
 @pytest.mark.parametrize("n_labels", [2, 3])
-def test_every_holder_of_a_rule_gives_the_default_to_rows_without_a_score(by_group, n_labels, tmp_path):
+def test_a_rule_gives_the_default_to_rows_without_a_score(by_group, n_labels, tmp_path):
     """Other rows are answered as in the table without these rows."""
     rng = np.random.default_rng(0)
     n = 1500
@@ -201,30 +195,25 @@ def test_every_holder_of_a_rule_gives_the_default_to_rows_without_a_score(by_gro
     groups = {"groups": table[["site"]]} if by_group else {}
     clf = tb.tune(scores, table[columns], y, **groups, by_group=by_group, limits=["miss(b) <= .6"])
     tb.save_rule(clf, tmp_path / "rule.json")
-    tb.save_model(clf, tmp_path / "rule.model")
     new = table[:40].copy()
     new.loc[::7, columns[-1]] = np.nan
     lacking = new[columns[-1]].isna()
-    for holder in (
-        tb.load_rule(tmp_path / "rule.json"),
-        tb.load_model(tmp_path / "rule.model"),
-        clf,
-    ):
+    loaded = tb.load_rule(tmp_path / "rule.json")
 
-        def answers(rows, holder=holder, **default):
-            given = {"groups": rows[["site"]]} if by_group else {}
-            return holder.predict(rows[columns], **given, **default)
+    def answers(rows, **default):
+        given = {"groups": rows[["site"]]} if by_group else {}
+        return loaded.predict(rows[columns], **given, **default)
 
-        for default in ("a", "human review", None):
-            found = answers(new, default=default)
-            assert (found[~lacking] == answers(new[~lacking])).all()
-            assert found[lacking].tolist() == [default] * int(lacking.sum())
-            assert answers(new[lacking], default=default).tolist() == [default] * int(lacking.sum())
-        assert (answers(new[~lacking], default="a") == answers(new[~lacking])).all()
-        with pytest.raises(ValueError, match="default"):
-            answers(new)
-        with pytest.raises(ValueError, match="default"):
-            answers(new, default="x")
+    for default in ("a", "human review", None):
+        found = answers(new, default=default)
+        assert (found[~lacking] == answers(new[~lacking])).all()
+        assert found[lacking].tolist() == [default] * int(lacking.sum())
+        assert answers(new[lacking], default=default).tolist() == [default] * int(lacking.sum())
+    assert (answers(new[~lacking], default="a") == answers(new[~lacking])).all()
+    with pytest.raises(ValueError, match="default"):
+        answers(new)
+    with pytest.raises(ValueError, match="default"):
+        answers(new, default="x")
 
 
 @pytest.mark.parametrize("by_group", [False, True])
@@ -259,8 +248,7 @@ def test_a_rule_on_probabilities_takes_the_default():
     clf = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=site, limits=limits, by_group=True)
     others = np.where(np.arange(300) % 7 == 0, "zz", site)
     expected = np.where(others == "zz", 2, clf.predict(P, groups=site))
-    for answers in (clf.rule_.predict(P, others, default=2), clf.predict(P, groups=others, default=2)):
-        np.testing.assert_array_equal(answers, expected)
+    np.testing.assert_array_equal(clf.rule_.predict(P, others, default=2), expected)
 
 
 def test_a_rule_reads_a_table_of_arrow_and_names_what_is_no_table(tmp_path):

@@ -45,6 +45,7 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import (
     batched,
     check_indexes,
+    check_length,
 )
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
@@ -359,7 +360,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         ]
         texts = {"limit": limits, "error": errors, "rule": str(self.rule_).splitlines()}
         lines = [f"{name:5}  {text.strip()}" for name in texts for text in texts[name]]
-        models = ", ".join(self.rule_.models) or "no model"
+        models = ", ".join(self.used_models_)
         return "\n".join([f"{type(self).__name__} of {models}, {source}", *lines])
 
     # -- fitting -------------------------------------------------------------------------------------
@@ -592,7 +593,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         mix.validation_ = "probabilities"
         if groups is not None:
             mix._name_groups(rows)
-        P = stacked(probabilities, mix.classes_, n_rows=rows.n_given)
+        P = stacked(probabilities, mix.classes_)
+        check_length(P, "probabilities", rows.n_given, "y")
         models = Models.from_given(list(probabilities), mix.classes_)
         mix.records_ = Records()
         rows = replace(rows, X=P[rows.places])

@@ -41,7 +41,6 @@ from tailboost.core.checks import (
     has_named_columns,
     n_rows_of,
     names_columns,
-    take,
     unpack,
 )
 from tailboost.learners.scores import Scores, only_scores
@@ -61,7 +60,7 @@ from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along
 from tailboost.selection.engine import Engine
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.problem import Problem, stated
-from tailboost.selection.rule import group_numbers, stacked, with_default
+from tailboost.selection.rule import stacked
 from tailboost.selection.selection import Selection
 from tailboost.selection.table import RateTable
 
@@ -96,9 +95,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
 
     # -- answers ---------------------------------------------------------------------------------------
 
-    def predict(
-        self: Any, X: Table, *, groups: Groups = None, deferred: Any = None, default: Any = ...
-    ) -> Array:
+    def predict(self: Any, X: Table, *, groups: Groups = None, deferred: Any = None) -> Array:
         """Return the label of each row.
 
         The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
@@ -114,9 +111,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             Group of each row, one of the groups in `fit`; needed with ``by_group=True`` alone.
         deferred : str or number, optional
             Value for deferred rows, as "human review"; none of the labels.
-        default : label, "human review" or None, optional
-            Answer to rows without a score (`Scores`), and to rows of an unknown group or none, as in the
-            `predict` of a rule. Without it they are an error.
 
         Returns
         -------
@@ -126,8 +120,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         Raises
         ------
         ValueError
-            If groups are missing, not used, or not among the groups of `fit`; if ``deferred`` is a label, or
-            ``default`` is no answer.
+            If groups are missing, not used, or not among the groups of `fit`; if ``deferred`` is a label.
 
         Warns
         -----
@@ -137,8 +130,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             Counts the rows of a table in groups that the certificate does not name.
         """
         check_is_fitted(self)
-        if default is not ...:
-            return self._with_default(X, groups, deferred, default)
         labels, is_deferred = self._answers(X, groups)
         if self.certificate_ is not None:
             warn_of_other_groups(self.certificate_.groups_named, X, groups)
@@ -175,27 +166,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-    def _with_default(
-        self: Any, X: Table, groups: Groups, deferred: Any, default: Any
-    ) -> Labels:
-        """Return the answers of `predict`, the default to rows without a score or a known group."""
-        table = as_pandas(X)
-        has_answer = ~self._without_score(table)
-        known = self.rule_.groups
-        if known is not None:
-            groups = self._groups_of(table, groups_in(table, groups))
-            column = None if self.by_group is True else self.by_group
-            has_answer &= (
-                group_numbers(groups, known, n_rows_of(table), column, unknown=True) >= 0
-            )
-        rows = np.flatnonzero(has_answer)
-        answers = rows
-        if rows.size:
-            answers = self.predict(
-                take(table, rows), groups=take(groups, rows), deferred=deferred
-            )
-        return with_default(answers, has_answer, self.classes_.tolist(), default)
 
     # -- the rows of the fit ---------------------------------------------------------------------------
 

@@ -80,14 +80,6 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def html_details(summary: str, text: str) -> str:
-    """Return a preformatted text, folded under its summary."""
-    return (
-        f"<details><summary>{escape(summary)}</summary>"
-        f'<pre style="white-space:pre-wrap">{escape(text)}</pre></details>'
-    )
-
-
 def text_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)
 ) -> str:

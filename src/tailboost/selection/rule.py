@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels, Mask, Table
+from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels, Table
 from tailboost.core.checks import (
     MISSING_GROUP,
     as_pandas,
@@ -28,8 +28,7 @@ from tailboost.core.checks import (
     with_missing_group,
 )
 from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
-from tailboost.core.spelling import listed
-from tailboost.core.tables import html_details
+from tailboost.core.spelling import joined, listed
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 
 # Format 1 had no kind of score, and several parts.
@@ -46,13 +45,9 @@ WEIGHTS_SHOWN = 12
 PLAIN = {str, int, float, bool}
 # Probabilities of two classes at which a rule is printed.
 PRINTED = 100_001
-INFERRED = (
-    "this rule estimates groups from the features by models of its own, so only predict of "
-    "the classifier can apply it. infer_groups=False (--set infer_groups=false) gives a rule "
-    "that estimates none, by_group=True (--set by_group=true) one that reads the groups"
-)
-NO_SQL = (
-    "this rule has no SQL: it averages several models. Store predict_proba as a column, and "
+NO_FORM = (
+    "the rule has no such form: it weighs several models or labels, or estimates groups "
+    "(infer_groups), as predict of the classifier does. Store predict_proba as a column, and "
     "select thresholds on it: tb.tune(tb.Scores(column, label), table[[column]], …)"
 )
 
@@ -95,7 +90,7 @@ class StoredRule:
             if "bands" in parts:
                 parts["bands"] = [list(map(tuple, band)) for band in parts["bands"]]
             rule: Any = cls(**parts)
-            for names in (rule.classes, rule.groups or [0]):
+            for names in (rule.classes, [0] if rule.groups is None else rule.groups):
                 types = set(map(type, names))  # True and 1.0 are no 1
                 is_list = isinstance(names, list) and len(types) == 1
                 if not (is_list and types <= PLAIN and len(set(names)) == len(names)):
@@ -106,14 +101,17 @@ class StoredRule:
         stored: Self = rule
         return stored
 
-    def _answers(self: Any, numbers: Ints, has_answer: Mask, default: Any) -> Labels:
-        """Return the actions of rows by their numbers, the default where the rule has no answer."""
+    def _answers(self: Any, numbers: Ints, default: Any) -> Labels:
+        """Return the actions of rows by their numbers, the default for −1."""
         actions = np.asarray(self.classes)
-        if self.defers:
-            actions = np.array([*self.classes, HUMAN_REVIEW], dtype=object)
-        if default is ...:
-            return actions[numbers]
-        return with_default(actions[numbers[has_answer]], has_answer, self.classes, default)
+        if self.defers or default is not ...:
+            actions = np.array([*self.classes, HUMAN_REVIEW, default], dtype=object)
+        if default not in (*actions[:-1], HUMAN_REVIEW, None, ...):
+            raise ValueError(
+                f"default={default!r} is no answer of this rule: give one of {self.classes}, "
+                f"{HUMAN_REVIEW!r} or None"
+            )
+        return actions[numbers]
 
     def _conditions(self: Any, group: Any, table: str | None) -> list[str]:
         """Return the condition of each group in SQL, by its column; NULL is the group 'missing' of a rule."""
@@ -125,9 +123,6 @@ class StoredRule:
         if MISSING_GROUP in self.groups:
             column = f"COALESCE({column}, {sql_value(MISSING_GROUP)})"
         return [f"{column} = {sql_value(name)} AND " for name in self.groups]
-
-    def _repr_html_(self) -> str:
-        return html_details("Decision rule", str(self))
 
 
 # -- thresholds on a score -----------------------------------------------------------------------------------
@@ -172,14 +167,10 @@ class ThresholdRule(StoredRule):
         return SCORE_KINDS[self.kind]
 
     @property
-    def models(self) -> list[str]:
-        """The score in words."""
-        return [f"the score {self.column}"]
-
-    @property
     def defers(self) -> bool:
         """Whether rows may be deferred. A rule with a class "human review" answers this class instead."""
-        return HUMAN_REVIEW in self.actions_in(None, None) and HUMAN_REVIEW not in self.classes
+        actions = [action for band in self.bands for _, action in band]
+        return HUMAN_REVIEW in actions and HUMAN_REVIEW not in self.classes
 
     def actions_in(self, column: Any, group: Any) -> set[Any]:
         """Return the possible actions of rows in one group of a column, for any score.
@@ -187,8 +178,9 @@ class ThresholdRule(StoredRule):
         For a column without influence on the rule, these are all actions of the rule.
         """
         bands = self.bands
-        if self.groups is not None and column == self.group_column and group in self.groups:
-            bands = [self.bands[self.groups.index(group)]]
+        names = self.groups or []
+        if column == self.group_column and group in names:
+            bands = [bands[names.index(group)]]
         return {action for band in bands for _, action in band}
 
     def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> Array:
@@ -218,34 +210,19 @@ class ThresholdRule(StoredRule):
             if the default is no answer.
         """
         table = as_pandas(score)
-        score, groups = self._read(table, groups)
-        may_lack = default is not ...
-        missing = np.nan if self.missing is None and may_lack else self.missing
-        scores = self._kind.checked(score, str(self.column), missing)
-        places = group_numbers(
-            groups, self.groups, len(scores), self.group_column, unknown=may_lack
-        )
-        has_answer = ~np.isnan(scores) & (places >= 0)
-        return self._answers(self.numbers(scores, places), has_answer, default)
-
-    def _read(self, table: Any, groups: Groups) -> tuple[Any, Groups]:
-        """Return the column of scores and the groups, from a table by the names of its columns."""
-        score = table
         if names_columns(table):
             names = list(table)
-            if self.column not in names:
-                raise ValueError(
-                    f"score is a table without the column {self.column!r}, which the rule reads; it has "
-                    f"{listed(names)}"
-                )
-            score = table[self.column]
+            needed = [self.column]
             if groups is None and self.groups is not None:
-                if self.group_column not in names:
-                    raise ValueError(
-                        f"groups are needed: the rule reads {self.group_column!r}, and the table has "
-                        f"{listed(names)}. Give groups=…"
-                    )
                 groups = self.group_column
+                needed.append(groups)
+            for name in needed:
+                if name not in names:
+                    raise ValueError(
+                        f"score is a table without the column {name!r}, which the rule reads; it has "
+                        f"{listed(names)} (groups may be given by groups=)"
+                    )
+            score = table[self.column]
             if isinstance(groups, str) and groups in names:
                 groups = table[groups]
         if np.ndim(score) > 1 and np.shape(score)[1] > 1:
@@ -254,7 +231,11 @@ class ThresholdRule(StoredRule):
             )
         if np.ndim(score) == 0 and groups is not None and not names_columns(groups):  # one row
             groups = np.atleast_1d(groups)
-        return np.ravel(score), groups
+        may_lack = default is not ...
+        missing = np.nan if self.missing is None and may_lack else self.missing
+        scores = self._kind.checked(np.ravel(score), str(self.column), missing)
+        places = group_numbers(groups, self.groups, len(scores), self.group_column, may_lack)
+        return self._answers(self.numbers(scores, places), default)
 
     def numbers(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -262,14 +243,14 @@ class ThresholdRule(StoredRule):
         Parameters
         ----------
         scores : ndarray of shape (n,)
-            Scores within the range of `kind`.
+            Scores within the range of `kind`; NaN of a row without an answer, which has the number −1.
         place : ndarray of int, shape (n,)
-            Number of each row's group.
+            Number of each row's group; −1 of a row without an answer.
         """
         actions = [*self.classes, HUMAN_REVIEW]  # a class "human review" replaces deferral
-        numbers = np.zeros(len(scores), dtype=np.intp)
+        numbers = np.full(len(scores), -1)
         for group_number, band in enumerate(self.bands):
-            rows = np.flatnonzero(place == group_number)
+            rows = np.flatnonzero((place == group_number) & ~np.isnan(scores))
             of_band = np.array([actions.index(action) for _, action in band])
             ends: Any = [lower for lower, _ in band[1:]]
             numbers[rows] = of_band[np.searchsorted(ends, scores[rows], side="right")]
@@ -468,11 +449,6 @@ class Rule(StoredRule):
     least_probability: float = LEAST_PROBABILITY
 
     @property
-    def models(self) -> list[str]:
-        """Names of the models in the rule."""
-        return list(self.weights)
-
-    @property
     def defers(self) -> bool:
         """Whether rows may be deferred."""
         return len(self.action_costs[0][0]) > len(self.classes)
@@ -498,8 +474,8 @@ class Rule(StoredRule):
         Parameters
         ----------
         probabilities : dict of str to array-like of shape (n, K) or data frame
-            Of each of `models`. The columns of an array are in the order of `classes`. Those of a data frame
-            are named by the labels.
+            Of each model in `weights`. The columns of an array are in the order of `classes`. Those of a data
+            frame are named by the labels.
         groups : array-like of shape (n,), or table of one column, optional
             Group of each row, if the rule is group-aware.
         default : label, "human review" or None, optional
@@ -517,9 +493,9 @@ class Rule(StoredRule):
             rule estimates groups from features.
         """
         if self.inferred:
-            raise ValueError(INFERRED)
+            raise ValueError(NO_FORM)
         P = stacked(probabilities, np.asarray(self.classes))
-        missing = [name for name in self.models if name not in probabilities]
+        missing = [name for name in self.weights if name not in probabilities]
         if missing:
             raise ValueError(
                 f"probabilities: those of {missing} are missing, and the rule uses them"
@@ -530,7 +506,7 @@ class Rule(StoredRule):
         places = group_numbers(groups, self.groups, len(P), unknown=default is not ...)
         costs = np.asarray(self.action_costs)[places]
         expected = np.einsum("nk,nka->na", np.exp(z), costs)
-        return self._answers(expected.argmin(axis=1), places >= 0, default)
+        return self._answers(np.where(places < 0, -1, expected.argmin(axis=1)), default)
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
@@ -546,7 +522,6 @@ class Rule(StoredRule):
             self.inferred is True or n_groups == len(self.groups or [None]),
             len(self.offsets) == K >= 2,
             type(self.inferred) is bool,
-            self.groups != [],
             0 < least < 1,
         ]
         if not all(is_valid):
@@ -588,7 +563,7 @@ class Rule(StoredRule):
             ``group`` is missing, or a name or label contains a backslash.
         """
         if self.inferred or len(self.weights) != 1:
-            raise ValueError(INFERRED if self.inferred else NO_SQL)
+            raise ValueError(NO_FORM)
         ((model, power),) = self.weights.items()
         if columns is None:
             columns = [f"{model}_{label}" for label in self.classes]
@@ -618,15 +593,13 @@ class Rule(StoredRule):
 
     def to_python(self, name: str = "decide") -> str:
         """Raise ValueError: only a rule on one score has source in Python."""
-        raise ValueError(
-            INFERRED if self.inferred else NO_SQL.replace("SQL", "source in Python")
-        )
+        raise ValueError(NO_FORM)
 
     def __str__(self) -> str:
         terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in self.weights.items())
         lines = [f"P ∝ exp({terms} + offsets {', '.join(f'{b:.4g}' for b in self.offsets)})"]
         if self.inferred:
-            return f"{lines[0]}\n  takes the action of least expected cost by class and group\n{INFERRED}."
+            return f"{lines[0]}\n  takes the action of least expected cost by class and estimated group"
         for name, costs in zip(self.groups or [None], self.action_costs, strict=True):
             of_group = "" if self.groups is None else f"{unit_name(name)}: "
             lines.append(f"  {of_group}{self._words(np.asarray(costs))}")
@@ -635,18 +608,16 @@ class Rule(StoredRule):
     def _words(self, costs: Floats) -> str:
         """Return in words how action costs of one group, shape (K, actions), decide."""
         actions = [*self.classes, HUMAN_REVIEW]
-        if (costs == costs[0]).all():
-            return f"every row: {actions[costs[0].argmin()]}"
         if len(self.classes) == 2:
             p = np.linspace(0.0, 1.0, PRINTED)
-            cheapest = (np.outer(1.0 - p, costs[0]) + np.outer(p, costs[1])).argmin(axis=1)
+            cheapest = (np.column_stack([1.0 - p, p]) @ costs).argmin(axis=1)
             starts = np.flatnonzero(np.diff(cheapest, prepend=-1))
             band: Band = [(float(f"{p[i]:.4g}"), actions[cheapest[i]]) for i in starts]
             return range_words(f"P({self.classes[1]})", band)
         weight = costs[:, : len(self.classes)].max(axis=1) - np.diag(costs)
-        pairs = zip(self.classes[:WEIGHTS_SHOWN], weight / weight.max(), strict=False)
-        ratio = ", ".join(f"{label} {w:.4g}" for label, w in pairs)
-        return f"the action of least expected cost; weights of the labels: {ratio}"
+        pairs = zip(self.classes, weight, strict=True)
+        words = joined([f"{label} {each:.4g}" for label, each in pairs], WEIGHTS_SHOWN)
+        return f"the action of least expected cost; weights of the labels: {words}"
 
 
 def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
@@ -656,41 +627,30 @@ def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Float
 
 
 def stacked(
-    probabilities: Mapping[str, Any],
-    classes: Array,
-    names: Sequence[str] | None = None,
-    n_rows: int | None = None,
+    probabilities: Mapping[str, Any], classes: Array, names: Sequence[str] | None = None
 ) -> Floats:
     """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
 
     ``names`` are those of all M models, by default the given ones. The columns of a data frame are found by
-    label. Without ``n_rows``, all models must have as many rows as the first one.
+    label.
 
     Raises
     ------
     ValueError, TypeError
         If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
     """
-    if not has_named_columns(probabilities):
+    if not has_named_columns(probabilities) or not probabilities:
         raise TypeError(
-            "probabilities must be a dict of arrays by name, got "
-            f"{type(probabilities).__name__}"
+            f"probabilities must be a dict of arrays by name of a model, got {probabilities!r:.80}"
         )
-    if not probabilities:
-        raise ValueError("probabilities must hold those of at least one model, got {}")
-    unnamed = [name for name in probabilities if not isinstance(name, str)]
-    if unnamed:
-        raise TypeError(f"probabilities: names must be text, got {unnamed[0]!r}")
     names = list(probabilities) if names is None else names
-    unknown = set(probabilities) - set(names)
+    unknown = [name for name in probabilities if name not in names]
     if unknown:
         raise ValueError(
-            f"probabilities: no model is called {sorted(unknown)}; there are "
-            f"{names}. A dict has the probabilities of models; for columns of a table give a "
-            "data frame, pd.DataFrame(columns)"
+            f"probabilities: no model is called {unknown}; there are {names}. Columns of a table "
+            "are given as a data frame, pd.DataFrame(columns)"
         )
-    if n_rows is None:
-        n_rows = len(np.atleast_1d(np.asarray(next(iter(probabilities.values())))))
+    n_rows = len(np.atleast_1d(np.asarray(next(iter(probabilities.values())))))
     P = np.full((n_rows, len(names), len(classes)), np.nan)
     for name, given in probabilities.items():
         argument = f"probabilities[{name!r}]"
@@ -726,7 +686,6 @@ def group_numbers(
     rule_groups: Sequence[Any] | None,
     n: int,
     column: Any = None,
-    *,
     unknown: bool = False,
 ) -> Ints:
     """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
@@ -747,48 +706,18 @@ def group_numbers(
     check_groups_read(groups, reads=rule_groups is not None)
     if rule_groups is None or not n:
         return np.zeros(n, dtype=np.intp)
-    groups = with_missing_group(groups, rule_groups)
-    if unknown:
-        # "m1" is behind the last group "m", and 4 behind 3.
-        no_group = max(rule_groups) + type(rule_groups[0])(1)
-        groups = with_missing_group(groups, [no_group], no_group)
-    columns = group_columns(groups, "groups")
+    columns = group_columns(with_missing_group(groups, rule_groups), "groups")
     if len(columns) > 1 and column not in columns:
         name = "one column" if column is None else f"the column {column!r}"
         raise ValueError(f"groups: the rule reads {name}, got {list(columns)}")
-    labels = label_column(columns.get(column, next(iter(columns.values()))), "groups")
-    check_length(labels, "groups", n, "rows")
+    entries = columns.get(column, next(iter(columns.values())))
+    check_length(entries, "groups", n, "rows")
     if unknown:
         number = {group: place for place, group in enumerate(rule_groups)}
-        return np.array([number.get(label, -1) for label in labels.tolist()], dtype=np.intp)
+        labels = np.asarray(entries, dtype=object).tolist()
+        return np.array([number.get(label, -1) for label in labels], dtype=np.intp)
+    labels = label_column(entries, "groups")
     return positions(labels, np.asarray(rule_groups), "groups", "groups not seen in fit")
-
-
-def with_default(
-    answers: Labels, has_answer: Mask, classes: Sequence[Any], default: Any
-) -> Labels:
-    """Return the answers to the rows with an answer of the rule, and the default to all others.
-
-    Parameters
-    ----------
-    answers : ndarray of shape (m,)
-        The answers of the rule.
-    has_answer : ndarray of bool, shape (n,)
-        The m rows with a score and a group that the rule knows.
-    classes : sequence
-        The labels.
-    default : label, "human review" or None
-        The answer to other rows.
-    """
-    possible = [*classes, HUMAN_REVIEW, None]
-    if default not in possible:
-        listing = ", ".join(map(repr, possible))
-        raise ValueError(
-            f"default={default!r} is no answer of this rule: give one of {listing}"
-        )
-    filled = np.full(len(has_answer), default, dtype=object)
-    filled[has_answer] = answers
-    return filled
 
 
 def sql_column(name: Any, table: str | None) -> str:

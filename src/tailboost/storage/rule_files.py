@@ -39,7 +39,7 @@ from tailboost.rates import Expression, checked_limits
 from tailboost.rows.fingerprints import digest_of_rule, hash_rounded_rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, warn_of_other_groups
-from tailboost.selection.rule import Rule, ThresholdRule, with_default
+from tailboost.selection.rule import Rule, ThresholdRule
 
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
 # named no rule. Form 3 did not name the column of a rule, and form 4 no groups of the certificate.
@@ -244,11 +244,13 @@ class RuleOnScores:
         P = scores.predict_proba(take(table, ~lacking))
         # The scores have the order of their columns, and a rule the order of its labels.
         P = P[:, [scores.label.index(label) for label in rule.classes]]
-        named = dict.fromkeys(rule.models or ["Scores"], P)
+        named = dict.fromkeys(rule.weights, P)
         answers = rule.predict(named, take(groups, ~lacking), default=default)
-        return (
-            with_default(answers, ~lacking, rule.classes, default) if lacking.any() else answers
-        )
+        if not lacking.any():
+            return answers
+        filled = np.full(len(lacking), default, dtype=object)
+        filled[~lacking] = answers
+        return filled
 
     # -- what certificates and monitors read -----------------------------------------------------------
 

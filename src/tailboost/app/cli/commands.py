@@ -327,6 +327,8 @@ def predict(
     if defers and stored.scores is None:  # the rule of a file answers so by itself
         options["deferred"] = REVIEW
     if default is not None:
+        if stored.scores is None:
+            raise ValueError("--default: only a rule file (.json) answers such rows")
         by_text = {str(label): label for label in classifier.classes_}
         options["default"] = by_text.get(default, default)
     features = rows.features
