@@ -594,7 +594,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         if groups is not None:
             mix._name_groups(rows)
         P = stacked(probabilities, mix.classes_)
-        check_length(P, "probabilities", rows.n_given, "y")
+        check_length(y, "y", len(P), "probabilities")
         models = Models.from_given(list(probabilities), mix.classes_)
         mix.records_ = Records()
         rows = replace(rows, X=P[rows.places])

@@ -639,7 +639,7 @@ def stacked(
     ValueError, TypeError
         If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
     """
-    if not has_named_columns(probabilities) or not probabilities:
+    if not has_named_columns(probabilities):
         raise TypeError(
             f"probabilities must be a dict of arrays by name of a model, got {probabilities!r:.80}"
         )
@@ -650,6 +650,8 @@ def stacked(
             f"probabilities: no model is called {unknown}; there are {names}. Columns of a table "
             "are given as a data frame, pd.DataFrame(columns)"
         )
+    if not probabilities:
+        raise ValueError("probabilities must be a dict of at least one model, got {}")
     n_rows = len(np.atleast_1d(np.asarray(next(iter(probabilities.values())))))
     P = np.full((n_rows, len(names), len(classes)), np.nan)
     for name, given in probabilities.items():
