@@ -58,7 +58,7 @@ from tailboost.rows.rows import MOST_FOLDS, N_FOLDS, Rows
 from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Records, Seen
 from tailboost.rows.subgroups import refuse_many_numbers
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.problem import strata_of
+from tailboost.selection.problem import counted
 from tailboost.selection.rule import Rule, ThresholdRule, stacked
 from tailboost.selection.search import Program
 from tailboost.selection.selection import Selection
@@ -490,13 +490,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
                 refuse_many_numbers(names.titles[j], names.values[j], len(training.y))
         if not frozen:  # what the selection would refuse is refused before the fits
             rows = judging or training
-            costs = rows.costs
-            if costs is not None and problem.defers:  # a deferral costs nothing
-                costs = np.pad(costs, ((0, 0), (0, 1)))
-            strata, _ = strata_of(
-                problem, rows, self.classes_, names, costs, rule_column=self._column_read
-            )
-            Program(strata, problem.objective, problem.limits)
+            data = counted(problem, rows, self.classes_, names, rows.costs, self._column_read)
+            Program(data.strata, problem.objective, problem.limits)
 
         factors = None
         if self.class_weight is not None:

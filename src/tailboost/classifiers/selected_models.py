@@ -337,7 +337,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             return new
         given = Rows.read(X, y, groups, sample_weight, costs)
         new._check_groups(problem, given.groups)
-        if problem.needs_costs and costs is None:
+        if problem.needs("costs") and costs is None:
             raise ValueError(
                 "costs of the rows are not kept with the model: give X, y and costs"
             )

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from scipy.special import ndtri, softmax
 
 from tailboost.core.array_types import Floats, Table
 from tailboost.learners.scores import only_scores
-from tailboost.rates import Counts, Strata
-from tailboost.rows.subgroups import GroupNames
 from tailboost.selection.intervals import tightened
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs
-from tailboost.selection.problem import Problem, strata_of
+from tailboost.selection.problem import Problem, counted
 from tailboost.selection.search import (
     Pool,
     Program,
@@ -56,57 +53,48 @@ class Engine:
     problem: Problem
     outputs: ModelOutputs
     classes: Any
-    names: GroupNames | None
+    names: Any
     told: int | None
     infer_groups: bool = False
     X: InitVar[Table] = None
     costs: InitVar[Floats | None] = None
     probabilities: StratumProbabilities = field(init=False)
     family: Thresholds | ClassWeights = field(init=False)
+    # The groups of group-aware rules and the name of their column; None for group-blind rules.
+    groups_read: tuple[Any, Any] = (None, None)
+    # Whether models were fitted again after their outputs were counted.
+    refit: bool = field(init=False)
+    words: str = field(init=False)  # the selection data, for people
 
     def __post_init__(self, X: Table, costs: Floats | None) -> None:
         rows, models = self.outputs.rows, self.outputs.models
-        problem = self.problem
-        if costs is not None and problem.defers:  # a deferral costs nothing
-            costs = np.pad(costs, ((0, 0), (0, 1)))
-        strata, stratum = strata_of(
-            problem, rows, self.classes, self.names, costs, rule_column=self.told
-        )
-        strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
-        data = Counts(strata, stratum, rows.base, costs if problem.needs_costs else None)
-        p = StratumProbabilities(strata, self._column_in(strata))
-        groups = p.places[stratum % strata.n_combinations]
+        data = counted(self.problem, rows, self.classes, self.names, costs, self.told)
+        strata = data.strata
+        column = None
+        if self.told is not None:
+            title, values = self.names.titles[self.told], self.names.values[self.told].tolist()
+            self.groups_read = (values, title)
+            if len(values) > 1:
+                column = strata.columns.index(title)
+        p = StratumProbabilities(strata, column)
+        groups = p.places[data.stratum % strata.n_combinations]
         logs = self.outputs.logs
         table = LogProbabilities(len(groups), logs.__getitem__, models.average, groups, X)
+        if self._infers(self.problem) and strata.n_combinations > 1:
+            p.fit_groups(table, data.stratum, rows.weight)
         self.probabilities = p
-        inferred = None
-        if self._infers(problem) and strata.n_combinations > 1:
-            inferred = p.fit_groups(table, stratum, rows.weight)
+        self.refit = rows.refit or bool(p.models)
+        self.words = rows.words
+        if p.models:
+            self.words += ", with groups estimated by models of other rows"
         if strata.n_classes == 2 and not p.models:
             sign = sign_of(models)
             chance = softmax(table.pooled, axis=1)[:, 1]
             self.family = Thresholds(
-                data, sign * scores_in(table, models), chance, p.told, sign
+                data, sign * scores_in(table, models), chance, column, sign
             )
         else:
-            self.family = ClassWeights(data, p.predict(table) if inferred is None else inferred)
-
-    def _column_in(self, strata: Strata) -> int | None:
-        """Return the number, in the strata, of the group column of group-aware rules; None for one group.
-
-        Raise ValueError if a group has no row.
-        """
-        if self.told is None or self.names is None:
-            return None
-        column = strata.columns.index(self.names.titles[self.told])
-        values = self.names.values[self.told]
-        absent = np.setdiff1d(np.arange(len(values)), strata.combinations[:, column])
-        if len(absent):
-            raise ValueError(
-                f"by_group: the selection data have no row of group(s) {values[absent].tolist()} "
-                "to select on"
-            )
-        return None if len(values) < 2 else column
+            self.family = ClassWeights(data, p.predict(table))
 
     def _infers(self, problem: Problem) -> bool:
         """Return whether rules weigh an estimate of the group: if stated, or for the largest rate of a group.
@@ -130,8 +118,8 @@ class Engine:
         titles = () if self.names is None else self.names.titles
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
-            and problem.defers == strata.defers
-            and problem.needs_costs <= self.problem.needs_costs
+            and problem.needs("deferral") == strata.defers
+            and problem.needs("costs") <= self.problem.needs("costs")
             and self._infers(problem) <= self._infers(self.problem)
         )
         return self if covers else replace(self, problem=problem, X=None, costs=None)
@@ -183,24 +171,3 @@ class Engine:
         if isinstance(self.family, Thresholds):
             rule = self.family.ends(self.family.edges[rule])
         return Selection(self, problem, program, rule, counts, gap)
-
-    # -- words -----------------------------------------------------------------------------------------
-
-    @property
-    def words(self) -> str:
-        """The selection data, for people."""
-        if self.probabilities.estimates_groups:
-            return f"{self.outputs.rows.words}, with groups estimated by models of other rows"
-        return self.outputs.rows.words
-
-    @property
-    def refit(self) -> bool:
-        """Whether models were fitted again after their outputs were counted."""
-        return self.outputs.rows.refit or self.probabilities.estimates_groups
-
-    @property
-    def groups_read(self) -> tuple[list[Any] | None, Any]:
-        """The groups of group-aware rules and the name of their column; None for group-blind rules."""
-        if self.told is None or self.names is None:
-            return None, None
-        return self.names.values[self.told].tolist(), self.names.titles[self.told]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from tailboost.core.array_types import Floats, Ints, Stated
+import numpy as np
+
+from tailboost.core.array_types import Stated
 from tailboost.rates import (
+    Counts,
     Limit,
     Rate,
     Statistic,
@@ -21,7 +24,6 @@ from tailboost.rates import (
 from tailboost.rates.make import parsed
 from tailboost.rates.rate import AT_MOST, GAP, LARGEST, RATIO
 from tailboost.rows.rows import Rows
-from tailboost.rows.subgroups import GroupNames
 
 # The statistic of the rates that a limit of each form limits.
 FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
@@ -33,25 +35,6 @@ NAMED = {
     "worst_cell": largest(error(by="cell")),
     "deferred": deferred(),
 }
-
-
-def objective_named(name: Any) -> Any:
-    """Return an objective by its name or text.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the name is unknown, or the objective is no rate for minimisation.
-    """
-    if not isinstance(name, str):
-        return as_objective(name)
-    if "(" in name:
-        return as_objective(parse(name))
-    if name not in NAMED:
-        raise ValueError(
-            f"objective={name!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
-        )
-    return as_objective(NAMED[name])
 
 
 @dataclass(frozen=True)
@@ -71,10 +54,6 @@ class Problem:
         """Return the problem with other limits."""
         return replace(self, limits=tuple(limits))
 
-    def also_within(self, limit: Limit) -> Self:
-        """Return the problem with a further limit."""
-        return self.within((*self.limits, limit))
-
     @property
     def rates(self) -> list[Rate]:
         """The rates of the objective and the limits, each once."""
@@ -82,20 +61,9 @@ class Problem:
             dict.fromkeys([self.objective.rate, *(limit.rate for limit in self.limits)])
         )
 
-    @property
-    def needs_groups(self) -> bool:
-        """Whether a rate is about groups."""
-        return any(rate.needs_groups for rate in self.rates)
-
-    @property
-    def needs_costs(self) -> bool:
-        """Whether a rate is about costs of the rows."""
-        return any(rate.needs_costs for rate in self.rates)
-
-    @property
-    def defers(self) -> bool:
-        """Whether rows may be deferred: a rate limits deferral, or charges for it."""
-        return any(rate.needs_deferral for rate in self.rates)
+    def needs(self, what: str) -> bool:
+        """Whether a rate is about "groups", about given "costs" of the rows, or charges for "deferral"."""
+        return any(getattr(rate, f"needs_{what}") for rate in self.rates)
 
     def columns(self, names: tuple[Any, ...]) -> list[int]:
         """Return the numbers of the columns of groups in the rates."""
@@ -172,14 +140,15 @@ def stated(
             f"confidence={confidence:g} has no meaning without limits: it is the probability "
             "with which they hold on new rows"
         )
-    if objective == "cvar":
-        raise ValueError(
-            "objective='cvar': one rule for all rows cannot trade them; a boosting classifier such "
-            "as AdaLPBoostClassifier minimises a CVaR"
-        )
     if objective is None:
         objective = "error" if all_limits and max_error is None else "worst_class"
-    minimised = objective_named(objective)
+    if isinstance(objective, str):
+        if objective not in NAMED and "(" not in objective:
+            raise ValueError(
+                f"objective={objective!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
+            )
+        objective = NAMED.get(objective) or parse(objective)
+    minimised = as_objective(objective)
     aims = False
     if max_error is not None:
         if not minimised.worst:
@@ -199,42 +168,44 @@ def stated(
     )
 
 
-def strata_of(
+def counted(
     problem: Problem,
     rows: Rows,
     classes: object,
-    names: GroupNames | None,
-    costs: Floats | None = None,
-    *,
+    names: Any,
+    costs: Any = None,
     rule_column: int | None = None,
-) -> tuple[Strata, Ints]:
-    """Return the strata of rows for a problem, and the stratum of each row.
+) -> Counts:
+    """Return the rows to be counted for a problem.
 
     Groups make strata if a rate is about them, or if rules read their column, number ``rule_column``.
 
     Raises
     ------
     ValueError
-        If groups or costs are missing, or a rate names an unknown label, group or column. Also if the wrong
-        answers to a class earn more in the mean than the right ones.
+        If groups or costs are missing, a rate names an unknown label, group or column, or a group with
+        thresholds of its own has no row.
     """
-    if problem.needs_groups and rows.groups is None:
+    if problem.needs("groups") and rows.groups is None:
         raise ValueError(
             "limits on groups need them in the rows that select, and these have none: fit or tune "
             "again with groups="
         )
-    if problem.needs_costs and costs is None:
+    defers = problem.needs("deferral")
+    if not problem.needs("costs"):
+        costs = None
+    elif costs is None:
         raise ValueError(
             "cost() without a matrix is a mean of costs of the rows: only tune and fit take them, as costs= "
             "and costs_val="
         )
-    used: list[int] = []
-    codes: Ints | None = None
+    elif defers:  # a deferral costs nothing
+        costs = np.pad(costs, ((0, 0), (0, 1)))
+    used: list[Any] = []
+    codes = None
     if rows.groups is not None and names is not None:
-        used = problem.columns(names.titles)
-        if rule_column is not None:
-            used = sorted({*used, rule_column})
-        if problem.needs_groups:  # of an unknown column the terms raise the error
+        used = sorted({*problem.columns(names.titles), rule_column} - {None})
+        if problem.needs("groups"):  # of an unknown column the terms raise the error
             used = used or list(range(len(names.titles)))
         codes = rows.groups.reshape(len(rows), -1)[:, used]
     strata, stratum = Strata.of(
@@ -242,9 +213,18 @@ def strata_of(
         codes,
         rows.weight,
         classes,
-        tuple(names.titles[j] for j in used) if names else (),
-        tuple(names.values[j] for j in used) if names else (),
-        defers=problem.defers,
-        costs=costs if problem.needs_costs else None,
+        tuple(names.titles[j] for j in used),
+        tuple(names.values[j] for j in used),
+        defers=defers,
+        costs=costs,
     )
-    return strata, stratum
+    if rule_column is not None:
+        values = names.values[rule_column]
+        with_rows = strata.combinations[:, used.index(rule_column)]
+        absent = np.delete(values, with_rows)
+        if len(absent):
+            raise ValueError(
+                f"by_group: the selection data have no row of group(s) {absent.tolist()} to select on"
+            )
+    strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
+    return Counts(strata, stratum, rows.base, costs)

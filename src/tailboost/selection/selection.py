@@ -127,7 +127,7 @@ class Selection:
         else:
             costs = costs.reshape(p.strata.n_classes, p.strata.n_combinations, -1)
             costs = costs.transpose(1, 0, 2)
-            if not p.estimates_groups:
+            if not p.models:
                 of_place = np.eye(p.places.max() + 1)[p.places]
                 costs = np.einsum("kg,gka,gm->mka", p.shares, costs, of_place)
         average = models.average
@@ -139,14 +139,14 @@ class Selection:
             weights,
             average.offset.tolist(),
             costs.tolist(),
-            p.estimates_groups,
+            bool(p.models),
         )
 
     @property
     def used_models(self) -> list[str]:
         """Names of the models behind the answers; groups may be estimated from all of them."""
         models, p = self.engine.outputs.models, self.engine.probabilities
-        if p.estimates_groups and not p.by_features:
+        if p.models and not p.by_features:
             return models.names
         return [models.names[i] for i in models.average.used_models]
 

@@ -112,31 +112,20 @@ class StratumProbabilities:
     # Whether groups are estimated from the features of a row, or from the probabilities of all models.
     by_features: bool = False
     # p(combination | x) of each class; none if combinations have their frequencies in each class.
-    models: dict[int, Any] = field(default_factory=dict)
+    models: list[Any] = field(default_factory=list)
 
-    @property
-    def places(self) -> Ints:
-        """Number of the read group for each combination, shape (G,); 0 for group-blind rules."""
-        return self.strata.place(self.told)[: self.strata.n_combinations]
-
-    @property
-    def estimates_groups(self) -> bool:
-        """Whether groups are estimated for each row."""
-        return bool(self.models)
-
-    @property
-    def shares(self) -> Floats:
-        """p(combination | read group, y), the shares of combinations in each class, shape (K, G).
-
-        A pseudo-row of all classes gives every combination a positive share in every class.
-        """
+    def __post_init__(self) -> None:
         strata = self.strata
+        # Number of the read group for each combination, shape (G,); 0 for group-blind rules.
+        self.places = strata.place(self.told)[: strata.n_combinations]
+        # p(combination | read group, y), the shares of combinations in each class, shape (K, G). A pseudo-row
+        # of all classes gives every combination a positive share in every class.
         mass = strata.mass.reshape(strata.n_classes, -1) * strata.size.sum()
         mass = mass + mass.sum(axis=0) / mass.sum()
-        return np.asarray(mass / (mass @ (self.places[:, None] == self.places)))
+        self.shares: Floats = mass / (mass @ (self.places[:, None] == self.places))
 
-    def fit_groups(self, table: LogProbabilities, stratum: Ints, weight: Floats) -> Floats32:
-        """Fit the model of groups on rows, and return p(s | x) of these rows out of fold, shape (S, n).
+    def fit_groups(self, table: LogProbabilities, stratum: Ints, weight: Floats) -> None:
+        """Fit the model of groups on rows; `predict` then returns p(s | x) of these rows out of fold.
 
         Folds are stratified, and rows of equal content share a fold. The model is dropped if its log loss out
         of fold is at least as large as with the frequencies.
@@ -146,12 +135,12 @@ class StratumProbabilities:
         self.by_features = getattr(X, "ndim", 0) == 2 and X.shape[1] <= MOST_FEATURES
         X = self._features(table)
 
-        def fitted(rows: Ints) -> dict[int, Any]:
-            models: dict[int, Any] = {}
-            for k in np.unique(self.strata.y[stratum[rows]]).tolist():
-                own = rows[self.strata.y[stratum[rows]] == k]
-                models[k] = clone(GROUP_MODEL).fit(take(X, own), stratum[own], weight[own])
-            return models
+        def fitted(rows: Ints) -> list[Any]:
+            y = self.strata.y[stratum[rows]]
+            parts = [rows[y == k] for k in np.unique(y)]
+            return [
+                clone(GROUP_MODEL).fit(take(X, own), stratum[own], weight[own]) for own in parts
+            ]
 
         outside = np.zeros((len(self.strata.mass), len(stratum)))
         fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
@@ -160,10 +149,9 @@ class StratumProbabilities:
             outside[:, own] = self._groups(fitted(np.flatnonzero(fold != number)), take(X, own))
         joint = self._joint(table, outside)
         ratio = joint.clip(LEAST_JUDGED) / frequencies
-        if weight @ np.log(ratio[stratum, np.arange(len(stratum))]) <= 0.0:
-            return frequencies
-        self.models = fitted(np.arange(len(stratum)))
-        return joint
+        if weight @ np.log(ratio[stratum, np.arange(len(stratum))]) > 0.0:
+            self.models = fitted(np.arange(len(stratum)))
+            table.of_strata[self] = joint
 
     def predict(self, table: LogProbabilities) -> Floats32:
         """Return p(s | x) of the rows of a table, shape (S, n), computed once for each table."""
@@ -183,10 +171,10 @@ class StratumProbabilities:
             return as_pandas(table.X)
         return np.hstack([table[i] for i in range(len(table.average.weights))])
 
-    def _groups(self, models: dict[int, Any], X: Any) -> Floats:
+    def _groups(self, models: list[Any], X: Any) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
         groups = np.zeros((len(self.strata.mass), n_rows_of(X)))
-        for model in models.values() if n_rows_of(X) else ():
+        for model in models if n_rows_of(X) else ():
             groups[model.classes_] = model.predict_proba(X).T
         return groups
 
