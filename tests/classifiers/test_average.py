@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 
 from tailboost import RobustMixtureClassifier
 from tailboost.rows.rows import Rows
-from tailboost.selection.outputs import GRAIN, IDLE, PSEUDO_ROWS, Average
+from tailboost.selection.outputs import GRAIN, IDLE, PSEUDO_ROWS, ModelOutputs, Models, averaging
 
 
 def noisy_probabilities(rng, y, K, strength):
@@ -34,19 +34,24 @@ def peer(logs, y, weight, idle=()):
     return found.x, found.fun, loss
 
 
+def learned(logs, rows):
+    models = Models.from_given([f"m{i}" for i in range(len(logs))], np.arange(logs[0].shape[1]))
+    return averaging(ModelOutputs(models, tuple(logs), rows)).models
+
+
 @pytest.mark.parametrize(("strengths", "K"), [((1.0, 2.0), 2), ((0.5, 1.5, 2.0), 4), ((2.0, -1.5), 3)])
 def test_weights_have_the_least_log_loss(strengths, K):
     rng = np.random.default_rng(K)
     y = rng.integers(0, K, 300)
     logs = [noisy_probabilities(rng, y, K, s) for s in strengths]
     weight = rng.integers(1, 4, 300) / 2.0
-    average = Average.learned(logs, Rows(y, weight, None, ""))
+    average = learned(logs, Rows(y, weight, None, ""))
     _, least, loss = peer(logs, y, weight)
     assert loss(np.r_[average.weights, average.offset]) == pytest.approx(least, rel=1e-6)
     assert (average.weights >= 0.0).all()
     if min(strengths) < 0:  # a model that predicts the contrary has no weight and is not evaluated
         assert average.weights[1] == 0.0
-        assert average.used_models.tolist() == [0]
+        assert average.used.tolist() == [0]
 
 
 @pytest.mark.parametrize(("seed", "dropped"), [(7, True), (8, False)])
@@ -60,7 +65,7 @@ def test_a_model_that_hardly_lowers_the_loss_gets_no_weight(seed, dropped):
         assert (free[: len(logs)] > 10 * GRAIN).all()  # at the least loss each model has a weight
         fixed, without, _ = peer(logs, y, weight, [place])
         assert (without <= (1 + IDLE) * least) == dropped
-        average = Average.learned(logs, Rows(y, weight, None, ""))
+        average = learned(logs, Rows(y, weight, None, ""))
         assert (average.weights[place] == 0.0) == dropped
         expected = fixed if dropped else free
         np.testing.assert_allclose(np.r_[average.weights, average.offset], expected, atol=GRAIN)
@@ -69,7 +74,7 @@ def test_a_model_that_hardly_lowers_the_loss_gets_no_weight(seed, dropped):
 def test_few_rows_leave_the_even_average():
     rng = np.random.default_rng(0)
     logs = [noisy_probabilities(rng, np.array([0, 1]), 2, s) for s in (1.0, 3.0)]
-    average = Average.learned(logs, Rows(np.array([0, 1]), np.full(2, 1e-3), None, ""))
+    average = learned(logs, Rows(np.array([0, 1]), np.full(2, 1e-3), None, ""))
     np.testing.assert_allclose(average.weights, 0.5, atol=0.01)
     np.testing.assert_allclose(average.offset, 0.0, atol=0.01)
 
@@ -80,10 +85,8 @@ def test_neither_order_nor_repetition_of_rows_changes_an_average():
     logs = [noisy_probabilities(rng, y, 3, s) for s in (1.0, 1.5)]
     times = rng.integers(1, 3, 200)
     shuffled = rng.permutation(np.repeat(np.arange(200), times))
-    once = Average.learned(logs, Rows(y, times.astype(float), None, ""))
-    again = Average.learned(
-        [log[shuffled] for log in logs], Rows(y[shuffled], np.ones(len(shuffled)), None, "")
-    )
+    once = learned(logs, Rows(y, times.astype(float), None, ""))
+    again = learned([log[shuffled] for log in logs], Rows(y[shuffled], np.ones(len(shuffled)), None, ""))
     np.testing.assert_array_equal(once.weights, again.weights)
     np.testing.assert_array_equal(once.offset, again.offset)
     assert (once.weights / GRAIN % 1 == 0).all()
@@ -95,7 +98,7 @@ def test_models_that_agree_by_chance_alone_are_surer_together():
     logs = [noisy_probabilities(rng, y, 2, np.sqrt(2)) for _ in range(2)]
     # Scores with independent noise: both log odds add up to the true log odds.
     truth = [np.column_stack([np.zeros(4000), np.sqrt(2) * (log[:, 1] - log[:, 0])]) for log in logs]
-    average = Average.learned([log_softmax(t, axis=1) for t in truth], Rows(y, np.ones(4000), None, ""))
+    average = learned([log_softmax(t, axis=1) for t in truth], Rows(y, np.ones(4000), None, ""))
     np.testing.assert_allclose(average.weights, 1.0, atol=0.1)
 
 

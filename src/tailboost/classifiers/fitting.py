@@ -47,7 +47,7 @@ from tailboost.rows.columns import Columns
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows, Split
 from tailboost.rows.seen import Seen
-from tailboost.selection.outputs import Average, ModelOutputs, Models
+from tailboost.selection.outputs import ModelOutputs, Models
 from tailboost.selection.rule import logs_of
 
 # Classifiers with their names.
@@ -298,7 +298,8 @@ def fit_models(
         n_classes=training.n_classes,
         fitted=[fits[name][-1][0] for name in names],
         columns=[fits[name][-1][1] for name in names],
-        average=Average.equal(len(names), training.n_classes),
+        weights=np.full(len(names), 1.0 / len(names)),
+        offset=np.zeros(training.n_classes),
     )
     logs = []
     fold = split.fold[split.fold >= 0]  # some rows may never be held out

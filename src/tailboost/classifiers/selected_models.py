@@ -606,7 +606,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         """
         models = self.selection_.engine.outputs.models
         if has_named_columns(X):
-            given = Models.from_given(models.names, self.classes_, models.average)
+            given = Models.from_given(models.names, self.classes_)
+            given = replace(given, weights=models.weights, offset=models.offset)
             return given, stacked(X, self.classes_, models.names)
         if models.are_given:
             raise AttributeError(

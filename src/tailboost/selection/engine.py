@@ -79,7 +79,7 @@ class Engine:
         p = StratumProbabilities(strata, column)
         groups = p.places[data.stratum % strata.n_combinations]
         logs = self.outputs.logs
-        table = LogProbabilities(len(groups), logs.__getitem__, models.average, groups, X)
+        table = LogProbabilities(len(groups), logs.__getitem__, models, groups, X)
         if self._infers(self.problem) and strata.n_combinations > 1:
             p.fit_groups(table, data.stratum, rows.weight)
         self.probabilities = p

@@ -130,14 +130,12 @@ class Selection:
             if not p.models:
                 of_place = np.eye(p.places.max() + 1)[p.places]
                 costs = np.einsum("kg,gka,gm->mka", p.shares, costs, of_place)
-        average = models.average
-        used = average.used_models
-        weights = {models.names[i]: float(average.weights[i]) for i in used}
+        weights = {models.names[i]: float(models.weights[i]) for i in models.used}
         return Rule(
             list(p.strata.classes),
             self.engine.groups_read[0],
             weights,
-            average.offset.tolist(),
+            models.offset.tolist(),
             costs.tolist(),
             bool(p.models),
         )
@@ -148,7 +146,7 @@ class Selection:
         models, p = self.engine.outputs.models, self.engine.probabilities
         if p.models and not p.by_features:
             return models.names
-        return [models.names[i] for i in models.average.used_models]
+        return [models.names[i] for i in models.used]
 
     def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
         """Return class numbers, and which rows are deferred; these get the label that would be answered."""

@@ -169,7 +169,7 @@ class StratumProbabilities:
         """Return the input of the model of groups: features, or log-probabilities of all models."""
         if self.by_features:
             return as_pandas(table.X)
-        return np.hstack([table[i] for i in range(len(table.average.weights))])
+        return np.hstack([table[i] for i in range(len(table.models.names))])
 
     def _groups(self, models: list[Any], X: Any) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
