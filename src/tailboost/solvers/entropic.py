@@ -19,7 +19,7 @@ from tailboost.core.checks import check_number, finite
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.mixture import TailGame
 from tailboost.solvers.newton import Entropic, divergence, newton
-from tailboost.solvers.tail import combine, expectations
+from tailboost.solvers.tail import check_gap, combine, expectations
 
 # Target gap on losses in [0, 1]. The gap bounds KL(w ‖ w*)/β, so the error of the weights is at most
 # √(β · gap/2): 7e-6 at β = 100.
@@ -116,5 +116,5 @@ def entropic_weights(
     best = best_weights(combined)
     F = float(best.w @ combined) - best.penalty
     dual_value = 1.0 - game.offset - game.scale * F
-    game.check("entropic_weights", value - dual_value, value)
+    check_gap("entropic_weights", value - dual_value, value, game.rounding)
     return EntropicSolution(w, mixture, value, dual_value, value - dual_value)

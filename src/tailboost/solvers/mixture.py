@@ -26,8 +26,9 @@ from tailboost.core.checks import check_alpha
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.newton import NewtonResult, Quadratic, newton
 from tailboost.solvers.tail import (
-    SolverError,
+    DUALITY_GAP,
     as_losses,
+    check_gap,
     combine,
     expectations,
     measure,
@@ -35,8 +36,6 @@ from tailboost.solvers.tail import (
     tail,
 )
 
-# Largest relative duality gap of a returned solution.
-DUALITY_GAP = 1e-8
 # Gap on losses in [0, 1] that is small enough to try no further method.
 CLOSED = 2e-9
 # Share of its mean loss that is added to the loss of each candidate.
@@ -157,6 +156,11 @@ class TailGame:
             full, full_p, reduced, p, alpha, scale, offset, used, unit, candidates, equal_to
         )
 
+    @property
+    def rounding(self) -> float:
+        """The rounding of the losses."""
+        return 1e-13 * (self.scale + abs(self.offset))
+
     def optimum(self, lam: Floats, w: Floats | None, shift: Floats) -> Optimum:
         """Return the optimum with a mixture and weights, by default those of the worst tail.
 
@@ -186,19 +190,6 @@ class TailGame:
         full_w = np.zeros(self.full.shape[1])
         full_w[self.used] = (w / self.p)[self.unit] * self.full_p[self.used]
         return full_lam, full_w
-
-    def check(self, what: str, gap: float, value: float) -> None:
-        """Raise SolverError for a gap above the tolerance, which is at least the rounding of the losses.
-
-        A negative gap would show infeasible weights.
-        """
-        rounding = 1e-13 * (self.scale + abs(self.offset))
-        tolerance = max(DUALITY_GAP * (1.0 + abs(value)), rounding)
-        if not abs(gap) <= tolerance:
-            raise SolverError(
-                f"{what}: no method closed the duality gap: it is {gap:.3g}, above the tolerance "
-                f"{tolerance:.3g} (T and n: {self.full.shape}, alpha = {self.alpha:g})"
-            )
 
 
 @one_blas_thread()
@@ -284,7 +275,7 @@ def _certified(game: TailGame, optimum: Optimum) -> MixtureSolution:
     worst, threshold = tail(combined, game.alpha, game.full_p)
     value = float(worst @ combined)
     dual_value = float(expectations(game.full, w).min())
-    game.check("minimize_cvar_mixture", value - dual_value, value)
+    check_gap("minimize_cvar_mixture", value - dual_value, value, game.rounding)
     return MixtureSolution(lam, value, dual_value, value - dual_value, w, threshold)
 
 

@@ -11,20 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number, check_weights
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.mixture import minimize_cvar_mixture
-from tailboost.solvers.tail import SolverError, as_losses
+from tailboost.solvers.tail import as_losses, check_gap, patterns
 
-# Largest relative duality gap of the quadratic program, and the gap at which no search starts again.
+# Largest relative duality gap of the quadratic program, and the gap at which its steps end.
 QUADRATIC_GAP = 1e-5
-TARGET = 1e-8
-# Options of a search of L-BFGS-B, and how often it starts again where it ended.
-SEARCH = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-16, "gtol": 1e-10, "maxls": 50}
-MOST_STARTS = 10
+TARGET = 3e-13
+# Most steps; in 219 programs 31 were enough. Smaller weights are 0.
+MOST_STEPS = 100
+NO_WEIGHT = 1e-10
 
 
 @dataclass(frozen=True)
@@ -109,34 +108,53 @@ def soft_margin_weights(
             1 - spread * solution.dual_value,
             spread * solution.gap,
         )
-    used = weight > 0  # rows without weight have no slack
-    return _quadratic(1.0 - spread * losses[:, used].T, C * weight[used])
+    losses = losses[:, weight > 0]  # rows without weight have no slack
+    prices = C * weight[weight > 0]
+    if losses.dtype == np.uint8:  # one row of those with equal losses has the prices of all
+        first_rows, pattern = patterns(losses)
+        losses = losses[:, first_rows]
+        prices = np.bincount(pattern, prices)
+    return _quadratic(1.0 - spread * losses.T, prices)
 
 
 def _quadratic(M: Floats, C: Floats) -> SoftMarginSolution:
-    """Solve RQP for margins M of shape (n, T) and prices C of shape (n,), by the dual."""
-    scale = float(C.max())
+    """Solve RQP for margins M of shape (n, T) and prices C of shape (n,), by an interior-point method.
 
-    def negative_dual(u: Floats) -> tuple[float, Floats]:
-        """Return minus the dual at v = scale·u, over the scale, and its gradient."""
-        positive = np.maximum(M.T @ (scale * u), 0.0)
-        return float(positive @ positive) / (4 * scale) - u.sum(), 0.5 * (M @ positive) - 1.0
-
-    bounds = np.column_stack([np.zeros(C.size), C / scale])
-    u = C / (2 * scale)
-    for _ in range(MOST_STARTS):  # a search may end before the gap closes
-        u = minimize(
-            negative_dual, u, jac=True, method="L-BFGS-B", bounds=bounds, options=SEARCH
-        ).x
-        a = 0.5 * np.maximum(M.T @ (scale * u), 0.0)
-        value = float(a @ a + C @ np.maximum(1.0 - M @ a, 0.0))
-        dual_value = float(scale * u.sum() - a @ a)
-        gap = value - dual_value
-        if gap <= TARGET * (1.0 + abs(value)):
+    Its points have a, s = Ma + ξ − 1, ξ, ν = 2a − Mᵀv, v and μ = C − v, all positive. At the optimum the
+    products aν, sv and ξμ are 0, and their sum is the duality gap. Each Newton step aims at equal products,
+    the smaller the longer the step before was.
+    """
+    n, T = M.shape
+    v = C / 2
+    a = np.maximum(M.T @ v / 2, 0.0) + 1 / T
+    xi = np.maximum(1.0 - M @ a, 0.0) + 1.0
+    point = [a, M @ a + xi - 1.0, xi, 2 * a - M.T @ v, v, C - v]
+    step = 0.0
+    for _ in range(MOST_STEPS):
+        a, s, xi, nu, v, mu = point
+        products = float(a @ nu + s @ v + xi @ mu)
+        if products <= TARGET * (1.0 + v.sum()):
             break
-    if gap > QUADRATIC_GAP * (1.0 + abs(value)):
-        raise SolverError(
-            f"soft_margin_weights: the duality gap is {gap:.3g} for the value {value:.6g} "
-            f"(n = {M.shape[0]}, T = {M.shape[1]})"
-        )
+        aim = max(0.02, (1.0 - step) ** 2) * products / (T + 2 * n)
+        D = 1.0 / (xi / mu + s / v)
+        h = aim / v - s - aim / mu + xi
+        hessian = (M.T * D) @ M + np.diag(2.0 + nu / a)
+        da = np.linalg.solve(hessian, aim / a - nu + M.T @ (D * h))
+        dv = D * (h - M @ da)
+        change = [
+            da,
+            (aim - s * dv) / v - s,
+            (aim + xi * dv) / mu - xi,
+            (aim - nu * da) / a - nu,
+            dv,
+            -dv,
+        ]
+        step = 0.99 / max(0.99, *(np.max(-dx / x) for x, dx in zip(point, change, strict=True)))
+        point = [x + step * dx for x, dx in zip(point, change, strict=True)]
+    a = np.where(a > NO_WEIGHT, a, 0.0)
+    value = float(a @ a + C @ np.maximum(1.0 - M @ a, 0.0))
+    from_dual = np.maximum(M.T @ v, 0.0) / 2
+    dual_value = float(v.sum() - from_dual @ from_dual)
+    gap = value - dual_value
+    check_gap("soft_margin_weights", gap, value, QUADRATIC_GAP * (1.0 + value))
     return SoftMarginSolution(a, value, dual_value, gap)

@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number, loss_vector
 from tailboost.core.long_work import one_blas_thread
-from tailboost.solvers.mixture import DUALITY_GAP
 from tailboost.solvers.newton import divergence
-from tailboost.solvers.tail import SolverError, measure
+from tailboost.solvers.tail import check_gap, measure
 
 # For θ below this, the tilted measure is computed as a difference from p.
 SMALL = 0.1
@@ -100,10 +99,7 @@ def worst_case_weights(
     gain = float(w @ d)
     value = top + scale * gain
     gap = scale * (bound - gain)
-    if not abs(gap) <= max(DUALITY_GAP * (1 + abs(value)), 1e-13 * (scale + abs(top))):
-        raise SolverError(
-            f"worst_case_weights: the gap {gap:.3g} is too large for the value {value:.6g}"
-        )
+    check_gap("worst_case_weights", gap, value, 1e-13 * (scale + abs(top)))
     parameter = theta / scale if scale else 0.0
     return WorstCaseSolution(w, value, value + gap, gap, parameter)
 
