@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import brentq
 from scipy.special import xlog1py
 
 from tailboost.core.array_types import Array, Floats, Mask
@@ -126,35 +127,16 @@ class Quadratic:
         return BestWeights(w, penalty, p * free / self.epsilon, bounds)
 
     def _bottom(self, scaled: Floats) -> float:
-        """Return θ/ε − 1 for weights with the sum ``mass``; ``scaled`` are losses over ε, shape (n,).
-
-        The sum is a monotone, piecewise linear function of θ: Newton's method stays inside a bracket.
-        """
+        """Return θ/ε − 1 for weights with the sum ``mass``; ``scaled`` are losses over ε, shape (n,)."""
         top = 1.0 / self.alpha
+
+        def excess(bottom: float) -> float:
+            return float(self.p @ np.clip(scaled - bottom, 0.0, top)) - self.mass
+
         low = float(scaled.min()) - top
-        high = float(scaled.max())
-        n_below = int(
-            (1.0 - min(self.alpha * self.mass / self.p.sum(), 1.0)) * (scaled.size - 1)
-        )
-        bottom = float(np.partition(scaled, n_below)[n_below]) - 1.0
-        smallest_excess = np.inf
-        for _ in range(100):
-            q = np.clip(scaled - bottom, 0.0, top)
-            excess = float(self.p @ q) - self.mass
-            # The rounding of a sum of unequal weights would make the iteration oscillate.
-            settled = smallest_excess <= abs(excess) < ROUNDING * self.mass
-            if settled or abs(excess) < 1e-15:
-                break
-            smallest_excess = abs(excess)
-            low, high = (bottom, high) if excess > 0 else (low, bottom)
-            slope = float(self.p @ ((q > 0) & (q < top)))
-            nearer = bottom + excess / slope if slope > 0 else np.inf
-            if not low <= nearer <= high:  # bisection
-                nearer = 0.5 * (low + high)
-            if nearer == bottom:
-                break
-            bottom = nearer
-        return bottom
+        if excess(low) <= 0:  # all weights are at their cap
+            return low
+        return float(brentq(excess, low, scaled.max(), xtol=1e-15))
 
 
 def newton(

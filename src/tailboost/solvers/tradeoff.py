@@ -215,17 +215,14 @@ def _chain(
 
 def _corners(chain: list[_Point]) -> list[_Point]:
     """Return the undominated points of the curve at which its slope changes."""
+    means, worst = np.array([point[:2] for point in chain]).round(10).T
     corners: list[_Point] = []
-    for point in sorted(chain, key=lambda p: (p.mean, p.worst)):
-        if corners and point.worst >= corners[-1].worst - ON_CHORD:
-            continue  # dominated
-        if corners and point.mean <= corners[-1].mean + ON_CHORD:
-            corners.pop()  # dominated by this point
+    for i in undominated(worst, means):
+        point = chain[i]
         while len(corners) > 1:
             left, middle = corners[-2:]
             rise = (point.worst - left.worst) * (middle.mean - left.mean)
-            chord_at_middle = left.worst + rise / (point.mean - left.mean)
-            if middle.worst < chord_at_middle - ON_CHORD:
+            if middle.worst < left.worst + rise / (point.mean - left.mean) - ON_CHORD:
                 break
             corners.pop()
         corners.append(point)
