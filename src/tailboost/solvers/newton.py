@@ -217,8 +217,7 @@ def _line_search(
     low = 0.0
     high = 1.0
     step = 1.0
-    slope_at_low = first_slope
-    for n_trials in range(40):
+    for _ in range(40):
         trial = combined + step * change if step < 1.0 else toward
         trial_response = respond(trial)
         slope = float(trial_response.w @ change) + fixed_slope
@@ -231,18 +230,13 @@ def _line_search(
             return step, trial_response
         if slope > 0:
             high = step
-            slope_at_high = slope
         else:
             low = step
-            slope_at_low = slope
             response = trial_response
         # The minimum may be a kink, at which no slope is small.
         if low > 0 and high - low <= KINK * high:
             break
-        fraction = 0.5  # bisection, after two steps of regula falsi
-        if n_trials < 2:
-            fraction = slope_at_low / (slope_at_low - slope_at_high)
-        step = low + (high - low) * float(np.clip(fraction, 0.1, 0.9))  # away from the ends
+        step = 0.5 * (low + high)
     return low, response
 
 
