@@ -113,8 +113,7 @@ def entropic_weights(
     penalty = divergence(solution.w / game.p - 1.0, game.p) / beta
     value = 1.0 - float(expectations(game.full, w).min()) + penalty
     combined = combine(game.losses, solution.lam)
-    best = best_weights(combined)
-    F = float(best.w @ combined) - best.penalty
+    F = best_weights(combined).value(combined)
     dual_value = 1.0 - game.offset - game.scale * F
     check_gap("entropic_weights", value - dual_value, value, game.rounding)
     return EntropicSolution(w, mixture, value, dual_value, value - dual_value)

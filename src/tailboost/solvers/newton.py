@@ -173,11 +173,11 @@ def newton(
     lam = start
     combined = combine(losses, lam)
     response = respond(combined)
-    best = None
+    best = NewtonResult(lam, response.w, np.inf, response.free)
     for iteration in range(max_iter + 1):
         g = expectations(losses, response.w) + fixed
         gap = float(lam @ g - g.min())
-        if best is None or gap < best.gap:
+        if gap < best.gap:
             best = NewtonResult(lam, response.w, gap, response.free)
         if gap <= max(tol, relative_gap * response.penalty) or iteration == max_iter:
             break
@@ -191,7 +191,6 @@ def newton(
             break
         lam = lam + step * (target - lam)
         combined = toward if step == 1.0 else combined + step * (toward - combined)
-    assert best is not None
     return best
 
 

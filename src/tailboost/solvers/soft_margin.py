@@ -113,48 +113,49 @@ def soft_margin_weights(
     if losses.dtype == np.uint8:  # one row of those with equal losses has the prices of all
         first_rows, pattern = patterns(losses)
         losses = losses[:, first_rows]
-        prices = np.bincount(pattern, prices)
+        prices = np.bincount(pattern, prices).astype(np.float64)
     return _quadratic(1.0 - spread * losses.T, prices)
 
 
 def _quadratic(M: Floats, C: Floats) -> SoftMarginSolution:
     """Solve RQP for margins M of shape (n, T) and prices C of shape (n,), by an interior-point method.
 
-    Its points have a, s = Ma + ξ − 1, ξ, ν = 2a − Mᵀv, v and μ = C − v, all positive. At the optimum the
-    products aν, sv and ξμ are 0, and their sum is the duality gap. Each Newton step aims at equal products,
-    the smaller the longer the step before was.
+    Its points are x = (a, s, ξ) with s = Ma + ξ − 1, and z = (ν, v, μ) with ν = 2a − Mᵀv and μ = C − v, all
+    positive. The duality gap is xᵀz. Each Newton step aims at equal products x z, the smaller the longer the
+    step before was.
     """
     n, T = M.shape
     v = C / 2
     a = np.maximum(M.T @ v / 2, 0.0) + 1 / T
     xi = np.maximum(1.0 - M @ a, 0.0) + 1.0
-    point = [a, M @ a + xi - 1.0, xi, 2 * a - M.T @ v, v, C - v]
+    x = np.concatenate([a, M @ a + xi - 1.0, xi])
+    z = np.concatenate([2 * a - M.T @ v, v, C - v])
+    parts = [T, T + n]
     step = 0.0
     for _ in range(MOST_STEPS):
-        a, s, xi, nu, v, mu = point
-        products = float(a @ nu + s @ v + xi @ mu)
-        if products <= TARGET * (1.0 + v.sum()):
+        a, s, xi = np.split(x, parts)
+        nu, v, mu = np.split(z, parts)
+        gap = x @ z
+        if gap <= TARGET * (1.0 + v.sum()):
             break
-        aim = max(0.02, (1.0 - step) ** 2) * products / (T + 2 * n)
+        aim = max(0.02, (1.0 - step) ** 2) * gap / len(x)
         D = 1.0 / (xi / mu + s / v)
         h = aim / v - s - aim / mu + xi
         hessian = (M.T * D) @ M + np.diag(2.0 + nu / a)
-        da = np.linalg.solve(hessian, aim / a - nu + M.T @ (D * h))
+        try:
+            da = np.linalg.solve(hessian, aim / a - nu + M.T @ (D * h))
+        except np.linalg.LinAlgError:  # the prices are too large for the digits
+            break
         dv = D * (h - M @ da)
-        change = [
-            da,
-            (aim - s * dv) / v - s,
-            (aim + xi * dv) / mu - xi,
-            (aim - nu * da) / a - nu,
-            dv,
-            -dv,
-        ]
-        step = 0.99 / max(0.99, *(np.max(-dx / x) for x, dx in zip(point, change, strict=True)))
-        point = [x + step * dx for x, dx in zip(point, change, strict=True)]
+        dx = np.concatenate([da, (aim - s * dv) / v - s, (aim + xi * dv) / mu - xi])
+        dz = (aim - z * dx) / x - z
+        step = 0.99 / max(0.99, (-dx / x).max(), (-dz / z).max())
+        x = x + step * dx
+        z = z + step * dz
     a = np.where(a > NO_WEIGHT, a, 0.0)
     value = float(a @ a + C @ np.maximum(1.0 - M @ a, 0.0))
+    v = np.minimum(v, C)
     from_dual = np.maximum(M.T @ v, 0.0) / 2
-    dual_value = float(v.sum() - from_dual @ from_dual)
-    gap = value - dual_value
+    gap = float(value - v.sum() + from_dual @ from_dual)
     check_gap("soft_margin_weights", gap, value, QUADRATIC_GAP * (1.0 + value))
-    return SoftMarginSolution(a, value, dual_value, gap)
+    return SoftMarginSolution(a, value, value - gap, gap)

@@ -7,7 +7,6 @@ all mass is on the units with the largest loss, in proportion to p.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -104,27 +103,19 @@ def worst_case_weights(
     return WorstCaseSolution(w, value, value + gap, gap, parameter)
 
 
-class _Tilt(NamedTuple):
-    """The base measure p tilted by e^{θ d}."""
-
-    w: Floats  # w_i ∝ p_i e^{θ d_i}, shape (n,)
-    distance: float  # KL(w ‖ p)
-    log_total: float  # log Σ p e^{θ d}
-
-
-def _tilted(d: Floats, p: Floats, theta: float) -> _Tilt:
-    """Return p tilted by e^{θ d}, also for a tiny θ to the last digits."""
+def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
+    """Return w ∝ p e^{θ d}, KL(w ‖ p) and log Σ p e^{θ d}, also for a tiny θ to the last digits."""
     if theta > SMALL:
         w = p * np.exp(theta * d)
         total = float(w.sum())
         w /= total
         log_total = float(np.log(total))
-        return _Tilt(w, theta * float(w @ d) - log_total, log_total)
+        return w, theta * float(w @ d) - log_total, log_total
     excess = np.expm1(theta * d)  # near θ = 0, sums are computed as differences from p
     mean = float(p @ excess)
     w = p * (1.0 + excess) / (1.0 + mean)
     distance = divergence((excess - mean) / (1.0 + mean), p)
-    return _Tilt(w, distance, float(np.log1p(mean)))
+    return w, distance, float(np.log1p(mean))
 
 
 def _kl(d: Floats, p: Floats, radius: float) -> tuple[Floats, float, float]:
@@ -139,9 +130,8 @@ def _kl(d: Floats, p: Floats, radius: float) -> tuple[Floats, float, float]:
     theta = float(np.sqrt(2 * radius / variance))  # KL is about θ² variance / 2
     # Newton's method for √KL, which is nearly linear in small θ, inside a bracket.
     for _ in range(200):
-        tilt = _tilted(d, p, theta)
-        w = tilt.w
-        root = max(tilt.distance, 0.0) ** 0.5  # rounding may give a negative distance
+        w, distance, log_total = _tilted(d, p, theta)
+        root = max(distance, 0.0) ** 0.5  # rounding may give a negative distance
         if root < radius**0.5:
             low = theta
         else:
@@ -157,4 +147,4 @@ def _kl(d: Floats, p: Floats, radius: float) -> tuple[Floats, float, float]:
         if abs(next_theta - theta) <= LAST_STEP * theta:
             break
         theta = next_theta
-    return w, (radius + tilt.log_total) / theta, theta
+    return w, (radius + log_total) / theta, theta
