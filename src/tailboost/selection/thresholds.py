@@ -89,7 +89,7 @@ class Thresholds:
         Number of the thresholds of each stratum.
     n_places : int
         The number of places, m.
-    below : ndarray of shape (V + 1, W, A)
+    below : list of ndarray of shape (V + 1, W)
         Counts of the rows below each edge, if they get each action.
     rows, expected : ndarray of shape (S, V)
         Weight of the rows by stratum and value, with their labels and with expected ones.
@@ -111,20 +111,20 @@ class Thresholds:
     def __post_init__(self) -> None:
         data, scores = self.data, self.scores
         strata = data.strata
-        y = strata.y[data.stratum]
+        self.places = strata.place(self.group_column)
+        self.n_places = int(self.places.max()) + 1
+        y, place = strata.y[data.stratum], self.places[data.stratum]
+        self.ascending = [np.sort(scores[place == number]) for number in range(self.n_places)]
         ranks = np.linspace(0.0, 1.0, self.most)
-        parts = []
-        for label in np.unique(y):
-            ascending = np.sort(scores[y == label])
-            parts.append(ascending[np.rint(ranks * (len(ascending) - 1)).astype(np.intp)])
+        parts = [
+            np.quantile(scores[y == label], ranks, method="nearest") for label in np.unique(y)
+        ]
         self.edges = np.unique(np.concatenate([[scores.min(), np.inf], *parts]))
         n_values = len(self.edges) - 1
         cell = np.searchsorted(self.edges, scores, side="right") - 1
         sums = [data.sums(cell, n_values, action) for action in range(strata.n_actions)]
-        self.below = np.pad(np.stack(sums, axis=2).cumsum(axis=0), ((1, 0), (0, 0), (0, 0)))
-        self.places = strata.place(self.group_column)
-        self.n_places = int(self.places.max()) + 1
-        self.rows = np.diff(self.below[:, : len(self.places), 0], axis=0).T
+        self.below = [np.pad(each.cumsum(axis=0), ((1, 0), (0, 0))) for each in sums]
+        self.rows = sums[0].T[: len(self.places)]
 
         # Both labels get their mass in each place by scaling in turn labels and values.
         self._of_place = np.eye(self.n_places)[self.places].T
@@ -142,10 +142,7 @@ class Thresholds:
         p = self.chances[self.places[: strata.n_combinations]]
         expected = np.concatenate([combined * (1.0 - p), combined * p])
         self.expected = expected * (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
-
         self.steps = [np.append(0, 1 + np.flatnonzero(of_place > TINY)) for of_place in rows]
-        place = self.places[data.stratum]
-        self.ascending = [np.sort(scores[place == number]) for number in range(self.n_places)]
 
     @property
     def weights(self) -> Floats:
@@ -176,21 +173,21 @@ class Thresholds:
 
     def counts(self, cuts: Ints) -> Floats:
         """Return the confusion counts of rules with cuts (…, m, A − 1), shape (…, W, A)."""
-        _, n_entries, n_actions = self.below.shape
-        entries = np.arange(n_entries)
+        n_entries = self.below[0].shape[1]
         places = np.resize(self.places, n_entries)
-        low = self.below[cuts[..., places, 0], entries]
-        high = self.below[cuts[..., places, -1], entries]
-        above = self.below[-1] - high
-        counts = [low[..., 0], above[..., 1], (high - low)[..., -1]]
-        return np.stack(counts[:n_actions], axis=-1)
+        low = cuts[..., places, 0], np.arange(n_entries)
+        high = cuts[..., places, -1], np.arange(n_entries)
+        first, second, *deferred = self.below
+        counts = [first[low], second[-1] - second[high]]
+        counts += [each[high] - each[low] for each in deferred]
+        return np.stack(counts, axis=-1)
 
     def lines(self, *, compares: bool) -> list[Any]:
         """Return the cuts that move on each line of a descent, as pairs of place and side.
 
         Two cuts of a place move together, too. Beside a limit that ``compares`` places so do those of two.
         """
-        sides = range(self.below.shape[2] - 1)
+        sides = range(len(self.below) - 1)
         cuts = [(place, side) for place in range(self.n_places) for side in sides]
         pairs = [
             pair
