@@ -278,8 +278,8 @@ def points_along(
 def bound_of(problem: Problem, limited: Stated) -> float | None:
     """Return the bound of a problem's limit on the limited rate of a curve; None without such a limit."""
     form = limited.within(limited.most).form
-    for limit in problem.limits:
-        # Bounds by subgroup are no point of a curve.
-        if (limit.form, limit.rate) == (form, limited.rate) and np.ndim(limit.bound) == 0:
-            return float(limit.bound)
-    return None
+    bounds = [
+        each.bound for each in problem.limits if (each.form, each.rate) == (form, limited.rate)
+    ]
+    # Bounds by subgroup are no point of a curve.
+    return next((bound for bound in bounds if not isinstance(bound, tuple)), None)

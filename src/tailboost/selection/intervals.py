@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.rates import Limit, Rate, Strata, Terms
+from tailboost.rates import Limit, Rate, Strata
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rates.rate import RATIO
 
@@ -27,66 +25,73 @@ SUBGROUPS_NAMED = 4
 TINY = 1e-300
 
 
-@dataclass(frozen=True, eq=False)
 class CountedRate:
     """Rates of one rule by subgroup, shape (m,) each, with 95 % intervals for new rows.
 
     A rate is that of as many rows with values at the ends of its range as have the same information.
+
+    Parameters
+    ----------
+    rate : Rate
+        The rate.
+    strata : Strata
+        The strata of the selection data; S is their number.
+    counts : ndarray of shape (W, A)
+        The confusion counts of the rule by stratum and action. A is the number of actions. W is S, or 2 S if
+        the rows have costs, which then follow the counts.
+    refit_share : float, default=0.0
+        Standard deviation of a rate under a refit, as a share of its range: 0 if the counted models answer.
+        The overall error and the overall cost do not vary. The arms of Clopper–Pearson intervals are
+        lengthened by it in quadrature.
+
+    Attributes
+    ----------
+    terms : Terms
+        The counts of the rate.
+    values : ndarray of shape (m,)
+        The rates; NaN without rows.
+    rows : ndarray of shape (m,)
+        Effective rows behind each rate, (Σ w)² / Σ w².
+    low, high : ndarray of shape (m,)
+        Ends of the interval; NaN without one.
+    deviations : ndarray of shape (m,)
+        Standard errors about the rates of new rows.
     """
 
-    terms: Terms
-    values: Floats  # the rates; NaN without rows
-    rows: Floats  # effective rows behind each rate, (Σ w)² / Σ w²
-    low: Floats  # ends of the interval; NaN without one
-    high: Floats
-    deviations: Floats  # standard errors about the rates of new rows
-
-    @classmethod
-    def from_counts(
-        cls, rate: Rate, strata: Strata, counts: Floats, refit_share: float = 0.0
-    ) -> CountedRate:
-        """Return the rates of a rule for each of m subgroups.
-
-        Parameters
-        ----------
-        rate : Rate
-            The rate.
-        strata : Strata
-            The strata of the selection data; S is their number.
-        counts : ndarray of shape (W, A)
-            The confusion counts of the rule by stratum and action. A is the number of actions. W is S, or
-            2 S if the rows have costs, which then follow the counts.
-        refit_share : float, default=0.0
-            Standard deviation of a rate under a refit, as a share of its range: 0 if the counted models
-            answer. The overall error and the overall cost do not vary. The arms of Clopper–Pearson intervals
-            are lengthened by it in quadrature.
-        """
-        terms = rate.terms(strata)
-        values = terms.values(counts)
-        rows = effective_rows(terms, strata, counts)
+    def __init__(
+        self, rate: Rate, strata: Strata, counts: Floats, refit_share: float = 0.0
+    ) -> None:
+        n_strata = len(strata.mass)
+        self.terms = rate.terms(strata)
+        self.values = self.terms.values(counts)
         smallest, largest = rate.range(strata)
         width = max(largest - smallest, TINY)
         spread = 0.0 if rate.by is None and rate.kind in ("error", "cost") else refit_share
+        bottom = self.terms.bottom[:, :n_strata]
+        among = (counts[:n_strata] * bottom).sum(axis=2)  # (m, S)
+        of_one_row = strata.mass / np.maximum(
+            strata.size, TINY
+        )  # the mass of one effective row
+        total = among.sum(axis=1)
+        self.rows: Floats = total**2 / np.maximum(among @ of_one_row, TINY)
 
         # The variance of Σ t / Σ b is the variance of the mean of t − p b, over the squared mean of b (delta
         # method). One more row has the largest possible variance: values may vary more on new rows.
-        n_strata = len(strata.mass)
-        share = ((np.nan_to_num(values, nan=smallest) - smallest) / width).clip(0.0, 1.0)
+        share = ((np.nan_to_num(self.values, nan=smallest) - smallest) / width).clip(0.0, 1.0)
         mean = (smallest + width * share)[:, None, None]
-        bottom = terms.bottom[:, :n_strata]
-        residual = terms.top[:, :n_strata] - mean * bottom
+        residual = self.terms.top[:, :n_strata] - mean * bottom
         squares = (counts[:n_strata] * residual**2).sum(axis=(1, 2))
-        among = (counts[:n_strata] * bottom).sum(axis=(1, 2))
-        variance = squares / np.maximum(among, TINY) / width**2
+        variance = squares / np.maximum(total, TINY) / width**2
         most = share * (1.0 - share)
-        n = rows * ((rows + 1.0) * most + TINY) / (rows * variance + most + TINY)
-        known = ~np.isnan(values) & (rows >= ROWS_OF_INTERVAL) & (not rate.needs_costs)
+        n = self.rows * ((self.rows + 1.0) * most + TINY) / (self.rows * variance + most + TINY)
         arms = np.array(clopper_pearson_interval(share, n)) - share
         arms = np.hypot(arms, NORMAL_975 * spread)
         ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
-        low, high = np.where(known, smallest + width * ends, np.nan)
-        errors = width * arms.mean(axis=0) / NORMAL_975 * ~np.isnan(values)
-        return cls(terms, values, rows, low, high, OVERDISPERSION * errors)
+        known = ~np.isnan(self.values)
+        shown = known & (self.rows >= ROWS_OF_INTERVAL) & (not rate.needs_costs)
+        self.low, self.high = np.where(shown, smallest + width * ends, np.nan)
+        errors = width * arms.mean(axis=0) / NORMAL_975 * known
+        self.deviations: Floats = OVERDISPERSION * errors
 
     def compared(self, limit: Limit) -> tuple[float, float]:
         """Return the interval of a gap or ratio over all subgroups with rows; NaN if one has no interval."""
@@ -96,14 +101,6 @@ class CountedRate:
         return limit.interval(self.low[counted], self.high[counted])
 
 
-def effective_rows(terms: Terms, strata: Strata, counts: Floats) -> Floats:
-    """Return the effective number of rows behind each rate, ``(Σ w)² / Σ w²``, shape (m,)."""
-    n_strata = len(strata.mass)
-    among = (terms.bottom[:, :n_strata] * counts[:n_strata]).sum(axis=2)
-    of_one_row = strata.mass / np.maximum(strata.size, TINY)  # the mass of one effective row
-    return np.asarray(among.sum(axis=1) ** 2 / np.maximum(among @ of_one_row, TINY))
-
-
 def tightened(
     limit: Limit, strata: Strata, counts: Floats, spread: float, n_errors: float
 ) -> Limit:
@@ -111,9 +108,7 @@ def tightened(
 
     A refit shifts all subgroups alike, so compared rates have no such noise.
     """
-    counted = CountedRate.from_counts(
-        limit.rate, strata, counts, 0.0 if limit.compares else spread
-    )
+    counted = CountedRate(limit.rate, strata, counts, spread * (not limit.compares))
     names = counted.terms.names
     errors = counted.deviations
     if limit.compares:

@@ -155,11 +155,11 @@ class RateTable:
         stated : iterable of Rate or Limit
             Rates without a limit, and limits.
         strata, counts
-            As in `CountedRate.from_counts`.
+            As in `CountedRate`.
         words : str
             As in the class.
         spread : float
-            The ``refit_share`` of `CountedRate.from_counts`.
+            The ``refit_share`` of `CountedRate`.
         by_group : bool, optional
             Whether the rule reads groups; None if it was not selected on these rows.
         """
@@ -169,7 +169,7 @@ class RateTable:
         for each in stated:
             rate = each.rate
             limit = each.limit
-            counted = CountedRate.from_counts(rate, strata, counts, spread)
+            counted = CountedRate(rate, strata, counts, spread)
             of_answers = counted.terms.of_answers
             if by_group is not None and (rate.is_ratio or (by_group and not of_answers)):
                 counted.low[:] = np.nan
