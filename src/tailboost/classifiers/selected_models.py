@@ -616,8 +616,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             )
         return models, checked_table(self, X)
 
-    def _read_by(self, X: Table, groups: Groups) -> tuple[Models, Any, Ints | None]:
-        """Return models and table, and the number of each row's group for a group-aware rule.
+    def _read_by(self, X: Table, groups: Groups) -> tuple[Models, Any, Ints]:
+        """Return models and table, and the number of each row's group, 0 for a group-blind rule.
 
         Raises
         ------
@@ -636,7 +636,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         check_groups_read(groups, reads=engine.told is not None)
         models, table = self._read(X)
         if engine.told is None:
-            return models, table, None
+            return models, table, np.zeros(n_rows_of(table), dtype=np.intp)
         titles, values = self._group_names.titles, self._group_names.values
         names = GroupNames((values[engine.told],), (titles[engine.told],))
         groups = as_pandas(groups)
@@ -661,7 +661,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         found = []
         for place, rows in batched(table):
             opened = models.transform(rows)
-            opened.groups = None if numbers is None else numbers[place]
+            opened.groups = numbers[place]
             found.append(self.selection_.answers(opened))
         labels, deferred = map(np.concatenate, zip(*found, strict=True))
         return labels, deferred

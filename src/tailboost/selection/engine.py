@@ -21,7 +21,7 @@ from tailboost.selection.search import (
     within_budget,
 )
 from tailboost.selection.selection import Selection
-from tailboost.selection.thresholds import Thresholds, scores_in, sign_of
+from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, StratumProbabilities
 
 
@@ -88,11 +88,9 @@ class Engine:
         if p.models:
             self.words += ", with groups estimated by models of other rows"
         if strata.n_classes == 2 and not p.models:
-            sign = sign_of(models)
+            sign = 2.0 * models.score.positive_ - 1.0
             chance = softmax(table.pooled, axis=1)[:, 1]
-            self.family = Thresholds(
-                data, sign * scores_in(table, models), chance, column, sign
-            )
+            self.family = Thresholds(data, sign * table.score, chance, column, sign)
         else:
             self.family = ClassWeights(data, p.predict(table))
 

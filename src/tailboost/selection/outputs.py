@@ -32,6 +32,11 @@ IDLE = 2e-4
 GRAIN = 2.0**-12
 # Relative difference of weights that counts as rounding.
 SAME_WEIGHT = 1e-12
+# Decimals of the log-odds of an average of models.
+DECIMALS = 9
+#: The log-odds of the second label by the average of several models, as a score.
+LOG_ODDS = Scores("log-odds", kind="logit")
+LOG_ODDS.positive_ = 1
 
 
 @dataclass(eq=False)
@@ -41,19 +46,11 @@ class LogProbabilities:
     n_rows: int  # n
     of_model: Callable[[int], Floats]  # returns the log-probabilities of model i, computed once
     models: Models
-    # Shape (n,): number of the group of each row, for group-aware rules; None for group-blind ones.
-    groups: Ints | None = None
+    groups: Any = None  # shape (n,): number of the group of each row, 0 for group-blind rules
     X: Table = None  # features of the rows, from which groups are estimated
-    # Shape (n,): the single score of which rules are functions; None without one.
-    scores: Floats | None = None
+    scores: Floats | None = None  # shape (n,): the single score of the models, as it was read
     # Probabilities of strata by their `StratumProbabilities`, computed once.
     of_strata: dict[Any, Any] = field(init=False, default_factory=dict)
-
-    def places(self, *, by_group: bool) -> Ints:
-        """Return the number of the group of each row; 0 for all rows unless rules read groups."""
-        if not by_group or self.groups is None:
-            return np.zeros(self.n_rows, dtype=np.intp)
-        return self.groups
 
     def __getitem__(self, model: int) -> Floats:
         return self.of_model(model)
@@ -65,6 +62,16 @@ class LogProbabilities:
         total = sum(models.weights[i] * self[i] for i in models.used.tolist())
         # By column: maxima and sums of the classes of a row are then several times as fast.
         return log_softmax(np.asfortranarray(total + models.offset), axis=1)
+
+    @cached_property
+    def score(self) -> Floats:
+        """The score of which rules are functions, shape (n,): the single one, or the log-odds."""
+        score = self.models.score
+        if self.scores is not None:
+            return self.scores
+        if score is LOG_ODDS:
+            return np.round(self.pooled[:, 1] - self.pooled[:, 0], DECIMALS)
+        return np.asarray(score.scores_at(np.exp(self[0][:, score.positive_])))
 
 
 @dataclass(eq=False)
@@ -115,17 +122,18 @@ class Models:
         return isinstance(getattr(self.fitted[0], "estimator", None), GivenProbabilities)
 
     @property
-    def score(self) -> Scores | None:
-        """The single score of which rules are functions; None if there is none."""
+    def score(self) -> Scores:
+        """The single score of which rules are functions; `LOG_ODDS` if there is none."""
         if len(self.fitted) > 1 or self.n_classes != 2 or self.are_given:
-            return None
+            return LOG_ODDS
         if only_scores(self.fitted):
             columns: Scores = self.fitted[0].estimator
-            return columns if len(columns.column_list) == 1 else None
+            return columns if len(columns.column_list) == 1 else LOG_ODDS
         (label,) = self.fitted[0].classes_[self.columns[0] == 1].tolist()
         name = self.names[0]
         score = Scores(f"{name}_{label}")
-        score.made_by, score.positive_ = name, 1
+        score.made_by = name
+        score.positive_ = 1
         return score
 
     def transform(self, X: Table) -> LogProbabilities:
@@ -137,14 +145,14 @@ class Models:
         def probabilities(i: int) -> Floats:
             return self.probabilities(i, self.fitted[i], self.columns[i], X, read_once)
 
+        table = LogProbabilities(n_rows_of(X), cache(lambda i: logs_of(probabilities(i))), self)
+        table.X = X
         score = self.score
-        scores = None
-        if score is not None and score.made_by is None:
-            scores = score.values(X)[:, 0]
-        elif score is not None:  # not exp(log(p)), which a threshold may tell from p
-            scores = probabilities(0)[:, score.positive_]
-        of_model = cache(lambda i: logs_of(probabilities(i)))
-        return LogProbabilities(n_rows_of(X), of_model, self, X=X, scores=scores)
+        if score.made_by is not None:  # not exp(log(p)), which a threshold may tell from p
+            table.scores = probabilities(0)[:, score.positive_]
+        elif score is not LOG_ODDS:
+            table.scores = score.values(X)[:, 0]
+        return table
 
     def row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the models read, or of the checked table."""

@@ -22,7 +22,7 @@ from tailboost.core.spelling import joined
 from tailboost.rates import Limit, Objective, Rate, Statistic, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.intervals import REFIT
-from tailboost.selection.outputs import LogProbabilities
+from tailboost.selection.outputs import LOG_ODDS, LogProbabilities
 from tailboost.selection.problem import Problem
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
@@ -33,11 +33,8 @@ from tailboost.selection.search import (
 from tailboost.selection.table import RateTable
 from tailboost.selection.thresholds import (
     FEW,
-    LOG_ODDS,
     Thresholds,
     costs_of,
-    scores_in,
-    sign_of,
 )
 from tailboost.selection.weights import expected_costs
 
@@ -101,9 +98,9 @@ class Selection:
     @cached_property
     def on_score(self) -> ThresholdRule:
         """The rule of thresholds on the score; of several models on the log-odds of their average."""
-        models = self.engine.outputs.models
-        score = models.score or LOG_ODDS
-        sign = int(sign_of(models))
+        score = self.engine.outputs.models.score
+        family: Any = self.engine.family
+        sign = int(family.sign)
         classes = list(self.program.strata.classes)
         first, last = classes[::sign]
         bands = []
@@ -121,7 +118,7 @@ class Selection:
         """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
         models, p, costs = self.engine.outputs.models, self.engine.probabilities, self.rule
         if isinstance(self.engine.family, Thresholds):
-            if models.score is not None:
+            if models.score is not LOG_ODDS:
                 return self.on_score
             costs = costs_of(costs)
         else:
@@ -152,8 +149,7 @@ class Selection:
         """Return class numbers, and which rows are deferred; these get the label that would be answered."""
         p = self.engine.probabilities
         if isinstance(self.engine.family, Thresholds):
-            score = scores_in(table, self.engine.outputs.models)
-            labels = self.on_score.numbers(score, table.places(by_group=p.told is not None))
+            labels = self.on_score.numbers(table.score, table.groups)
             deferred = labels == 2
             if deferred.any():
                 labels = np.where(deferred, table.pooled.argmax(axis=1), labels)
@@ -238,12 +234,15 @@ class Selection:
                 f"the rule answers {name} in {shares[answer]:.1%} of {self.engine.words}",
                 UselessRuleWarning,
             )
-        lines = [line for line in self.estimates if line.rows < FEW_ROWS]
-        few = {f"{line.rate} of {line.texts[1]} ({line.rows:.0f})": None for line in lines}
+        few = [
+            f"{line.rate} of {line.texts[1]} ({line.rows:.0f})"
+            for line in self.estimates
+            if line.rows < FEW_ROWS
+        ]
         if few:
             warn_user(
                 f"few rows of selection data ({self.engine.words}): fewer than {FEW_ROWS} for "
-                f"{joined([*few], SUBGROUPS_SHOWN, '; ')}",
+                f"{joined([*dict.fromkeys(few)], SUBGROUPS_SHOWN, '; ')}",
                 SmallSubgroupsWarning,
             )
 
@@ -265,9 +264,8 @@ class Selection:
 
     def scored(self, table: LogProbabilities) -> tuple[Floats, Ints]:
         """Return the score of each row of a table, and the number of its thresholds, shape (n,) each."""
-        models = self.engine.outputs.models
-        places = table.places(by_group=self.engine.probabilities.told is not None)
-        return sign_of(models) * scores_in(table, models), places
+        family: Any = self.engine.family
+        return family.sign * table.score, table.groups
 
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""

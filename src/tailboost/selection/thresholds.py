@@ -10,9 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.learners.scores import Scores
 from tailboost.rates import Counts, Strata
-from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import decimals_between
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
@@ -25,28 +23,7 @@ SCALINGS = 30
 TINY = 1e-9
 # Distances of two cuts that are moved together from where they are.
 DISTANCES = np.r_[-(2 ** np.arange(12)), 0, 2 ** np.arange(12)]
-# Decimals of the log-odds of an average of models.
-DECIMALS = 9
 NO_ROWS: Any = np.zeros(0)
-#: The log-odds of the second label by the average of several models, as a score.
-LOG_ODDS = Scores("log-odds", kind="logit")
-LOG_ODDS.positive_ = 1
-
-
-def scores_in(table: LogProbabilities, models: Models) -> Floats:
-    """Return the score of each row, shape (n,): the single one of the models, or the log-odds."""
-    score = models.score
-    if score is None:
-        logs = table.pooled
-        return np.round(logs[:, 1] - logs[:, 0], DECIMALS)
-    if table.scores is not None:
-        return table.scores
-    return np.asarray(score.scores_at(np.exp(table[0][:, score.positive_])))
-
-
-def sign_of(models: Models) -> float:
-    """Return −1 if the score of the models falls with the probability of the second label, otherwise 1."""
-    return -1.0 if (models.score or LOG_ODDS).positive_ == 0 else 1.0
 
 
 def costs_of(ends: Floats) -> Floats:

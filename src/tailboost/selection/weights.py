@@ -159,8 +159,7 @@ class StratumProbabilities:
             if self.models:
                 groups = self._groups(self.models, self._features(table))
             else:
-                read = table.places(by_group=self.told is not None)
-                groups = self.shares[:, :, None] * (read == self.places[:, None])
+                groups = self.shares[:, :, None] * (table.groups == self.places[:, None])
             table.of_strata[self] = self._joint(table, groups)
         probabilities: Floats32 = table.of_strata[self]
         return probabilities
