@@ -19,7 +19,7 @@ from tailboost.rates import (
     measure,
 )
 from tailboost.selection.problem import Problem
-from tailboost.selection.search import Program, first_rules, within_budget
+from tailboost.selection.search import Program, first_rules
 from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
@@ -246,11 +246,10 @@ def points_along(
     objective = problem.objective
     engine = engine.on(problem.within((*problem.limits, limited.within(limited.most))))
     strata = engine.family.data.strata
-    program = Program(strata, objective, problem.limits)
-    pool = first_rules(engine.family, program)
-    program = within_budget(pool, program, problem.error_budget)
+    pool = first_rules(engine.family, Program(strata, objective, problem.limits))
+    least = engine.select(problem, pool)
     sign = limited.sign
-    loosest = engine.select(problem, pool).value(limited)
+    loosest = least.value(limited)
     tightest = float(sign < 0)
     if not limited.compares:
         tightest = engine.select(replace(problem, objective=limited), pool).value(limited)
@@ -265,12 +264,12 @@ def points_along(
         for each in (limited, objective)
     ]
     rates, values = np.array(reached).round(12)
-    keeps = np.array([program.keeps(each) for each in counts])
+    keeps = np.array([least.program.keeps(each) for each in counts])
     kept = np.flatnonzero(keeps & ~np.isnan(rates + values))
     found = []
     for i in kept[undominated(values[kept], sign * rates[kept])].tolist():
         limits = (*problem.limits, limited.within(float(rates[i])))
-        rule = engine.rule(problem, program, pool.rules[i], counts[i])
+        rule = engine.rule(problem, least.program, pool.rules[i], counts[i])
         found.append((float(rates[i]), float(values[i]), rule.stated_within(limits)))
     return found
 

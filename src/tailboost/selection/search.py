@@ -170,11 +170,11 @@ class Program:
 
         The counts have the shape (…, W, A), and the result (…, n_limits).
         """
-        by_limit = np.zeros((*counts.shape[:-2], len(self.limits)))
-        for number, limit in enumerate(self.limits):
-            terms, scale = self.terms[1 + number]
-            by_limit[..., number] = limit.excess(terms.names, terms.values(counts)) / scale
-        return by_limit
+        excesses = [
+            limit.excess(terms.names, terms.values(counts)) / scale
+            for limit, (terms, scale) in zip(self.limits, self.terms[1:], strict=True)
+        ]
+        return np.moveaxis(np.array(excesses), 0, -1)
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts keep all limits."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
 from tailboost.core.array_types import Floats, Ints
@@ -70,6 +71,8 @@ class Thresholds:
         Counts of the rows below each edge, if they get each action.
     rows, expected : ndarray of shape (S, V)
         Weight of the rows by stratum and value, with their labels and with expected ones.
+    weights : ndarray of shape (S, V)
+        Numbers of rows by stratum and value, half by their labels, half by expected ones.
     chances : ndarray of shape (m, V)
         Probability of the second label at each value in each place.
     steps : list of ndarray
@@ -119,12 +122,8 @@ class Thresholds:
         p = self.chances[self.places[: strata.n_combinations]]
         expected = np.concatenate([combined * (1.0 - p), combined * p])
         self.expected = expected * (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
+        self.weights: Floats = (self.rows + self.expected) / 2.0 * strata.size.sum()
         self.steps = [np.append(0, 1 + np.flatnonzero(of_place > TINY)) for of_place in rows]
-
-    @property
-    def weights(self) -> Floats:
-        """Numbers of rows by stratum and value, half by their labels, half by expected ones, (S, V)."""
-        return (self.rows + self.expected) / 2.0 * self.data.strata.size.sum()
 
     def places_of(self, strata: Strata) -> Ints:
         """Return the number of the thresholds of other strata, shape (S,); −1 for an unknown group."""
@@ -132,9 +131,9 @@ class Thresholds:
             return strata.place(None)
         own = self.data.strata
         other = strata.columns.index(own.columns[self.group_column])
-        known = list(own.values[self.group_column])
-        numbers = [known.index(each) if each in known else -1 for each in strata.values[other]]
-        return np.array(numbers, dtype=np.intp)[strata.place(other)]
+        known = pd.Index(list(own.values[self.group_column]))
+        numbers: Ints = known.get_indexer(list(strata.values[other]))
+        return numbers[strata.place(other)]
 
     # -- the family of the search ------------------------------------------------------------------------
 
@@ -165,7 +164,7 @@ class Thresholds:
         Two cuts of a place move together, too. Beside a limit that ``compares`` places so do those of two.
         """
         sides = range(len(self.below) - 1)
-        cuts = [(place, side) for place in range(self.n_places) for side in sides]
+        cuts = list(product(range(self.n_places), sides))
         pairs = [
             pair
             for pair in pairwise([*cuts, cuts[0]])

@@ -86,12 +86,12 @@ class ClassWeights:
         costs[action] = np.inf
         other = costs.argmin(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):  # some rows never change
-            change = (costs[other, np.arange(len(other))] - own) / (strata @ self.probabilities)
+            change = (costs.min(axis=0) - own) / (strata @ self.probabilities)
         change[np.isnan(change)] = -np.inf
         ends = np.unique(change[np.isfinite(change) & (self.data.weights > 0)])
         ends = ends[:: len(ends) // MOST + 1]
         between = (ends[1:] + ends[:-1]) / 2.0
-        moves = np.sort(np.concatenate([[0.0], ends[:1] - 1.0, between, ends[-1:] + 1.0]))
+        moves = np.sort(np.r_[0.0, ends[:1] - 1.0, between, ends[-1:] + 1.0])
         first_after = np.searchsorted(moves, change)  # the first rule with the other action
         n_cells = len(moves) + 1
         before = self.data.sums(first_after, n_cells, action)
