@@ -62,7 +62,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, attempts_of, refuse_copied
 from tailboost.rows.subgroups import HUMAN_REVIEW, refuse_many_numbers, unit_name
-from tailboost.storage.rule_files import on_scores
+from tailboost.storage.rule_files import RuleOnScores, on_scores
 
 #: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.
 PROCEDURES: Sequence[Any] = (ranks, chain, sequence)
@@ -191,6 +191,11 @@ def calibrate(
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
     given = Rows.read(X, y, groups, clusters=clusters)
+    if isinstance(model, RuleOnScores):
+        raise ValueError(
+            "model is a rule on scores: calibrate its scores again on new rows, with limits=rule.limits and "
+            "previous=rule"
+        )
     is_selected = isinstance(model, RobustMixtureClassifier)
     stated = list(model._stated_limits if is_selected else ())
     if limits is not None:
@@ -310,10 +315,11 @@ def default_share(limits: Sequence[Limit], classes: Labels) -> float:
     if all(on_deferral):
         return FOR_TESTS
     strata = replace(Counts.answered(classes, classes).strata, defers=any(on_deferral))
+    one_place = np.ones((len(strata.mass), 1), dtype=bool)
     for limit in limits:
         rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
         tests = Tests.of(
-            rate <= 0.5 if limit.from_above else rate >= 0.5, strata, strata.place(None)
+            rate <= 0.5 if limit.from_above else rate >= 0.5, strata, one_place
         )
         if limit.compares or tests is None or not tests.is_ranked:
             return FOR_TESTS

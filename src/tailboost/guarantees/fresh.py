@@ -501,8 +501,8 @@ class Tests:
     is_ranked: bool
 
     @classmethod
-    def of(cls, limit: Limit, strata: Strata, place: Ints) -> Tests | None:
-        """Return the tests of a limit, by the ``place`` of each stratum, the number of its thresholds.
+    def of(cls, limit: Limit, strata: Strata, of_place: Mask) -> Tests | None:
+        """Return the tests of a limit; ``of_place`` tells the thresholds of each stratum, (S, places).
 
         None stands for more than three answers, and for rows that count in part or by costs.
         """
@@ -521,7 +521,7 @@ class Tests:
             limited = ~np.isnan(allowed)
             wrong, among, allowed = wrong[limited], among[limited], allowed[limited]
         counted = among.max(axis=2)
-        places = (counted > 0) @ np.eye(int(place.max()) + 1, dtype=bool)[place]
+        places = (counted > 0) @ of_place
         against = wrong.max(axis=1) > 0
         is_fixed = (among == among[..., :1]).all(axis=(1, 2))
         all_wrong = (wrong.max(axis=2) == counted).all(axis=1)
@@ -740,7 +740,8 @@ class Case:
             return
         strata = self.odds.data.strata
         place = self.odds.places
-        self.tests: Any = [Tests.of(limit, strata, place) for limit in self.limits]
+        number = np.eye(self.odds.n_places, dtype=bool)
+        self.tests: Any = [Tests.of(limit, strata, number[place]) for limit in self.limits]
         self.losses: Any = losses_of(selection.problem.objective, strata)
         if None in self.tests or self.losses is None:
             self.odds = None
@@ -752,8 +753,8 @@ class Case:
             return
         strata = fresh.answered.strata
         self.fresh_place: Ints = self.odds.places_of(strata)
-        place = self.fresh_place
-        self.fresh_tests: Any = [Tests.of(limit, strata, place) for limit in self.limits]
+        places = number[self.fresh_place]  # perhaps of more groups than have fresh rows
+        self.fresh_tests: Any = [Tests.of(limit, strata, places) for limit in self.limits]
         self.fresh_losses: Any = losses_of(selection.problem.objective, strata)
         self.scores, self.places = selection.scored(fresh.table)
         self.ratio = float((fresh.n_clusters or len(fresh)) / selection.n_rows)

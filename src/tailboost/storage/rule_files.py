@@ -158,7 +158,8 @@ class RuleOnScores:
         self.limits = self._stated_limits = list(checked_limits(settings["limits"]))
         self._groups_by_column = by_column(groups)
         self._group_titles = tuple(self._groups_by_column)
-        self._can_defer = rule.defers
+        on_deferral = any(limit.rate.counts_deferral for limit in self.limits)
+        self._can_defer = rule.defers or on_deferral
         label = labels if len(columns) > 1 else labels[0]
         self._scores = (columns, label, settings["kind"], settings["missing"])
         self._rule_digest = digest_of_rule(rule, [self._scores])
