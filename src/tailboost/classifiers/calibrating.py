@@ -51,7 +51,7 @@ from tailboost.guarantees.certificates import (
 )
 from tailboost.guarantees.fresh import Case, Fresh, Outcome, Tests
 from tailboost.learners.scores import as_fitted
-from tailboost.rates import Counts, Limit, checked_limits, error
+from tailboost.rates import Limit, Strata, checked_limits, error
 from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.fingerprints import (
     hash_rows,
@@ -314,13 +314,12 @@ def default_share(limits: Sequence[Limit], classes: Labels) -> float:
     on_deferral = [limit.rate.counts_deferral for limit in limits]
     if all(on_deferral):
         return FOR_TESTS
-    strata = replace(Counts.answered(classes, classes).strata, defers=any(on_deferral))
+    each = np.arange(len(classes))
+    strata, _ = Strata.of(each, None, np.ones(len(each)), classes, defers=any(on_deferral))
     one_place = np.ones((len(strata.mass), 1), dtype=bool)
     for limit in limits:
         rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
-        tests = Tests.of(
-            rate <= 0.5 if limit.from_above else rate >= 0.5, strata, one_place
-        )
+        tests = Tests.of(rate <= 0.5 if limit.from_above else rate >= 0.5, strata, one_place)
         if limit.compares or tests is None or not tests.is_ranked:
             return FOR_TESTS
     return FOR_RANKS / 2 if strata.defers else FOR_RANKS
@@ -518,20 +517,24 @@ def prices(selection: Any, fresh: Fresh, answered: Fresh, level: float) -> tuple
     models = [getattr(model, "estimator", None) for model in outputs.models.fitted]
     if all(getattr(model, "kind", "") != "number" for model in models):
         logs = table.pooled if len(models) > 1 else table[0]
-        without[""] = fresh.with_actions(logs.argmax(axis=1))
+        without[""] = logs.argmax(axis=1)
     limits = selection.problem.limits
     for limit in limits if 2 <= len(limits) <= MOST_PRICED else ():
         rest = [other for other in limits if other is not limit]
         with suppress(InfeasibleLimitsError):  # errors without deferral, for example: no price
             outcome = outcome_of(selection.within(rest), fresh, level)
             if outcome.selection is not None:
-                without[str(limit)] = outcome.answered
-    (own,) = answered.samples(error())
+                without[str(limit)] = outcome.answered.answered.actions
+    counts = answered.answered
+    votes = answered.voters(np.arange(len(answered)))
+    y = counts.strata.y[counts.stratum]
+    n_classes = counts.strata.n_classes  # the number of deferral, which is no error
+    own = ((counts.actions != y) & (counts.actions < n_classes))[votes]
     found = []
-    for name, rows in without.items():
-        (other,) = rows.samples(error())
-        differences = own.values - other.values
+    for name, actions in without.items():
+        other = ((actions != y) & (actions < n_classes))[votes]
+        differences = own * 1.0 - other
         squares = np.square(differences - differences.mean()).sum()
         noise = np.sqrt(squares + 2.0) / len(differences)  # with two added rows of ±1
-        found.append(Price(name, float(own.mean), float(other.mean), float(noise)))
+        found.append(Price(name, float(own.mean()), float(other.mean()), float(noise)))
     return tuple(found)

@@ -235,12 +235,8 @@ class Fresh:
         strata = self.answered.strata
         if strata.defers:
             actions = np.where(is_deferred, strata.n_classes, actions)
-        model = self.model._answering(selection)
-        return replace(self.with_actions(actions), model=model)
-
-    def with_actions(self, actions: Ints) -> Fresh:
-        """Return the same rows with other answers, as numbers of labels; K is deferral."""
-        return replace(self, answered=replace(self.answered, actions=actions))
+        answered = replace(self.answered, actions=actions)
+        return replace(self, answered=answered, model=self.model._answering(selection))
 
     # -- subgroups and votes ---------------------------------------------------------------------------
 
@@ -788,7 +784,8 @@ class Case:
         """Return the fresh rows with the answers of cuts, shape (m, 2)."""
         low, high = cuts[self.fresh_place[self.fresh.answered.stratum]].T
         second_or_deferred = np.where(self.cell < high, 2, 1)
-        return self.fresh.with_actions(np.where(self.cell < low, 0, second_or_deferred))
+        actions = np.where(self.cell < low, 0, second_or_deferred)
+        return replace(self.fresh, answered=replace(self.fresh.answered, actions=actions))
 
     def rule(self, cuts: Ints) -> Any:
         """Return the selection with the rule of cuts, shape (m, 2)."""

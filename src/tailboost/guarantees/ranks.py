@@ -121,14 +121,29 @@ def applies(case: Case) -> Any:
 
 
 def run(case: Case, plan: Any) -> Outcome:
-    """Return the rule of least loss within all ranks, or at the ranks of a plan."""
-    if plan is not True:
-        return _at_chosen(case, *plan)
+    """Return the rule of least loss within all ranks, or at the ranks of a plan.
+
+    Thresholds are written as decimals that part the selecting and the fresh rows alike.
+    """
+    thresholds = _within_ranks(case) if plan is True else _at_chosen(case, *plan)
+    if thresholds is None:
+        return Outcome(
+            case.fresh,
+            case.level,
+            "equal scores, or too few, leave no threshold within the ranks",
+        )
+    ends = case.odds.ends(thresholds[:, None], case.scores, case.places)
+    rule = case.selection.at(ends)
+    return Outcome(case.fresh.by(rule), case.level, AT_RANKS, rule, "ranks")
+
+
+def _within_ranks(case: Case) -> Floats | None:
+    """Return the thresholds of least loss within all ranks, shape (m,); None without any."""
     values, cell = np.unique(case.scores, return_inverse=True)
     ends, n_cells = np.r_[-np.inf, values[1:], np.inf], len(values)
     low, high, _ = windows(case, case.fresh_tests, cell, n_cells, case.level)
     if (low > high).any():
-        return Outcome(case.fresh, case.level, "no threshold keeps all limits on these rows")
+        return None
     stratum = case.fresh.answered.stratum
     places = case.fresh_place[stratum]
     beside = (case.fresh_losses[:, 0] - case.fresh_losses[:, 1])[stratum]
@@ -140,17 +155,7 @@ def run(case: Case, plan: Any) -> Outcome:
         loss = loss + losses_of_place(case, place)[at_values]
         inside = slice(low[place], high[place] + 1)
         thresholds[place] = ends[inside][loss[inside].argmin()]
-    return at_ranks(case, thresholds)
-
-
-def at_ranks(case: Case, thresholds: Floats) -> Outcome:
-    """Return the rule of thresholds at ranks, shape (m,).
-
-    They are written as decimals that part the selecting and the fresh rows alike.
-    """
-    ends = case.odds.ends(thresholds[:, None], case.scores, case.places)
-    rule = case.selection.at(ends)
-    return Outcome(case.fresh.by(rule), case.level, AT_RANKS, rule, "ranks")
+    return thresholds
 
 
 def losses_of_place(case: Case, place: int) -> Floats:
@@ -160,8 +165,8 @@ def losses_of_place(case: Case, place: int) -> Floats:
     return np.append(0.0, beside.cumsum())
 
 
-def _at_chosen(case: Case, rows_of_places: list[Ints], ranks: Ints) -> Outcome:
-    """Return the rule with thresholds at the ranks that the selecting rows chose."""
+def _at_chosen(case: Case, rows_of_places: list[Ints], ranks: Ints) -> Floats | None:
+    """Return thresholds at the ranks that the selecting rows chose; None if equal scores leave none there."""
     thresholds = []
     for rows, (least, most) in zip(rows_of_places, ranks, strict=True):
         ends, counted = ends_between(case.scores[rows])
@@ -170,10 +175,9 @@ def _at_chosen(case: Case, rows_of_places: list[Ints], ranks: Ints) -> Outcome:
         distance = np.abs(counted - (least + most) / 2.0)
         nearest = distance.argmin()
         if not least <= counted[nearest] <= most:
-            why = "equal scores leave no threshold at the certified ranks"
-            return Outcome(case.fresh, case.level, why)
+            return None
         thresholds.append(ends[nearest])
-    return at_ranks(case, np.array(thresholds))
+    return np.array(thresholds)
 
 
 def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
