@@ -52,7 +52,8 @@ def test_a_name_is_the_learner_it_names(cls):
 def test_text_labels_and_a_model_file(name, tmp_path):
     if name == "xgboost":
         pytest.importorskip("xgboost")
-    clf = tb.AdaLPBoostClassifier(name, n_estimators=2, random_state=0).fit(X[::2], LABELS[::2])
+    clf = tb.AdaLPBoostClassifier(name, n_estimators=2, cv="train", random_state=0)
+    clf.fit(X[::2], LABELS[::2])
     tb.save_model(clf, tmp_path / "m.model")
     again = tb.load_model(tmp_path / "m.model")
     assert again.estimator == name

@@ -23,7 +23,7 @@ def drawn(n, seed):
 @pytest.mark.parametrize("by_group", [False, True])
 def test_an_interval_of_the_error_has_the_true_error_or_is_absent(by_group):
     """In 40 draws, an interval of 95 % misses more than seven times with a probability of .0007."""
-    X_new, y_new, group_new = drawn(200_000, 1)
+    X_new, y_new, group_new = drawn(50_000, 1)
     limit = rates.miss(1, by="g") <= {0: 0.3}
     missed = 0
     for seed in range(N_DRAWS):

@@ -71,15 +71,15 @@ def test_more_candidates_than_free_units(beta):
         losses = rng.random((T, n))
         solution = entropic_weights(losses, 0.02, beta, None)
         check(solution, losses, 0.02, beta, None)
-        if game % 10:  # fifty digits take seconds
+        if game % 10:  # thirty digits take seconds
             continue
         least = float(lower_bound(losses, 0.02, beta, solution.mixture))
         assert solution.value - least <= 1e-8 * (1 + abs(solution.value))
 
 
 def lower_bound(losses, alpha, beta, mixture):
-    """Return min over w ∈ Δ, w ≤ p/α of 1 − ⟨w, Σ λ ℓ⟩ + KL(w ‖ p)/β, in 50 digits."""
-    with localcontext(prec=50):
+    """Return min over w ∈ Δ, w ≤ p/α of 1 − ⟨w, Σ λ ℓ⟩ + KL(w ‖ p)/β, in 30 digits."""
+    with localcontext(prec=30):
         n = losses.shape[1]
         columns = [list(map(Decimal, column)) for column in losses.T.tolist()]
         lam = list(map(Decimal, mixture.tolist()))
@@ -90,7 +90,7 @@ def lower_bound(losses, alpha, beta, mixture):
             return [min(cap, (x - shift).min(1000).exp() / n) for x in exponents]
 
         low, high = min(exponents) - 100, max(exponents) + 1
-        for _ in range(120):
+        for _ in range(80):
             middle = (low + high) / 2
             if sum(weights(middle)) > 1:
                 low = middle

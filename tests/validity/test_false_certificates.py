@@ -103,26 +103,33 @@ SETTINGS = {
 }
 
 
-def is_rare(name: str, draws: int) -> bool:
-    """Return whether the false certificates of a setting are no more than 5 % up to chance."""
+def counted(name: str, draws: range) -> int:
+    """Return the number of false certificates in draws of a setting."""
     shares, prevalence, separation, values, limits, n, arguments = SETTINGS[name]
     population = Population.made(shares, prevalence, separation, values)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         certified, false = false_certificates(population, limits, n=n, draws=draws, **arguments)
-    print(f"{name}: {certified} certified, {false} false of {draws}")
-    return binomtest(false, draws, 0.05, alternative="greater").pvalue > 0.001
+    print(f"{name}: {certified} certified, {false} false of {len(draws)}")
+    return false
+
+
+def is_rare(false: int, draws: int) -> bool:
+    """Return whether the false certificates are no more than 5 % up to chance."""
+    return bool(binomtest(false, draws, 0.05, alternative="greater").pvalue > 0.001)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_false_certificates_are_rare(name):
-    assert is_rare(name, 40)
+    """Forty draws, of which the last 24 are left out if the first 16 have none."""
+    false = counted(name, range(16))
+    assert false == 0 or is_rare(false + counted(name, range(16, 40)), 40)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_false_certificates_are_rare_in_many_draws(name):
-    assert is_rare(name, 2000)
+    assert is_rare(counted(name, range(2000)), 2000)
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
@@ -131,5 +138,5 @@ def test_limits_that_need_deferral_are_certified():
     """Without deferral no rule keeps both limits; the price of a limit left out has no rule, too."""
     population = Population.made([0.5, 0.5], [0.4, 0.3], [1.8, 1.8])
     limits = ["miss(1, by=group) <= 0.2", "false_alarm(1, by=group) <= 0.15", "deferred() <= 0.5"]
-    certified, _ = false_certificates(population, limits, n=3000, draws=3, **AWARE)
+    certified, _ = false_certificates(population, limits, n=3000, draws=range(3), **AWARE)
     assert certified == 3
