@@ -242,16 +242,14 @@ class RuleOnScores:
             groups = table[[self.by_group]]
         scores = self.scores
         lacking = scores.without_score(table) & (default is not ...)
-        P = scores.predict_proba(take(table, ~lacking))
+        P = np.full((len(lacking), len(rule.classes)), 1.0 / len(rule.classes))
         # The scores have the order of their columns, and a rule the order of its labels.
-        P = P[:, [scores.label.index(label) for label in rule.classes]]
-        named = dict.fromkeys(rule.weights, P)
-        answers = rule.predict(named, take(groups, ~lacking), default=default)
-        if not lacking.any():
-            return answers
-        filled = np.full(len(lacking), default, dtype=object)
-        filled[~lacking] = answers
-        return filled
+        order = [scores.label.index(label) for label in rule.classes]
+        P[~lacking] = scores.predict_proba(take(table, ~lacking))[:, order]
+        answers = rule.predict(dict.fromkeys(rule.weights, P), groups, default=default)
+        if default is not ...:
+            answers[lacking] = default
+        return answers
 
     # -- what certificates and monitors read -----------------------------------------------------------
 
@@ -259,10 +257,9 @@ class RuleOnScores:
         self, X: Table, groups: Groups, classes: Labels, *, defers: bool
     ) -> Ints:
         """Return the answers as numbers of labels; deferral has the number of labels."""
-        answers = self.predict(X, groups if self.by_group else None)
-        number = {HUMAN_REVIEW: len(classes)}
-        number |= {name: place for place, name in enumerate(self.rule_.classes)}
-        return np.array([number[answer] for answer in answers.tolist()], dtype=np.intp)
+        answers = self.predict(X, groups if self.by_group else None).tolist()
+        number = dict(zip([HUMAN_REVIEW, *self.rule_.classes], [len(classes), *range(len(classes))], strict=True))
+        return np.array([number[answer] for answer in answers], dtype=np.intp)
 
     def _row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows by their scores."""
