@@ -1,5 +1,7 @@
 """Averages of the models' log-probabilities with learned weights."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -7,7 +9,7 @@ from scipy.special import log_softmax
 
 from tailboost import RobustMixtureClassifier
 from tailboost.rows.rows import Rows
-from tailboost.selection.outputs import GRAIN, IDLE, PSEUDO_ROWS, ModelOutputs, Models, averaging
+from tailboost.selection.outputs import GRAIN, IDLE, PSEUDO_ROWS, Models, averaging
 
 
 def noisy_probabilities(rng, y, K, strength):
@@ -36,7 +38,7 @@ def peer(logs, y, weight, idle=()):
 
 def learned(logs, rows):
     models = Models.from_given([f"m{i}" for i in range(len(logs))], np.arange(logs[0].shape[1]))
-    return averaging(ModelOutputs(models, tuple(logs), rows)).models
+    return averaging(replace(models, logs=logs, rows=rows))
 
 
 @pytest.mark.parametrize(("strengths", "K"), [((1.0, 2.0), 2), ((0.5, 1.5, 2.0), 4), ((2.0, -1.5), 3)])

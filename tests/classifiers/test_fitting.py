@@ -44,8 +44,8 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
     fresh = rng.integers(0, 6, (50, 4)).astype(float)
     mean = np.exp(np.mean([np.log(model.predict_proba(fresh)) for model in alone], axis=0))
     mean /= mean.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(np.exp(judged.models.transform(fresh)[0]), mean, rtol=1e-5)
-    np.testing.assert_allclose(judged.models.fitted[0].predict_proba(fresh), mean, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(judged.transform(fresh)[0]), mean, rtol=1e-5)
+    np.testing.assert_allclose(judged.fitted[0].predict_proba(fresh), mean, rtol=1e-5)
 
 
 @pytest.mark.parametrize("cv", [5, 0.3])
@@ -57,7 +57,7 @@ def test_a_forest_does_not_know_the_rows_that_judge_it(cv):
     judged = judged_by([("forest", TableForest(30))], problem_of(X, y), cv=cv)
     errors = judged.logs[0].argmax(axis=1) != judged.rows.y
     assert 0.35 < errors.mean() < 0.65
-    kept = judged.models.fitted[0]
+    kept = judged.fitted[0]
     assert np.mean(kept.predict(X) == y) > 0.9
 
 
@@ -167,7 +167,7 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
         a, b = np.intersect1d(a, used), np.intersect1d(b, used)
         logs[np.searchsorted(used, b)] = GaussianNB().fit(X[a], y[a]).predict_log_proba(X[b])
     for mix in (by_splits, by_masks):
-        kept = mix.selection_.engine.outputs.logs[0]
+        kept = mix.selection_.engine.models.logs[0]
         np.testing.assert_allclose(kept, np.maximum(logs, np.log(1e-6)), atol=LOG_STEP)
         assert not (kept % LOG_STEP).any()  # few digits make small files
         assert mix.validation_ == "splits"

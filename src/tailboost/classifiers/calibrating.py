@@ -511,10 +511,9 @@ def prices(selection: Any, fresh: Fresh, answered: Fresh, level: float) -> tuple
 
     There is no price of all limits if a score is no probability.
     """
-    outputs = selection.engine.outputs
     table = fresh.table
     without = {}
-    models = [getattr(model, "estimator", None) for model in outputs.models.fitted]
+    models = [getattr(model, "estimator", None) for model in selection.engine.models.fitted]
     if all(getattr(model, "kind", "") != "number" for model in models):
         logs = table.pooled if len(models) > 1 else table[0]
         without[""] = logs.argmax(axis=1)

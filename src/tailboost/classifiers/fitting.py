@@ -47,7 +47,7 @@ from tailboost.rows.columns import Columns
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows, Split
 from tailboost.rows.seen import Seen
-from tailboost.selection.outputs import ModelOutputs, Models
+from tailboost.selection.outputs import Models
 from tailboost.selection.rule import logs_of
 
 # Classifiers with their names.
@@ -214,7 +214,7 @@ def fit_models(
     verbose: bool,
     factors: Floats | None = None,
     validation: Rows | None = None,
-) -> tuple[ModelOutputs, Rows, Any]:
+) -> tuple[Models, Rows, Any]:
     """Cross-fit every estimator; return the final models and their out-of-fold log-probabilities.
 
     The learners of tailboost share one prepared table. The final model of an `AveragingLearner` is the mean
@@ -245,7 +245,7 @@ def fit_models(
 
     Returns
     -------
-    outputs : ModelOutputs
+    models : Models
         The final models, and the out-of-fold log-probabilities.
     rows : Rows
         The selection data with their features.
@@ -314,11 +314,11 @@ def fit_models(
             held_out[part] = logs_of(models.probabilities(i, *fit, take(rows.X, part)))
         # Models of other folds differ far more than by this step. Zeros behind make files smaller.
         logs.append(np.rint(held_out / LOG_STEP) * LOG_STEP)
-    outputs = ModelOutputs.with_hashes(models, logs, rows.without_features())
+    models = models.on(logs, rows.without_features())
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
     if rows.clusters is not None:
-        outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=rows.row_hashes))
-    return outputs, rows, split.scheme
+        models = replace(models, rows=replace(models.rows, row_hashes=rows.row_hashes))
+    return models, rows, split.scheme
 
 
 def _fits(

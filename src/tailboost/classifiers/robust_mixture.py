@@ -499,7 +499,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
                 self.class_weight, self.classes_, training.y, training.weight
             )
             factors = of_classes[training.y]
-        outputs, selecting, self.validation_ = fit_models(
+        fitted, selecting, self.validation_ = fit_models(
             estimators,
             training,
             self.classes_,
@@ -522,15 +522,15 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         tables = [table for table in (*records.used, named) if table is not None]
         if tables:
             selecting = marked_if_seen(selecting, *tables)
-        rows = replace(outputs.rows, words=selecting.words, fitted=selecting.fitted)
-        outputs = averaging(replace(outputs, rows=rows))
+        rows = replace(fitted.rows, words=selecting.words, fitted=selecting.fitted)
+        fitted = averaging(replace(fitted, rows=rows))
         if named is not None:
             records = replace(records, complete=True)
         if frozen or judging is not None:  # others are training rows
             labels = self.classes_[selecting.y] if reads_scores else None
-            hashes = outputs.models.row_hashes(selecting.X)
+            hashes = fitted.row_hashes(selecting.X)
             records = records.using(Seen.of(hashes, SELECTED_ON, labels))
-        engine = self._engine_of(problem, outputs, selecting.X, selecting.costs)
+        engine = self._engine_of(problem, fitted, selecting.X, selecting.costs)
         self._first_selection(engine, problem, records)
 
     @classmethod
@@ -593,9 +593,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         models = Models.from_given(list(probabilities), mix.classes_)
         mix.records_ = Records()
         rows = replace(rows, X=P[rows.places])
-        outputs, rows = mix._outputs_on(models, rows, "from_probabilities")
+        models, rows = mix._models_on(models, rows, "from_probabilities")
         seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, rows.labels)
-        engine = mix._engine_of(problem, averaging(outputs), costs=rows.costs)
+        engine = mix._engine_of(problem, averaging(models), costs=rows.costs)
         mix._first_selection(engine, problem, Records(used=(seen,)))
         mix.selection_.warn()
         return mix
@@ -662,12 +662,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def estimators_(self) -> list[Any]:
         """The fitted models, on class numbers, in the order of `estimators`."""
         check_is_fitted(self)
-        return self.selection_.engine.outputs.models.fitted
+        return self.selection_.engine.models.fitted
 
     @property
     def named_estimators_(self) -> Bunch:
         """The fitted models by name."""
-        names = self.selection_.engine.outputs.models.names
+        names = self.selection_.engine.models.names
         return Bunch(**dict(zip(names, self.estimators_, strict=False)))
 
     @property

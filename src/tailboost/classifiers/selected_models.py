@@ -58,7 +58,7 @@ from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import GroupNames, warn_of_other_groups
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along
 from tailboost.selection.engine import Engine
-from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models
+from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.problem import Problem, stated
 from tailboost.selection.rule import stacked
 from tailboost.selection.selection import Selection
@@ -329,9 +329,9 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         new._validate_params()
         problem = new._problem()
         engine = new.selection_.engine
-        outputs = engine.outputs
+        models = engine.models
         if X is None and groups is None:
-            new._check_groups(problem, outputs.rows.groups)
+            new._check_groups(problem, models.rows.groups)
             new._set_rule(engine.select(problem))
             new.selection_.warn()
             return new
@@ -345,14 +345,14 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             if groups is not None:
                 new._name_groups(given)
             models, table = new._read(given.X)
-            outputs, rows = new._outputs_on(models, replace(given, X=table), "reweight")
+            models, rows = new._models_on(models, replace(given, X=table), "reweight")
             features = None if only_scores(models.fitted) else rows.X
-            engine = new._engine_of(problem, outputs, features, rows.costs)
+            engine = new._engine_of(problem, models, features, rows.costs)
             # `certify` refuses these rows from now on.
             read = new._reading(given.X, given.labels)
             new.records_ = new.records_.using(read)
         else:
-            rows = outputs.rows
+            rows = models.rows
             if len(given) != rows.n_given:
                 raise ValueError(
                     f"groups has {len(given)} entries, but the selection data are {rows.words}, from a "
@@ -361,8 +361,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             is_used = np.isin(np.arange(len(given)), rows.places)
             of_rows = given.part(is_used).occurring()
             new._name_groups(of_rows)
-            outputs = replace(outputs, rows=replace(rows, groups=of_rows.groups))
-            engine = new._engine_of(problem, outputs)
+            models = replace(models, rows=replace(rows, groups=of_rows.groups))
+            engine = new._engine_of(problem, models)
         new._set_rule(engine.select(problem))
         new.selection_.warn()
         return new
@@ -436,7 +436,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         if error() in (objective.rate, *(limit.rate for limit in limits)):
             new.error_budget = None
         new._validate_params()
-        new._check_groups(new._problem(), self.selection_.engine.outputs.rows.groups)
+        new._check_groups(new._problem(), self.selection_.engine.models.rows.groups)
         return new
 
     def _within(self, objective: Objective, limits: Sequence[Limit]) -> Self:
@@ -474,7 +474,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         An error for contradicting limits keeps the engine, and so the fitted models.
         """
         self.records_ = records
-        models = engine.outputs.models.fitted
+        models = engine.models.fitted
         self._reads_scores = only_scores(models)
         try:
             self._set_rule(engine.select(problem))
@@ -550,10 +550,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             f"by_group={self.by_group!r} names no single one of the columns of groups: give {choices}"
         )
 
-    def _outputs_on(
-        self, models: Models, given: Rows, method: str
-    ) -> tuple[ModelOutputs, Rows]:
-        """Return the models' log-probabilities of new selection data, and these rows with features and costs.
+    def _models_on(self, models: Models, given: Rows, method: str) -> tuple[Models, Rows]:
+        """Return the models on new selection data, and these rows with features and costs.
 
         The models read the table of the ``given`` rows; ``method`` is the name of the called method, for
         messages.
@@ -567,10 +565,10 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             rows = replace(rows, row_hashes=None)
         table = models.transform(rows.X)
         logs = [table[i] for i in range(len(models.names))]
-        return ModelOutputs.with_hashes(models, logs, rows.without_features()), rows
+        return models.on(logs, rows.without_features()), rows
 
     def _engine_of(
-        self, problem: Problem, outputs: ModelOutputs, X: Table = None, costs: Table = None
+        self, problem: Problem, models: Models, X: Table = None, costs: Table = None
     ) -> Any:
         """Return the candidates for the selection.
 
@@ -578,14 +576,13 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         ----------
         problem : Problem
             The objective within limits.
-        outputs : ModelOutputs
-            The log-probabilities of the models on the selection data.
+        models : Models
+            The models with their log-probabilities on the selection data.
         X : table of n rows, optional
             Features of the selection data, from which a group may be estimated.
         costs : ndarray of shape (n, K), optional
             Cost of each answer in each row.
         """
-        models = outputs.models
         if self.infer_groups and only_scores(models.fitted) and not models.are_given:
             raise ValueError(
                 "infer_groups=True: scores have no other columns from which a group could be "
@@ -594,7 +591,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         names = getattr(self, "_group_names", None)
         column = self._column_read
         return Engine(
-            problem, outputs, self.classes_, names, column, self.infer_groups, X, costs
+            problem, models, self.classes_, names, column, self.infer_groups, X, costs
         )
 
     # -- answers of the models -------------------------------------------------------------------------
@@ -604,7 +601,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
 
         Given probabilities of the models become an array of shape (n, M, K).
         """
-        models = self.selection_.engine.outputs.models
+        models = self.selection_.engine.models
         if has_named_columns(X):
             given = Models.from_given(models.names, self.classes_)
             given = replace(given, weights=models.weights, offset=models.offset)
@@ -701,15 +698,15 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     @property
     def _rule_digest(self) -> str:
         """Digest of the rule and its models: of columns of scores, or of outputs on the selection data."""
-        outputs = self.selection_.engine.outputs
-        if self._reads_scores and not outputs.models.are_given:
-            scores = [model.estimator for model in outputs.models.fitted]
+        models = self.selection_.engine.models
+        if self._reads_scores and not models.are_given:
+            scores = [model.estimator for model in models.fitted]
             columns = [
                 (each.column_list, each.label, each.kind, each.missing) for each in scores
             ]
             return digest_of_rule(self.rule_, columns)
         return digest(
-            digest_of_rule(self.rule_).encode(), *(log.tobytes() for log in outputs.logs)
+            digest_of_rule(self.rule_).encode(), *(log.tobytes() for log in models.logs)
         )
 
     def _row_hashes(self, X: Table) -> Hashes:

@@ -10,7 +10,7 @@ from scipy.special import ndtri, softmax
 from tailboost.core.array_types import Floats, Table
 from tailboost.learners.scores import only_scores
 from tailboost.selection.intervals import tightened
-from tailboost.selection.outputs import LogProbabilities, ModelOutputs
+from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.problem import Problem, counted
 from tailboost.selection.search import (
     Pool,
@@ -33,7 +33,7 @@ class Engine:
     ----------
     problem : Problem
         Determines the strata and costs.
-    outputs : ModelOutputs
+    models : Models
         The models with their log-probabilities, and their average.
     classes : ndarray of shape (K,)
         The labels.
@@ -51,7 +51,7 @@ class Engine:
     """
 
     problem: Problem
-    outputs: ModelOutputs
+    models: Models
     classes: Any
     names: Any
     told: int | None
@@ -67,7 +67,8 @@ class Engine:
     words: str = field(init=False)  # the selection data, for people
 
     def __post_init__(self, X: Table, costs: Floats | None) -> None:
-        rows, models = self.outputs.rows, self.outputs.models
+        models = self.models
+        rows = models.rows
         data = counted(self.problem, rows, self.classes, self.names, costs, self.told)
         strata = data.strata
         column = None
@@ -78,7 +79,7 @@ class Engine:
                 column = strata.columns.index(title)
         p = StratumProbabilities(strata, column)
         groups = p.places[data.stratum % strata.n_combinations]
-        logs = self.outputs.logs
+        logs = models.logs
         table = LogProbabilities(len(groups), logs.__getitem__, models, groups, X)
         if self._infers(self.problem) and strata.n_combinations > 1:
             p.fit_groups(table, data.stratum, rows.weight)
@@ -99,7 +100,7 @@ class Engine:
 
         Rules that read the group need none, and columns of scores show none.
         """
-        models, objective = self.outputs.models, problem.objective
+        models, objective = self.models, problem.objective
         has_features = models.are_given or not only_scores(models.fitted)
         wanted = self.infer_groups or (objective.worst and objective.rate.needs_groups)
         return wanted and has_features and self.told is None

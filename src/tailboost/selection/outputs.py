@@ -89,6 +89,10 @@ class Models:
     # Shape (M,): w ≥ 0. A sum above 1 sharpens the probabilities of the models, a sum below 1 flattens them.
     weights: Floats
     offset: Floats  # shape (K,): b
+    # Out-of-fold log-probabilities of each model on the selection data, shape (n, K): with the rows all that
+    # the selection depends on.
+    logs: Sequence[Floats] = ()
+    rows: Any = None  # the selection data
 
     @classmethod
     def from_given(cls, names: Sequence[str], classes: Array) -> Models:
@@ -154,6 +158,19 @@ class Models:
             table.scores = score.values(X)[:, 0]
         return table
 
+    def on(self, logs: Sequence[Floats], rows: Rows) -> Models:
+        """Return the models on selection data, with hashes of the rows by features and probabilities.
+
+        Rows with equal hashes are one row; without hashes of the features all rows are different. Equal
+        weights of any scale become 1.
+        """
+        if np.ptp(rows.weight) <= SAME_WEIGHT * rows.weight.max():
+            rows = replace(rows, weight=np.ones(len(rows.y)))
+        if rows.row_hashes is not None:
+            hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
+            rows = replace(rows, row_hashes=hashes)
+        return replace(self, logs=tuple(logs), rows=rows)
+
     def row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the models read, or of the checked table."""
         if only_scores(self.fitted) and not self.are_given:
@@ -189,38 +206,15 @@ class Models:
         return checked(P, name, n_rows, self.n_classes)
 
 
-@dataclass(frozen=True)
-class ModelOutputs:
-    """Out-of-fold log-probabilities of models: all that the selection depends on."""
-
-    models: Models
-    logs: tuple[Floats, ...]  # log-probabilities of each model, shape (n, K)
-    rows: Rows  # the selection data
-
-    @classmethod
-    def with_hashes(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
-        """Return the outputs with hashes of the rows by features and probabilities.
-
-        Rows with equal hashes are one row; without hashes of the features all rows are different. Equal
-        weights of any scale become 1.
-        """
-        if np.ptp(rows.weight) <= SAME_WEIGHT * rows.weight.max():
-            rows = replace(rows, weight=np.ones(len(rows.y)))
-        if rows.row_hashes is not None:
-            hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
-            rows = replace(rows, row_hashes=hashes)
-        return cls(models, tuple(logs), rows)
-
-
 @one_blas_thread()
-def averaging(outputs: ModelOutputs) -> ModelOutputs:
-    """Return the outputs with the average of least log loss on the selection data; the problem is convex.
+def averaging(models: Models) -> Models:
+    """Return the models with the average of least log loss on the selection data; the problem is convex.
 
     `PSEUDO_ROWS` pull the average towards equal weights without offsets. A model gets no weight if the loss
     hardly rises without this model. The model with the smallest effect on the scores is tried first.
     """
-    logs = outputs.logs
-    rows = outputs.rows
+    logs = models.logs
+    rows = models.rows
     M = len(logs)
     K = logs[0].shape[1]
     # Offsets of a row have no effect; centring keeps rounding errors small. By class: sums over the classes
@@ -260,4 +254,4 @@ def averaging(outputs: ModelOutputs) -> ModelOutputs:
         t = without.x
         used = np.flatnonzero(t[:M] > 0.0)
     t = np.rint(t / GRAIN) * GRAIN
-    return replace(outputs, models=replace(outputs.models, weights=t[:M], offset=t[M:]))
+    return replace(models, weights=t[:M], offset=t[M:])

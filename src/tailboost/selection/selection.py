@@ -98,7 +98,7 @@ class Selection:
     @cached_property
     def on_score(self) -> ThresholdRule:
         """The rule of thresholds on the score; of several models on the log-odds of their average."""
-        score = self.engine.outputs.models.score
+        score = self.engine.models.score
         family: Any = self.engine.family
         sign = int(family.sign)
         classes = list(self.program.strata.classes)
@@ -116,7 +116,7 @@ class Selection:
     @property
     def written(self) -> ThresholdRule | Rule:
         """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
-        models, p, costs = self.engine.outputs.models, self.engine.probabilities, self.rule
+        models, p, costs = self.engine.models, self.engine.probabilities, self.rule
         if isinstance(self.engine.family, Thresholds):
             if models.score is not LOG_ODDS:
                 return self.on_score
@@ -140,7 +140,7 @@ class Selection:
     @property
     def used_models(self) -> list[str]:
         """Names of the models behind the answers; groups may be estimated from all of them."""
-        models, p = self.engine.outputs.models, self.engine.probabilities
+        models, p = self.engine.models, self.engine.probabilities
         if p.models and not p.by_features:
             return models.names
         return [models.names[i] for i in models.used]

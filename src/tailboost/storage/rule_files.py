@@ -258,7 +258,13 @@ class RuleOnScores:
     ) -> Ints:
         """Return the answers as numbers of labels; deferral has the number of labels."""
         answers = self.predict(X, groups if self.by_group else None).tolist()
-        number = dict(zip([HUMAN_REVIEW, *self.rule_.classes], [len(classes), *range(len(classes))], strict=True))
+        number = dict(
+            zip(
+                [HUMAN_REVIEW, *self.rule_.classes],
+                [len(classes), *range(len(classes))],
+                strict=True,
+            )
+        )
         return np.array([number[answer] for answer in answers], dtype=np.intp)
 
     def _row_hashes(self, X: Table) -> Hashes:
