@@ -409,7 +409,7 @@ CURES = {
     ),
     "the name of the labels": (
         lambda: tb.tune(tb.Scores("a", 1), FRAME, "y", limits=["miss(1) <= 30%"]),
-        "y is the text 'y'",
+        "give the column itself",
     ),
     "labels that are missing": (
         lambda: tb.tune(tb.Scores("a", 1), FRAME, put(Y, 0, None), limits=["miss(1) <= 30%"]),

@@ -20,11 +20,9 @@ from tailboost.core.checks import (
     check_alpha,
     check_probabilities,
     check_same_kind,
-    distinct_labels,
     in_class_order,
     label_column,
     loss_vector,
-    names_columns,
     positions,
     relative_weights,
 )
@@ -187,7 +185,9 @@ def expected_zero_one_losses(
         As in `cvar_zero_one_loss`.
     """
     truth = label_column(y_true, "y_true")
-    names = np.unique(truth) if labels is None else distinct_labels(labels)
+    names = np.unique(truth) if labels is None else label_column(labels, "labels")
+    if len(np.unique(names)) < len(names):
+        raise ValueError(f"labels must differ, got {names.tolist()}")
     probabilities = check_probabilities(in_class_order(y_proba, "y_proba", names), len(truth))
     if probabilities.shape[1] != len(names):
         raise ValueError(
@@ -335,7 +335,7 @@ def group_errors(
         labels=labels,
         deferred=deferred,
     )
-    if len(columns) == 1 and names_columns(groups):
+    if len(columns) == 1 and columns[0] is not None and np.ndim(groups) != 1:
         errors = {(columns[0], name): value for name, value in errors.items()}
     return {name: value for name, value in errors.items() if value == value}  # NaN without rows
 

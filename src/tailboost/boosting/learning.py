@@ -221,7 +221,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
         X = self._checked(X, reset=reset)
-        y = label_column(y, "y", warn=True)
+        y = label_column(y, "y", target=True)
         check_classification_targets(y)
         check_consistent_length(X, y)
         weight = row_weights(sample_weight, len(y))

@@ -296,7 +296,7 @@ def selected_on_part(
             everything.selection_ = selection  # ranks alone replace its rule
             return everything, given
     # A hash of each row with its label, whatever the order of the columns, and one of its groups.
-    table = as_table(given.X, sorted_names(list(getattr(given.X, "columns", ()))))
+    table = as_table(given.X, sorted_names(getattr(given.X, "columns", ())))
     contents = hashes_of_pairs(hash_rows(table), hashes_of_names(given.classes)[given.y])
     if given.clusters is None:
         refuse_copied("X", hashes_of_pairs(contents, ties))

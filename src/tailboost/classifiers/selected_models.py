@@ -33,14 +33,12 @@ from tailboost.core.array_types import (
     Table,
 )
 from tailboost.core.checks import (
-    as_pandas,
     batched,
     check_groups_read,
     check_indexes,
-    groups_in,
+    group_columns,
     has_named_columns,
     n_rows_of,
-    names_columns,
     unpack,
 )
 from tailboost.learners.scores import Scores, only_scores
@@ -628,18 +626,17 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             raise ValueError(
                 f"by_group={self.by_group!r} was set after the selection of the rule: tune again"
             )
-        groups = groups_in(X, groups)
         check_indexes(X=X, groups=groups)
+        groups = group_columns(groups, "groups", X)
         check_groups_read(groups, reads=engine.told is not None)
         models, table = self._read(X)
         if engine.told is None:
             return models, table, np.zeros(n_rows_of(table), dtype=np.intp)
         titles, values = self._group_names.titles, self._group_names.values
         names = GroupNames((values[engine.told],), (titles[engine.told],))
-        groups = as_pandas(groups)
-        if names_columns(groups):
-            # The rule reads one of several columns; `numbers_of` refuses a table without this column.
-            groups = {name: groups[name] for name in groups if name in names.titles} or groups
+        (title,) = names.titles
+        if title in groups:  # the rule reads one of several columns
+            groups = {title: groups[title]}
         given, numbers = GroupNames.read(groups, "groups", n_rows_of(table))
         return models, table, given.numbers_in(names, numbers, "groups")[:, 0]
 

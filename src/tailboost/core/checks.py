@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any, TypeGuard
@@ -37,6 +37,8 @@ NAMES_SHOWN = 10
 LARGEST_MEAN_WEIGHT = 1e9
 # Significant bits of weights, fewer than the 53 of float64 and more than the 24 of float32.
 WEIGHT_BITS = 32
+# Rounding of probabilities: some learners compute in float32.
+PROBABILITY_ROUNDING = 1e-3
 # Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
 #: Smallest α for which 1/α does not overflow.
@@ -82,14 +84,9 @@ def as_pandas(table: Table) -> Any:
     return table
 
 
-def is_sparse(X: Any) -> bool:
-    """Return whether a table is a sparse matrix."""
-    return hasattr(X, "tocsr")
-
-
 def has_named_columns(X: Table) -> TypeGuard[Mapping[str, Any]]:
     """Return whether a table is a dict of columns; SciPy's DOK arrays derive from dict, but are tables."""
-    return isinstance(X, Mapping) and not is_sparse(X)
+    return isinstance(X, Mapping) and not hasattr(X, "tocsr")
 
 
 def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
@@ -103,15 +100,13 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
         The order of the columns of a data frame with all of them.
     """
     if has_named_columns(X):
-        return np.column_stack([np.asarray(X[name]) for name in sorted_names(list(X))])
+        return np.column_stack([np.asarray(X[name]) for name in sorted_names(X)])
     X = as_pandas(X)
-    if is_sparse(X):
+    if hasattr(X, "tocsr"):
         return X.tocsr()  # some formats have no row indexing
     if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
         return X[list(names)]
-    if hasattr(X, "shape"):
-        return X
-    return np.asarray(X)
+    return X if hasattr(X, "shape") else np.asarray(X)
 
 
 def summed(X: Table) -> Any:
@@ -119,7 +114,7 @@ def summed(X: Table) -> Any:
 
     SciPy and scikit-learn sum entries of the same place in place, so a matrix that needs it is copied.
     """
-    if not is_sparse(X) or X.ndim != 2:
+    if not hasattr(X, "tocsr") or X.ndim != 2:
         return X
     matrix = X if X.format in ("csr", "csc") else X.tocsr()
     if not matrix.has_canonical_format:
@@ -166,7 +161,6 @@ def n_rows_of(X: Table) -> int:
         X = next(iter(X.values()), ())
     if hasattr(X, "shape"):
         return int(X.shape[0])
-    X = as_pandas(X)
     return len(X if hasattr(X, "__len__") else np.asarray(X))
 
 
@@ -178,7 +172,7 @@ def take(X: Table, rows: Array) -> Any:
         return None
     if has_named_columns(X):
         return {name: take(column, rows) for name, column in X.items()}
-    if is_sparse(X):
+    if hasattr(X, "tocsr"):
         X = X.tocsr()  # some formats have no row indexing
     if rows.dtype == np.bool_:  # some tables take no mask
         rows = np.flatnonzero(rows)
@@ -186,24 +180,18 @@ def take(X: Table, rows: Array) -> Any:
 
 
 def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
-    """Yield a table in batches, each with its row numbers; a table of one batch is not copied."""
+    """Yield a table in batches, each with its row numbers; a table without rows is one batch."""
     n = n_rows_of(X)
     values_per_row = int(np.prod(getattr(X, "shape", ())[1:]))
     n_in_batch = max(1, min(ROWS_OF_BATCH, BATCH_VALUES // max(values_per_row, 1)))
-    if n <= n_in_batch:
-        yield np.arange(n), X
-        return
-    for start in range(0, n, n_in_batch):
+    for start in range(0, max(n, 1), n_in_batch):
         numbers = np.arange(n)[start : start + n_in_batch]
         yield numbers, take(X, numbers)
 
 
-def sorted_names(names: list[Any]) -> list[Any]:
+def sorted_names(names: Iterable[Any]) -> list[Any]:
     """Return the names of columns, sorted also if text and numbers are mixed."""
-    try:
-        return sorted(names)
-    except TypeError:  # text and numbers have no order
-        return sorted(names, key=lambda name: (type(name).__name__, str(name)))
+    return sorted(names, key=lambda name: (str(type(name)), name))
 
 
 def check_table(frame: Table) -> None:
@@ -238,10 +226,14 @@ def check_number(
 
     Raise ValueError if ``value`` is not such a number.
     """
-    is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    is_high = is_number and (low <= value if closed else low < value)
-    if not is_high or not (value < high if below else value <= high):
-        ends = f"{'[' if closed else '('}{low}, {high}{')' if below else ']'}"
+    is_inside = (
+        isinstance(value, (int, float, np.integer, np.floating))
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and (low < value < high or (closed and value == low) or (value == high and not below))
+    )
+    if not is_inside:
+        ends = f"{'(['[closed]}{low}, {high}{'])'[below]}"
         raise ValueError(f"{name} must be a number in the range {ends}, got {value!r}")
     return float(value)
 
@@ -385,103 +377,81 @@ def is_missing(value: object) -> bool:
     return isinstance(value, Real) and bool(value != value)
 
 
-def factorized(values: Any) -> tuple[Any, Ints | None]:
-    """Return the distinct values of pandas' categories or text, and the place of each row's value.
+def label_column(values: Any, name: str, *, target: bool = False) -> Labels:
+    """Return labels as an array of numbers or of text, shape (n,), see `coded`."""
+    names, place = coded(values, name, target=target)
+    return names[place]
 
-    A million values take .02 seconds, as objects .2. Other columns, and those with missing values, are
-    returned with None. Intervals are text.
+
+def coded(
+    values: Any, name: str, remedy: str = GIVE_A_VALUE, *, target: bool = False
+) -> tuple[Labels, Ints]:
+    """Return the distinct entries of a column of labels or groups, ascending, and the place of each row's.
+
+    The entries are numbers or text; intervals of pandas are text. The labels of a fit, the ``target``, may
+    have the shape (n, 1), for which scikit-learn warns, and have no blank text. The message about missing
+    entries ends with the ``remedy``.
+
+    Raises
+    ------
+    ValueError
+        If the column is empty, has another shape than (n,), has missing entries, or mixes kinds.
     """
     values = with_interval_names(values)
     dtype = getattr(values, "dtype", None)
-    has_few_values = hasattr(dtype, "categories") or getattr(dtype, "name", "") in (
-        "str",
-        "string",
-    )
-    if has_few_values and hasattr(values, "factorize"):
-        places, names = values.factorize()
-        if len(places) and places.min() >= 0:
-            return np.asarray(names), places
-    return values, None
-
-
-def label_column(values: Any, name: str, *, warn: bool = False) -> Labels:
-    """Return labels as an array of numbers or of text, shape (n,).
-
-    Raise ValueError if the column is empty, has another shape than (n,), has missing or blank entries, or
-    mixes kinds. With ``warn``, a column of shape (n, 1) gets scikit-learn's warning instead.
-    """
-    entries, place = factorized(values)
-    array = _entries(entries, name, warn=warn)
-    if array.dtype.kind == "U" and not np.char.strip(array[array.astype("U1") <= " "]).all():
-        raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
-    return array if place is None else array[place]
-
-
-def labels_and_places(
-    values: Any, name: str, remedy: str = GIVE_A_VALUE
-) -> tuple[Labels, Ints]:
-    """Return the distinct entries of a `label_column`, ascending, and the place of each row's, shape (n,).
-
-    Blank text is an entry. The message about missing entries ends with the ``remedy``.
-    """
-    entries, place = factorized(values)
-    labels, number = distinct_and_places(_entries(entries, name, remedy))
-    return labels, number if place is None else number[place]
-
-
-def _entries(
-    values: Any, name: str, remedy: str = GIVE_A_VALUE, *, warn: bool = False
-) -> Labels:
-    """Return labels or groups as an array of numbers or of text, shape (n,), see `label_column`."""
-    if isinstance(values, str):
-        raise ValueError(f"{name} is the text {values!r}: give the column itself")
+    # Of a million rows categories and text of pandas take .02 seconds, objects .1.
+    if hasattr(values, "factorize") and (
+        hasattr(dtype, "categories") or str(dtype) in ("str", "string")
+    ):
+        rows, distinct = values.factorize()
+        if len(rows) and rows.min() >= 0:
+            names, number = coded(np.asarray(distinct), name, target=target)
+            return names, number[rows]
     # NumPy would turn 1 beside "a" into "1".
     array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
-    if array.ndim > 1 and warn:
+    if target and array.ndim > 1:
         from sklearn.utils import column_or_1d  # a rule of a file answers without it
 
         array = column_or_1d(array, warn=True)
     if array.ndim != 1:
-        raise ValueError(f"{name} must be a 1d array, got the shape {array.shape}")
+        raise ValueError(
+            f"{name} must be a 1d array, got the shape {array.shape}: give the column itself"
+        )
     if not array.size:
         raise ValueError(f"{name} has no rows (0 samples)")
+    place: Any = slice(None)
+    kinds = {False}
     missing = np.zeros(len(array), dtype=bool)
-    if array.dtype.kind == "f":
+    if array.dtype.kind in "OT":  # also nullable types, and text of variable width
+        entries = array.tolist()
+        try:
+            number_of = {entry: j for j, entry in enumerate(dict.fromkeys(entries))}
+            array = np.array(list(number_of))
+        except (TypeError, ValueError):  # no entries of a dict, or rows of several lengths
+            number_of = {}
+        if array.ndim != 1 or not number_of:
+            raise ValueError(f"{name} must have a number or text in each row")
+        place = np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
+        missing = np.array([is_missing(entry) for entry in number_of])[place]
+        kinds = {isinstance(entry, str) for entry in number_of}
+    elif array.dtype.kind == "f":
         missing = ~np.isfinite(array)
-    elif array.dtype.kind == "O" and set(map(type, array.tolist())) != {str}:
-        missing = np.frompyfunc(is_missing, 1, 1)(array).astype(bool)
-        entries = array[~missing].tolist()
-        others = [entry for entry in entries if not isinstance(entry, str)]
-        odd = [entry for entry in others if not isinstance(entry, (Real, np.number, np.bool_))]
-        if odd:
-            raise ValueError(
-                f"{name} must have a number or text in each row, got {str(odd[0])[:60]}"
-            )
-        if others and len(others) < len(entries):
-            raise ValueError(
-                f"{name} mixes text with other values, such as {others[0]!r}: give values of one kind"
-            )
     if missing.any():
         raise ValueError(
             f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are missing or infinite "
             f"(first in row {missing.argmax()}, counted from 0); {remedy}"
         )
-    if array.dtype.kind in "OT":  # nullable types, and text of variable width
-        array = np.array(array.tolist())
+    if len(kinds) > 1:
+        raise ValueError(f"{name} mixes text with other values: give values of one kind")
     if array.dtype.kind not in "biufU":
         raise ValueError(
             f"{name} must hold text or numbers, such as years for dates, got dtype {array.dtype}. Complex "
             "data not supported"
         )
-    return array
-
-
-def distinct_labels(labels: ArrayLike, name: str = "labels") -> Labels:
-    """Return distinct labels as an array of numbers or of text; raise ValueError if one is repeated."""
-    names = label_column(labels, name)
-    if len(np.unique(names)) < len(names):
-        raise ValueError(f"{name} must differ, got {names.tolist()}")
-    return names
+    names, number = distinct_and_places(array)
+    if target and names.dtype.kind == "U" and not np.char.strip(names).all():
+        raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
+    return names, number[place]
 
 
 def distinct_and_places(values: Array) -> tuple[Array, Ints]:
@@ -503,20 +473,8 @@ def distinct_and_places(values: Array) -> tuple[Array, Ints]:
     return np.unique(values, return_inverse=True)
 
 
-def numbered_clusters(clusters: Column, n: int) -> Any:
-    """Return the number of the cluster of each of n rows, from 0, shape (n,); None without clusters."""
-    if clusters is None:
-        return None
-    check_length(clusters, "clusters", n)
-    return labels_and_places(clusters, "clusters")[1]
-
-
 def positions(
-    values: Column,
-    known: Any,
-    name: str,
-    fault: str = "labels not seen in fit",
-    cure: str = "",
+    values: Column, known: Any, name: str, fault: str = "labels not seen in fit"
 ) -> Ints:
     """Return the position of each label or group among the known ones, shape (n,).
 
@@ -525,7 +483,7 @@ def positions(
     Raises
     ------
     ValueError
-        If a value is unknown: "{name} holds {fault}: [...]; known are …; {cure}".
+        If a value is unknown: "{name} holds {fault}: [...]; known are …".
     """
     known_values = np.asarray(known).tolist()
     place_of_value = {value: place for place, value in enumerate(known_values)}
@@ -534,17 +492,8 @@ def positions(
     if unknown:
         near = did_you_mean(str(unknown[0]), map(str, known_values))
         listing = joined(list(map(repr, known_values)), NAMES_SHOWN)
-        words = f"{name} holds {fault}: {unknown[:5]}; {near}known are {listing}"
-        raise ValueError("; ".join(filter(None, [words, cure])))
+        raise ValueError(f"{name} holds {fault}: {unknown[:5]}; {near}known are {listing}")
     return np.fromiter(map(place_of_value.__getitem__, entries), np.intp, len(entries))
-
-
-def no_classes(y: Labels) -> str:
-    """Return a message about numbers in the place of labels."""
-    return (
-        f"y has {len(np.unique(y)):,} different values, such as {y[0]:g}; a classifier needs classes, as in "
-        "y > threshold"
-    )
 
 
 def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) -> None:
@@ -572,82 +521,54 @@ def with_interval_names(column: Any) -> Any:
 
 
 def with_missing_group(
-    groups: Groups, known_groups: Sequence[Any] | None, name: Any = MISSING_GROUP
-) -> Groups:
-    """Return groups with a name for missing entries if this is a known group; others unchanged."""
-    if groups is None or isinstance(groups, str) or name not in (known_groups or ()):
-        return groups
-    groups = with_interval_names(as_pandas(groups))
-    if isinstance(groups, Mapping):
-        return {
-            column: with_missing_group(groups[column], known_groups, name) for column in groups
-        }
-    if hasattr(groups, "iloc"):  # the name of a Series stays
-        return groups.astype(object).where(groups.notna(), name)
-    array = np.array(groups, dtype=object)
-    array[np.frompyfunc(is_missing, 1, 1)(array).astype(bool)] = name
-    return array
+    columns: Mapping[Any, Any], known: Collection[Any], name: Any = MISSING_GROUP
+) -> Mapping[Any, Any]:
+    """Return columns of groups with a name for missing entries, if this is a known group."""
+    if name not in known:
+        return columns
+    filled = {}
+    for title, column in columns.items():
+        array = np.array(column, dtype=object)
+        array[list(map(is_missing, array.tolist()))] = name
+        filled[title] = array
+    return filled
 
 
-def column_words(name: Any, argument: str = "groups") -> str:
-    """Return an argument of groups, or the column of this name in it, for a message."""
-    if name is None:
-        return argument
-    return f"{argument} column {name!r}"
-
-
-def groups_in(X: Table, groups: Groups, name: str = "groups") -> Any:
-    """Return groups as data: the name of a column of a data frame ``X`` becomes that column.
-
-    A list of names becomes these columns. Other groups are returned unchanged.
-    """
-    columns = list(getattr(X, "columns", ()))
-    if isinstance(groups, str):
-        if groups in columns:
-            return as_pandas(X)[[groups]]
-        raise ValueError(_no_column(groups, name, columns))
-    # A list with an entry for each row has groups, even if these are called like columns.
-    is_list = columns and isinstance(groups, (list, tuple)) and len(groups) != n_rows_of(X)
-    if is_list and all(isinstance(each, str) and each in columns for each in groups):
-        return as_pandas(X)[list(groups)]
-    return groups
-
-
-def _no_column(groups: str, name: str, columns: Sequence[Any] = ()) -> str:
-    """Return the message about a text in the place of a column of groups."""
-    found = ""
-    if columns:
-        near = did_you_mean(groups, map(str, columns))
-        found = f"X has no column of this name; {near}it has {listed(columns)}; "
-    return f"{name}={groups!r}: {found}give the column itself, as in {name}=X[{groups!r}]"
-
-
-def check_groups_read(groups: Groups, *, reads: bool) -> None:
+def check_groups_read(groups: Mapping[Any, Any], *, reads: bool) -> None:
     """Raise ValueError if the groups that a rule reads are missing, or if it reads none of the given ones."""
-    if reads and groups is None:
+    if reads and not groups:
         raise ValueError(
             "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
         )
-    if not reads and groups is not None:
+    if groups and not reads:
         raise ValueError("groups are not used by the rule of this classifier: leave them out")
 
 
-def names_columns(groups: Groups) -> bool:
-    """Return whether groups are a data frame or a dict: a table with names of columns."""
-    return isinstance(groups, Mapping) or hasattr(groups, "columns")
-
-
-def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
+def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
     """Return the columns of a groups argument by name; a single column without a name has the name None.
 
-    The columns of a table are sorted by name, so their order has no effect. Columns of an array are numbered.
-    Raise ValueError if the name of a column has another meaning in ``by=``: "class", "cell", and "group" if
-    there are several columns. Such a name of a Series does not count.
+    The name of a column of a data frame ``X``, or a list of names, are these columns. The columns of a table
+    are sorted by name, so their order has no effect. Columns of an array are numbered. Raise ValueError if
+    the name of a column has another meaning in ``by=``: "class", "cell", and "group" if there are several
+    columns. Such a name of a Series does not count.
     """
+    if groups is None or (isinstance(groups, Mapping) and not groups):
+        return {}
+    known = list(getattr(X, "columns", ()))
     if isinstance(groups, str):
-        raise ValueError(_no_column(groups, name))
+        if groups not in known:
+            near = did_you_mean(groups, map(str, known))
+            raise ValueError(
+                f"{name}={groups!r}: {near}X has the columns {listed(known)}; give one of these, or the "
+                f"column itself, as in {name}=X[{groups!r}]"
+            )
+        groups = as_pandas(X)[[groups]]
+    # A list with an entry for each row has groups, even if these are called like columns.
+    is_list = known and isinstance(groups, (list, tuple)) and len(groups) != n_rows_of(X)
+    if is_list and all(isinstance(each, str) and each in known for each in groups):
+        groups = as_pandas(X)[list(groups)]
     groups = with_interval_names(as_pandas(groups))
-    if names_columns(groups):
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
         names = list(groups)
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{name} must have columns with different names, got {names}")
@@ -663,7 +584,7 @@ def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
     if column.ndim == 1:
         title = getattr(groups, "name", None)
         is_name = isinstance(title, (str, int)) and title not in ("class", "group", "cell")
-        return {title if is_name else None: groups}
+        return {title if is_name else None: column}
     if column.ndim != 2:
         raise ValueError(f"{name} must be a 1d array or a table, got shape {column.shape}")
     if column.shape[1] == 1:
@@ -679,30 +600,25 @@ def check_probabilities(
     n: int,
     name: str = "y_proba",
     of: str = "y_true",
-    tolerance: float | None = None,
+    tolerance: float = PROBABILITY_ROUNDING,
 ) -> Floats:
     """Return rows of probabilities, shape (n, K); one column is the second of two classes.
 
-    Without a ``tolerance``, rows must be in [0, 1] and sum to 1 to the precision of their type, or to 1e-6.
+    Rows must be in [0, 1] and sum to 1, to the ``tolerance``.
     """
-    array = np.asarray(y_proba)
-    check_length(array, name, n, of)
-    if tolerance is None:
-        tolerance = 1e-6
-        if array.dtype.kind == "f":  # some learners compute in float32
-            tolerance = max(tolerance, float(np.sqrt(np.finfo(array.dtype).eps)))
-    probabilities = finite(array, name)
+    probabilities = finite(y_proba, name)
+    check_length(probabilities, name, n, of)
     if probabilities.ndim == 1:  # of the second of two classes
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
     if probabilities.ndim != 2:
-        raise ValueError(f"{name} must have the shape (n, K) or (n,), got {array.shape}")
+        raise ValueError(f"{name} must have the shape (n, K) or (n,), got {np.shape(y_proba)}")
     outside = np.abs(probabilities - 0.5).max(axis=1, initial=0.0) - 0.5
     faults = np.maximum(outside, np.abs(probabilities.sum(axis=1) - 1.0))
     if (faults > tolerance).any():
         row = int(np.argmax(faults))
         raise ValueError(
             f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
-            f"{array[row].tolist()}"
+            f"{np.asarray(y_proba)[row].tolist()}"
         )
     return probabilities
 
@@ -724,11 +640,10 @@ def check_labelled_rows(
         )
     check_indexes(X=X, y=y, sample_weight=sample_weight)
     X = learner._checked(X, reset=True)
-    y = label_column(y, "y", warn=True)
-    check_length(y, "y", n_rows_of(X))
-    check_classification_targets(y)
-    classes, class_numbers = distinct_and_places(y)
-    weight = check_weights(sample_weight, len(y))
+    classes, class_numbers = coded(y, "y", target=True)
+    check_length(class_numbers, "y", n_rows_of(X))
+    check_classification_targets(classes[class_numbers])
+    weight = check_weights(sample_weight, len(class_numbers))
     weighted_classes = np.unique(class_numbers[weight > 0])
     if len(weighted_classes) < 2:
         raise ValueError(
@@ -771,13 +686,10 @@ def _key(name: Any) -> str:
     return {"True": "1", "False": "0"}.get(text, text)
 
 
-def check_costs(
-    costs: Table, n: int, classes: Labels, used: Ints | None, name: str = "costs"
-) -> Floats | None:
+def check_costs(costs: Table, n: int, classes: Labels, name: str = "costs") -> Floats | None:
     """Return the cost of each answer for each row, shape (n, K), in the order of the classes; None for None.
 
-    Columns of a data frame are matched by name (`in_class_order`). ``used`` are the numbers of the rows to
-    return, None for all n rows.
+    Columns of a data frame are matched by name (`in_class_order`).
     """
     if costs is None:
         return None
@@ -787,9 +699,7 @@ def check_costs(
             f"{name} must have the shape {(n, len(classes))}, the cost of each answer for each "
             f"row, got {checked.shape}"
         )
-    if used is None:
-        return checked
-    return checked[used]
+    return checked
 
 
 def plain(value: Any) -> Any:

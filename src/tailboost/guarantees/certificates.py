@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_number, groups_in, reading
+from tailboost.core.checks import check_indexes, check_number, group_columns, reading
 from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import how_many, points_words, rate_words, stated_words
 from tailboost.core.tables import (
@@ -37,7 +37,7 @@ from tailboost.rates import (
 )
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rates.rate import ABOVE, BELOW
-from tailboost.rates.strata import GROUP, groups_in as groups_of_subgroup
+from tailboost.rates.strata import GROUP, groups_in
 from tailboost.rows.judged import judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, EqualRows, Seen, checked_equal_rows
@@ -556,7 +556,7 @@ class Certificate:
         for bound in self._limited:
             if bound.rate.needs_groups and (bound.n or bound.certified):
                 for subgroup in bound.subgroups or (bound.subgroup,):
-                    for column, group in groups_of_subgroup(subgroup, bound.rate.by, titles):
+                    for column, group in groups_in(subgroup, bound.rate.by, titles):
                         named.setdefault(column, {})[group] = None
         return {column: list(groups) for column, groups in named.items()}
 
@@ -790,7 +790,7 @@ def certify(
             "the order is (model, X, y)"
         )
     check_indexes(X=X, y=y, model=model, deferred=deferred)
-    groups = judged(model)._groups_of(X, groups_in(X, groups))
+    groups = judged(model)._groups_of(X, group_columns(groups, "groups", X))
     fresh = Fresh.of(
         model,
         Rows.read(X, y, groups, costs=costs, clusters=clusters),

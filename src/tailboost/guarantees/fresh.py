@@ -178,7 +178,7 @@ class Fresh:
             _refuse_unknown(rate, model, given, deferred, cost_range)
         costs = None
         if any(rate.needs_costs for rate in rates):
-            costs = check_costs(given.costs, len(given), classes, None)
+            costs = check_costs(given.costs, len(given), classes)
         answered = _answered(given, actions, classes, reader, deferred, costs, cost_range)
         equal_rows = checked_equal_rows(equal_rows or reader._equal_rows)
         strata = answered.strata

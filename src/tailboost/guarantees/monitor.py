@@ -26,7 +26,7 @@ from tailboost.core.checks import (
     check_format,
     check_indexes,
     check_length,
-    groups_in,
+    group_columns,
     is_missing,
     label_column,
     n_rows_of,
@@ -340,7 +340,7 @@ class Monitor:
         """
         reader = judged(self.rule)
         check_indexes(X=X, y=y, groups=groups, clusters=clusters, id=id)
-        groups = reader._groups_of(X, groups_in(X, groups))
+        groups = reader._groups_of(X, group_columns(groups, "groups", X)) or None
         n = n_rows_of(X)
         if not n:
             raise ValueError("X has no rows")

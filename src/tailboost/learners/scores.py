@@ -18,7 +18,6 @@ from tailboost.core.checks import (
     check_length,
     label_column,
     n_rows_of,
-    no_classes,
     plain,
 )
 from tailboost.core.exceptions import warn_user
@@ -129,7 +128,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         ValueError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
-        y = label_column(y, "y", warn=True)
+        y = label_column(y, "y", target=True)
         self.classes_ = self._labels(np.unique(y))
         values = self.values(X)
         check_length(y, "y", len(values))
@@ -184,7 +183,7 @@ class Scores(ClassifierMixin, BaseEstimator):
                 fault = f"label must have a label for each of the {len(columns)} columns"
             labels = np.asarray(self.label)
         elif len(names) > NAMES_SHOWN and labels.dtype.kind in "iuf":
-            fault = no_classes(labels)
+            fault = f"y has {len(names):,} different values; a classifier needs classes, as in y > threshold"
         elif self.label_list[0] not in names:
             fault = f"{self.label!r} is no label of y, which has {names[:NAMES_SHOWN]}"
         elif len(names) != 2:

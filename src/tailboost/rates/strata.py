@@ -379,7 +379,7 @@ class Counts:
             labels = np.unique(np.concatenate([truth, predicted]))
         classes = label_column(labels, "labels")
         actions = positions(predicted, classes, "answers")
-        checked_costs = check_costs(costs, n, classes, None)
+        checked_costs = check_costs(costs, n, classes)
         if is_deferred is not None:
             actions = np.where(is_deferred, len(classes), actions)
             if checked_costs is not None:  # deferral costs nothing

@@ -13,7 +13,6 @@ from tailboost.core.array_types import Array, Column, Floats, Hashes, Ints, Tabl
 from tailboost.core.checks import (
     distinct_and_places,
     is_missing,
-    is_sparse,
     summed,
 )
 
@@ -70,7 +69,7 @@ def _hashes(X: Table, kept_bits: int | None = None) -> Hashes:
         X = X.reshape(len(X), -1)
     factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
     hashes = np.zeros(X.shape[0], dtype=np.uint64)
-    if is_sparse(X):
+    if hasattr(X, "tocsr"):
         entries = summed(X).tocoo()  # one for each place
         words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
         np.add.at(hashes, entries.row, words)

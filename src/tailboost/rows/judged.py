@@ -245,7 +245,7 @@ def row_hashes(model: Model, X: Table) -> Hashes:
     names = getattr(model, "feature_names_in_", None)
     # Without a number of features the model reads columns by name.
     if names is None and not hasattr(model, "n_features_in_"):
-        names = sorted_names(list(getattr(table, "columns", ())))
+        names = sorted_names(getattr(table, "columns", ()))
     return hash_rounded_rows(as_table(table, names))
 
 

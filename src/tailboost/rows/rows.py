@@ -14,10 +14,9 @@ from tailboost.core.checks import (
     check_costs,
     check_indexes,
     check_length,
+    coded,
     distinct_and_places,
-    groups_in,
-    label_column,
-    labels_and_places,
+    group_columns,
     n_rows_of,
     positions,
     row_weights,
@@ -131,18 +130,14 @@ class Rows:
         """
         X, y = unpack(X, y)
         X = as_pandas(X)
-        given = {
-            f"X{suffix}": X,
-            f"y{suffix}": y,
-            f"groups{suffix}": groups_in(X, groups, f"groups{suffix}"),
-            f"costs{suffix}": costs,
-            f"clusters{suffix}": clusters,
-        }
+        arguments = {"X": X, "y": y, "groups": groups, "costs": costs, "clusters": clusters}
+        given = {f"{name}{suffix}": each for name, each in arguments.items()}
         check_indexes(**given, **{f"sample_weight{suffix}": sample_weight})
+        columns = group_columns(groups, f"groups{suffix}", X)
+        given[f"groups{suffix}"] = columns or None
         classes = None
         if y is not None:
-            y = label_column(y, f"y{suffix}", warn=True)
-            classes, y = labels_and_places(y, f"y{suffix}")
+            classes, y = coded(y, f"y{suffix}", target=True)
             given[f"y{suffix}"] = y
         given = {name: values for name, values in given.items() if values is not None}
         if not given:
@@ -152,24 +147,14 @@ class Rows:
         for name, values in given.items():
             check_length(values, name, n, first)
         names = numbers = None
-        if groups is not None:
-            name = f"groups{suffix}"
-            names, numbers = GroupNames.read(given[name], name, n)
+        if columns:
+            names, numbers = GroupNames.read(columns, f"groups{suffix}", n)
         if clusters is not None:
-            _, clusters = labels_and_places(clusters, "clusters")
+            _, clusters = coded(clusters, "clusters")
         weight = row_weights(sample_weight, n, f"sample_weight{suffix}")
-        rows = cls(
-            y,
-            weight,
-            numbers,
-            f"the {n:,} given rows",
-            n_given=n,
-            X=X,
-            clusters=clusters,
-            costs=costs,
-            classes=classes,
-            names=names,
-        )
+        words = f"the {n:,} given rows"
+        rows = cls(y, weight, numbers, words, n_given=n, X=X, clusters=clusters, costs=costs)
+        rows = replace(rows, classes=classes, names=names)
         return rows.part(weight > 0)
 
     def __len__(self) -> int:
@@ -237,7 +222,7 @@ class Rows:
         groups = rows.groups
         if groups is not None and names is not None and rows.names is not None:
             groups = rows.names.numbers_in(names, groups, f"groups{suffix}")
-        costs = check_costs(rows.costs, len(y), classes, None, f"costs{suffix}")
+        costs = check_costs(rows.costs, len(y), classes, f"costs{suffix}")
         return replace(rows, y=y, classes=classes, groups=groups, names=names, costs=costs)
 
     def without_features(self) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -15,12 +16,10 @@ from tailboost.core.checks import (
     MISSING_GROUP,
     as_pandas,
     check_length,
-    column_words,
+    coded,
     group_columns,
     is_missing,
-    labels_and_places,
     n_rows_of,
-    names_columns,
     plain,
     positions,
     with_interval_names,
@@ -62,6 +61,13 @@ def deferral_words(n_deferred: int, n: int) -> str:
 def whole_percents(share: float) -> str:
     """Return a share in percent, rounded."""
     return f"{100 * share:.0f} %"
+
+
+def column_words(name: Any, argument: str = "groups") -> str:
+    """Return an argument of groups, or the column of this name in it, for a message."""
+    if name is None:
+        return argument
+    return f"{argument} column {name!r}"
 
 
 # -- names and numbers of the groups of a fit -----------------------------------------------------------
@@ -122,9 +128,8 @@ class GroupNames:
         found = []
         for title, values in zip(known.titles, known.values, strict=True):
             j = titles.index(title)
-            cure = "give these rows a known group, or leave them out"
             words = column_words(title, argument)
-            places = positions(self.values[j], values, words, "groups not seen in fit", cure)
+            places = positions(self.values[j], values, words, "groups not seen in fit")
             found.append(places[numbers[:, j]])
         return np.column_stack(found)
 
@@ -167,15 +172,14 @@ def coded_columns(
         Name of the table with these rows, for messages.
     """
     columns: dict[Any, tuple[Labels, Ints]] = {}
-    if groups is None:
-        return columns
     for name, column in group_columns(groups, argument).items():
         words = column_words(name, argument)
         check_length(column, words, n, of)
-        values, place = labels_and_places(column, words, GROUP_OF_MISSING)
+        values, place = coded(column, words, GROUP_OF_MISSING)
         dtype: Any = getattr(column, "dtype", None)
         if getattr(dtype, "ordered", False):
-            order = dtype.categories.get_indexer(values).argsort()
+            known = with_interval_names(column).dtype.categories
+            order = known.get_indexer(values).argsort()
             values = values[order]
             place = order.argsort()[place]
         columns[name] = values, place
@@ -209,11 +213,13 @@ def warn_of_other_groups(
     groups : column, or table of columns, optional
         The groups of the rows, if the rule reads them.
     """
-    columns = {}
-    if named and names_columns(as_pandas(table)):
-        columns = _columns(table, ())
-    if named and groups is not None and not isinstance(groups, str):  # text names a column
-        columns |= _columns(groups, named)
+    if not named:
+        return
+    columns: dict[Any, Any] = {}
+    table = as_pandas(table)
+    if isinstance(table, Mapping) or hasattr(table, "columns"):
+        columns = {name: table[name] for name in table}
+    columns |= _named_columns(groups, table, named)
     for name in columns.keys() & named.keys():
         names = list(map(unit_name, named[name]))
         is_other, words = _other_groups(columns[name], names)
@@ -234,7 +240,7 @@ def answered_rows(view: Any, groups: Groups) -> Mask:
     ``view`` is the view of the classifier. Raise ValueError if the rule knows the groups of no row.
     """
     known = by_column(view.groups_)
-    for name, column in _columns(groups, known).items():
+    for name, column in _named_columns(groups, None, known).items():
         if name in known and view._reads(name):
             names = list(map(unit_name, known[name]))
             is_other, others = _other_groups(column, names)
@@ -254,26 +260,22 @@ def answered_rows(view: Any, groups: Groups) -> Mask:
     return np.ones(n_rows_of(groups), dtype=bool)
 
 
-def _columns(groups: Groups, names: Collection[Any]) -> dict[Any, Any]:
+def _named_columns(groups: Groups, table: Table, names: Collection[Any]) -> dict[Any, Any]:
     """Return the columns of groups by name; a single column has the only one of the ``names``."""
-    groups = as_pandas(groups)
-    columns = {None: groups}
-    if names_columns(groups):
-        columns = {name: groups[name] for name in groups}
+    columns = group_columns(groups, "groups", table)
     if len(columns) == len(names) == 1:
         return dict(zip(names, columns.values(), strict=True))
     return columns
 
 
-def _other_groups(column: Column, known: Sequence[str]) -> tuple[Mask, str]:
+def _other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
     """Return which rows are in no group of the ``known`` names, and these groups with their rows in words."""
     entries = np.asarray(with_interval_names(column), dtype=object).ravel().tolist()
     names = {
         value: MISSING_GROUP if is_missing(value) else unit_name(value)
         for value in set(entries)
     }
-    others = set(names.values()).difference(known)
-    rows = [names[value] for value in entries]
-    counts = Counter(name for name in rows if name in others)
+    is_other = np.array([names[value] not in known for value in entries], dtype=bool)
+    counts = Counter(names[value] for value in compress(entries, is_other))
     words = [f"{group!r} ({n:,} rows)" for group, n in sorted(counts.items())]
-    return np.array([name in others for name in rows], dtype=bool), joined(words, GROUPS_SHOWN)
+    return is_other, joined(words, GROUPS_SHOWN)

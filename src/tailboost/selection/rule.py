@@ -22,7 +22,6 @@ from tailboost.core.checks import (
     has_named_columns,
     in_class_order,
     label_column,
-    names_columns,
     positions,
     reading,
     with_missing_group,
@@ -210,7 +209,7 @@ class ThresholdRule(StoredRule):
             if the default is no answer.
         """
         table = as_pandas(score)
-        if names_columns(table):
+        if isinstance(table, Mapping) or hasattr(table, "columns"):
             names = list(table)
             needed = [self.column]
             if groups is None and self.groups is not None:
@@ -229,7 +228,7 @@ class ThresholdRule(StoredRule):
             raise ValueError(
                 f"score has {np.shape(score)[1]} columns; give the one of the score"
             )
-        if np.ndim(score) == 0 and groups is not None and not names_columns(groups):  # one row
+        if np.ndim(score) == 0 and np.isscalar(groups):  # one row
             groups = np.atleast_1d(groups)
         may_lack = default is not ...
         missing = np.nan if self.missing is None and may_lack else self.missing
@@ -705,10 +704,11 @@ def group_numbers(
     unknown : bool, default=False
         Whether rows of other groups, or without a group, get the number −1; they are an error otherwise.
     """
-    check_groups_read(groups, reads=rule_groups is not None)
+    columns: Any = group_columns(groups, "groups")
+    check_groups_read(columns, reads=rule_groups is not None)
     if rule_groups is None or not n:
         return np.zeros(n, dtype=np.intp)
-    columns = group_columns(with_missing_group(groups, rule_groups), "groups")
+    columns = with_missing_group(columns, rule_groups)
     if len(columns) > 1 and column not in columns:
         name = "one column" if column is None else f"the column {column!r}"
         raise ValueError(f"groups: the rule reads {name}, got {list(columns)}")

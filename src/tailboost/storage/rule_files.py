@@ -287,9 +287,9 @@ class RuleOnScores:
 
         Empty cells are the group 'missing' if the rule has it.
         """
-        if groups is None:
+        if not groups:
             columns = getattr(X, "columns", ())
-            groups = {name: X[name] for name in self._group_titles if name in columns} or None
+            groups = {name: X[name] for name in self._group_titles if name in columns}
         return with_missing_group(groups, [*chain(*self._groups_by_column.values())])
 
 
