@@ -158,7 +158,7 @@ def _picture(certificate: Any) -> str:
         "text.color": "#000000",
     }
     with rc_context(settings):
-        figure = Figure(figsize=(5.4, 0.55 * min(len(lines), 24) + 0.6), layout="constrained")
+        figure = Figure(figsize=(5.4, 0.55 * len(lines) + 0.6), layout="constrained")
         LimitsDisplay(lines).plot(figure.subplots())
         text = io.StringIO()
         no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))

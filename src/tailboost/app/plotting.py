@@ -20,7 +20,6 @@ __all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]
 # Colours of Okabe and Ito with a contrast of at least 3 : 1 on white and on black.
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#83888F"
 VERDICTS = {True: (BLUE, "✓ "), False: (VERMILLION, "✗ "), None: (GREY, "")}
-MOST = 24  # limits in one drawing
 ALPHAS = np.geomspace(0.01, 1.0, 101)
 
 
@@ -150,7 +149,7 @@ class LimitsDisplay:
         return cls(table.limit_lines(), name=name).plot(ax)
 
     def plot(self, ax: Axes = None) -> Self:
-        """Draw the limits, broken ones first if there are more than 24.
+        """Draw the limits.
 
         Parameters
         ----------
@@ -158,8 +157,6 @@ class LimitsDisplay:
             Axes to draw on; by default those of a new figure.
         """
         lines = self.lines
-        if len(lines) > MOST:
-            lines = sorted(lines, key=lambda line: line.good is not False)[:MOST]
         ax = _axes(ax, "LimitsDisplay", (5.4, 0.55 * len(lines) + 0.9))
         for place, line in enumerate(lines):
             colour, mark = VERDICTS[line.good]
