@@ -105,14 +105,16 @@ def grown(table, objective, limits, error_budget=None):
     """Return the candidates of a problem, and their best mixture."""
     program = Program(table.data.strata, as_objective(objective), limits)
     pool = first_rules(table, program)
-    program = within_budget(pool, program, error_budget)
+    if error_budget is not None:
+        program = within_budget(pool, program, error_budget)
     return pool, program, grow(pool, program)
 
 
 def one_rule(table, objective, limits, error_budget=None):
     program = Program(table.data.strata, as_objective(objective), limits)
     pool = first_rules(table, program)
-    program = within_budget(pool, program, error_budget)
+    if error_budget is not None:
+        program = within_budget(pool, program, error_budget)
     return pool, select(pool, program)
 
 

@@ -143,7 +143,8 @@ class Engine:
         program = Program(strata, problem.objective, problem.limits)
         if pool is None:
             pool = first_rules(engine.family, program)
-        program = within_budget(pool, program, problem.error_budget)
+        if problem.error_budget is not None:
+            program = within_budget(pool, program, problem.error_budget)
         best = select(pool, program)
         if not (program.keeps(best.counts) or problem.aims or best.mixture.feasible):
             raise contradiction(best.mixture, self.words)

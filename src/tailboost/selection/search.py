@@ -288,14 +288,12 @@ def first_rules(family: Any, program: Program) -> Pool:
     return pool
 
 
-def within_budget(pool: Pool, program: Program, error_budget: float | None) -> Program:
-    """Return the program with the limit of an error budget, if there is one.
+def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
+    """Return the program with the limit of an error budget.
 
     The budget is the largest increase of the overall error above the error of the most accurate rule. If rows
     may be deferred, only rules within the limits on deferral count.
     """
-    if error_budget is None:
-        return program
     caps = [limit for limit in program.limits if limit.rate.needs_deferral]
     of_error = Program(program.strata, error(), caps)
     select(pool, of_error)
