@@ -202,7 +202,7 @@ class AdaLPBoostClassifier(MixtureClassifier):
         even = cvar(self.game_losses_.mean(axis=0), self.alpha, p)
         bounds = [
             Bound("CVaR_α of the even mixture", formula, bound, even),
-            *hedge_bounds(self, EVEN),
+            *hedge_bounds(self),
         ]
         is_selected_on_the_game = np.array_equal(self.losses_, self.game_losses_)
         if is_selected_on_the_game:
@@ -211,10 +211,6 @@ class AdaLPBoostClassifier(MixtureClassifier):
             is_least = own <= even + 1e-9  # a λ of `tradeoff` is not that of least CVaR
             bounds.append(Bound("CVaR_α of λ", formula, bound if is_least else math.nan, own))
         return bounds
-
-
-# What the theorems on Hedge bound.
-EVEN = "largest mean loss of a row under the even mixture"
 
 
 def step_size(eta: float | str, units: Units, T: int) -> float:
@@ -236,13 +232,14 @@ def regret_bound(clf: Any, mass: float) -> float:
     return float(clf.weighted_losses_.mean() + regret)
 
 
-def hedge_bounds(clf: Any, quantity: str, gamma: float | None = None) -> list[Bound]:
+def hedge_bounds(clf: Any, gamma: float | None = None) -> list[Bound]:
     """Return the bounds on the largest mean loss of a unit under the even mixture of a game of Hedge.
 
     From the losses of all rounds; and for η of "theory", if all planned rounds were played, Theorem 5 of Zhai
     et al. 2021 and, with an edge γ in each round, Theorem 1 of Saito et al. 2024 without its last step to the
     vote.
     """
+    quantity = "largest mean loss of a unit under the even mixture"
     T = clf.n_iter_
     n = clf.units_.count
     largest = float(clf.game_losses_.mean(axis=0).max())
@@ -272,6 +269,7 @@ class AverageBoostClassifier(AdaLPBoostClassifier):
 
     cv = "train"
     rank_labels = False
+    _mix = MixtureClassifier._mix  # the even λ
 
     def __init__(
         self,
@@ -286,14 +284,10 @@ class AverageBoostClassifier(AdaLPBoostClassifier):
         self.eta = eta
         self.random_state = random_state
 
-    def _mix(self, losses: Array) -> Floats:
-        """Return the even λ."""
-        return np.full(len(losses), 1 / len(losses))
-
     @property
     def bounds_(self) -> list[Bound]:
         """Bounds of the even mixture on the rows of the game: Theorem 5, and one from the losses."""
-        return hedge_bounds(self, EVEN)
+        return hedge_bounds(self)
 
 
 class Solved(NamedTuple):

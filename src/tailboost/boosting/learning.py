@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -53,10 +53,6 @@ class Rows(NamedTuple):
         X = _safe_indexing(self.X, inside)
         return Rows(X, self.y[inside], self.weight[inside], self.used[inside])
 
-    def error(self, answers: Array) -> float:
-        """Return the weighted error of class numbers."""
-        return float(np.average(answers != self.y, weights=self.weight))
-
 
 def coded(answers: Array, K: int) -> Floats:
     """Return the scores of a hypothesis, shape (n, K), with sum 0.
@@ -100,12 +96,16 @@ class Learner:
     judged: Rows
     loss: Callable[[Array], Array] | None = None
     target: float = math.inf
+    last: list[Any] = field(default_factory=list, init=False)
 
     def __call__(self, w: Floats, t: int) -> Hypothesis:
         """Return the hypothesis of round t, from 0, for weights w of the units.
 
         The loss of a row is 1[h ≠ y] for labels, and (1 − h_y)/2 for real h.
         """
+        # After equal losses of all units Hedge weighs as before, and trees without seeds are the same.
+        if self.last and np.array_equal(w, self.last[0]):
+            return self.last[1]
         weight = self.rows.weight * self.units.density(w)
         seed = int(np.random.SeedSequence([self.seed, t]).generate_state(1)[0])
         K = int(self.rows.y.max()) + 1
@@ -129,7 +129,10 @@ class Learner:
             (answers,) = predict_models([model], self.judged.X)
         if answers.dtype.kind != "f":  # a fit holds the answers of all rounds
             answers = answers.astype(np.min_scalar_type(K))
-        return Hypothesis(model, losses, weighted_loss, answers)
+        h = Hypothesis(model, losses, weighted_loss, answers)
+        if hasattr(self.session, "deterministic"):
+            self.last[:] = [w, h]
+        return h
 
 
 # -- the base of the classifiers

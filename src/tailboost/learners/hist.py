@@ -58,6 +58,8 @@ def _load(content: bytes) -> Any:
 class TreeSession:
     """All fits of one learner on one table, which is binned once for all rounds and folds."""
 
+    deterministic = True
+
     def __init__(
         self, template: _XGBoostTrees, opened: OpenTable, y: Ints, n_classes: int
     ) -> None:

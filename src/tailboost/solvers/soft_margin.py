@@ -8,6 +8,7 @@ dual: max Σ v_i − ¼‖(Σ_i v_i m_it)₊‖²   s.t. 0 ≤ v_i ≤ C_i,   wi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -109,11 +110,11 @@ def soft_margin_weights(
             spread * solution.gap,
         )
     losses = losses[:, weight > 0]  # rows without weight have no slack
-    prices = C * weight[weight > 0]
+    prices: Any = C * weight[weight > 0]
     if losses.dtype == np.uint8:  # one row of those with equal losses has the prices of all
         first_rows, pattern = patterns(losses)
         losses = losses[:, first_rows]
-        prices = np.bincount(pattern, prices).astype(np.float64)
+        prices = np.bincount(pattern, prices)
     return _quadratic(1.0 - spread * losses.T, prices)
 
 
