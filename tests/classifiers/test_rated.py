@@ -102,7 +102,7 @@ def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
     mix.set_params(limits=[rates.selected("yes") <= 0.1, rates.miss("yes") <= 0.1, PARITY])
     with pytest.raises(InfeasibleLimitsError, match="selection") as caught:
         mix.fit(X, Y, groups=GROUPS)
-    assert "reached" in str(caught.value)
+    assert "Reached" in str(caught.value)
     assert not hasattr(mix, "classes_")
     again = caught.value.unselected.reweight(limits=[rates.selected("yes") <= 0.6, PARITY])
     assert again.limits_met_

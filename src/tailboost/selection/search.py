@@ -18,9 +18,8 @@ from scipy.special import softmax
 
 from tailboost.core.array_types import Floats
 from tailboost.core.long_work import one_blas_thread
-from tailboost.core.spelling import stated_words
 from tailboost.rates import InfeasibleLimitsError, Limit, Objective, Strata, error
-from tailboost.rows.subgroups import unit_name
+from tailboost.selection.table import RateTable
 
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
 # accurate one is best.
@@ -371,24 +370,10 @@ def contradiction(mixture: Mixture, words: str) -> InfeasibleLimitsError:
     program = mixture.program
     dear = np.unique(program.limit_of_row[mixture.duals >= DEAR])
     limits = tuple(program.limits[i] for i in dear[dear >= 0]) or program.limits
-    reached = "; ".join(reached_words(program, limit, mixture.counts) for limit in limits)
+    table = RateTable.counted(limits, program.strata, mixture.counts, words)
     failure = InfeasibleLimitsError(
-        f"limits: no rule meets these together on {words}: {reached}. These values are of the "
-        "rule that comes nearest to all limits"
+        f"limits: no rule meets these together on {words}: {'; '.join(map(str, limits))}. Reached by the "
+        f"nearest one: {table.broken}"
     )
     failure.limits = limits
     return failure
-
-
-def reached_words(program: Program, limit: Limit, counts: Floats) -> str:
-    """Return a limit with the gap, the ratio, or the rate nearest to its bound that counts (W, A) reach."""
-    terms = limit.rate.terms(program.strata)
-    values = terms.values(counts)
-    value = limit.value(values)
-    subgroup = ""
-    if not limit.compares and terms.names != [None]:
-        excess = np.nan_to_num(limit.sign * (values - limit.bounds(terms.names)), nan=-np.inf)
-        value = values[excess.argmax()]
-        subgroup = f" for {unit_name(terms.names[excess.argmax()])}"
-    words = stated_words(value, in_percent=limit.in_percent, digits=4)
-    return f"{limit} (reached: {words}{subgroup})"

@@ -26,9 +26,7 @@ from tailboost.selection.outputs import LOG_ODDS, LogProbabilities
 from tailboost.selection.problem import Problem
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
-    SOLVED,
     Program,
-    reached_words,
 )
 from tailboost.selection.table import RateTable
 from tailboost.selection.thresholds import (
@@ -211,11 +209,9 @@ class Selection:
     def warn(self) -> None:
         """Warn of violated limits, few rows, and a rule with nearly one answer."""
         strata = self.program.strata
-        for number in np.flatnonzero(self.program.violations(self.counts) > SOLVED):
-            limit = self.program.limits[number]
-            reached = reached_words(self.program, limit, self.counts)
+        if not self.keeps:
             warn_user(
-                f"limit violated on {self.engine.words} by the best rule found: {reached}",
+                f"limits violated on {self.engine.words} by the best rule found: {self.estimates.broken}",
                 BoundNotMetWarning,
             )
         if self.problem.confidence and not self.is_sure:

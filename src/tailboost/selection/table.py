@@ -213,6 +213,12 @@ class RateTable:
         """Return the limits of `predict` with their verdicts, for drawings and short tables."""
         return [line.limit_line for line in self.lines if not np.isnan(line.bound)]
 
+    @property
+    def broken(self) -> str:
+        """The limits that do not hold, each with the subgroup and its rate."""
+        lines = [line for line in self.lines if line.met is False]
+        return "; ".join(f"{line.limit} ({line.texts[1]}: {line.texts[2]})" for line in lines)
+
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text; columns without content are left out."""
         return filled_columns(HEADINGS, [line.texts for line in self.lines])
