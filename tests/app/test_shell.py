@@ -199,6 +199,7 @@ def test_an_alarm_ends_with_code_3(folder, tables):
         ("tune a.csv --score score --target fraud --positive maybe --out r.json", "'maybe'"),
         ("tune a.csv --score scor --target fraud --positive yes --out r.json", "'scor'"),
         ("tune a.csv --score region --target fraud --positive yes --out r.json", "region"),
+        ("tune a.csv --score amount --target fraud --positive yes --out r.json", "--kind"),
         ("tune a.csv --score score --target fraud --positive yes --out r.json --sep ';'", "--sep"),
         (f"calibrate a.csv {OPTIONS} --limit 'mis(yes) <= 1%' --out r.json", "mis"),
         ("calibrate tuned.json --out r.json", "fresh"),
