@@ -102,9 +102,6 @@ def test_confidence_without_limits_is_refused():
         RobustMixtureClassifier.from_probabilities({"m": P}, y, objective="error", confidence=0.9)
     with pytest.raises(ValueError, match="confidence"):
         RobustMixtureClassifier(confidence=0.9).fit(P, y)
-    limited = RobustMixtureClassifier.from_probabilities({"m": P}, y, max_error=0.6, confidence=0.9)
-    with pytest.raises(ValueError, match="confidence"):
-        limited.reweight(objective="error", confidence=0.9)
     free = selected(1, 300, MISS, confidence=0.9).reweight(limits=[])
     assert free.confidence is None  # left out with the limits
 

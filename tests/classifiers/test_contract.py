@@ -45,7 +45,6 @@ VACUOUS = {"limits": [rates.error() <= 1.0]}
 PROBLEMS = {
     "nothing": {},
     "vacuous limit": {"objective": "worst_class", **VACUOUS},
-    "max_error": {"max_error": 0.4},
     "error budget": {"error_budget": 0.02},
     "limit": {"limits": [rates.miss(1) <= 0.3]},
 }
@@ -132,7 +131,7 @@ def test_rows_seen_on_a_curve_are_refused_by_certify(kind, problem, fits):
 @pytest.mark.parametrize(
     "params",
     [
-        {}, {"error_budget": 0.0}, {"error_budget": 0.03}, {"max_error": 0.4},
+        {}, {"error_budget": 0.0}, {"error_budget": 0.03},
         {"objective": "error"}, {"limits": [rates.miss(1) <= 0.3]},
     ],
     ids=str,
@@ -156,18 +155,6 @@ def test_a_limit_that_every_rule_satisfies_changes_no_answer(kind, of, params):
         assert plain.predict(X[1::2]).tolist() == more.predict(X[1::2]).tolist()
     assert plain.subgroup_errors_ == more.subgroup_errors_
     assert errors_of(plain).tolist() == errors_of(more).tolist()
-
-
-def test_max_error_is_the_limit_that_it_says():
-    X, y = data("binary")
-    targets = {1: 0.15, None: 1.0}
-    for kind in KINDS.values():
-        one = kind(X, y, max_error=targets)
-        other = kind(X, y, limits=[rates.error(by="class") <= {1: 0.15}])
-        alike = kind(X, y, limits=[rates.miss(1) <= 0.15])
-        assert str(one.rule_) == str(other.rule_) == str(alike.rule_)
-        assert one.limits_met_ is True
-        assert one.subgroup_errors_[1] <= 0.15
 
 
 def test_no_parameter_serves_a_deleted_mechanism():

@@ -1,17 +1,15 @@
-"""max_error as limits, and messages about useless rules."""
+"""Limits kept to less than a row, and messages about useless rules."""
 
 import warnings
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 
 TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
-LIMITED = {1: 0.35, None: 1.0}  # miss at most 35 % of class 1; no limit for class 0
 
 
 def rare(n, seed, share=0.2, slope=1.5):
@@ -37,30 +35,6 @@ def test_a_limit_is_kept_to_less_than_a_row(limit):
     if "miss" in limit:
         count, n, most = (answers[y == 1] == 0).sum(), (y == 1).sum(), 0.2001
     assert (most - 0.001) * n < count <= most * n
-
-
-def models():
-    return [("logistic", LogisticRegression()), ("bayes", GaussianNB()), ("tree", TREE)]
-
-
-def by_fit(kind):
-    """Fit with targets, or aim at them afterwards."""
-    small = {"n_estimators": 8, "random_state": 0}
-    if kind == "mixture":
-        return tb.RobustMixtureClassifier(models(), max_error=LIMITED, random_state=0).fit(X, Y)
-    if kind == "shared mixture":
-        mix = tb.RobustMixtureClassifier(models(), random_state=0).fit(X, Y)
-        return mix.reweight(max_error=LIMITED)
-    if kind in ("worst class", "one member"):
-        return tb.WorstClassBoostClassifier(
-            max_error=LIMITED, randomized=kind == "worst class", random_state=0
-        ).fit(X, Y)
-    if kind == "worst class, later":
-        return tb.WorstClassBoostClassifier(random_state=0).fit(X, Y).reweight(max_error=LIMITED)
-    if kind == "group, later":
-        return tb.GroupDROBoostClassifier(random_state=0).fit(X, Y).reweight(max_error=LIMITED)
-    clf = tb.AdaLPBoostClassifier(TREE, alpha=0.3, **small).fit(X, Y)
-    return clf.reweight(objective="worst_class", max_error={1: 0.6, None: 1.0})
 
 
 # -- useless rules ------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def blind():
 @pytest.mark.parametrize("unit", ["class", "group", "cell"])
 def test_a_rate_is_chosen_as_its_name(unit):
     P = {"score": first_column(X, Y).predict_proba(X)}
-    given = {"groups": GROUP, "max_error": 0.4}
+    given = {"groups": GROUP, "error_budget": 0.1}
     named = RobustMixtureClassifier.from_probabilities(P, Y, objective=f"worst_{unit}", **given)
     stated = RobustMixtureClassifier.from_probabilities(
         P, Y, objective=rates.largest(rates.error(by=unit)), **given

@@ -260,7 +260,6 @@ def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
         ({"objective": rates.gap(SELECTED)}, "must be"),
         ({"objective": rates.error(by="sex")}, "largest"),
         ({"objective": rates.precision("yes")}, "must be"),
-        ({"objective": "error", "max_error": 0.3}, "largest"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_fitted(params, words):

@@ -187,11 +187,6 @@ class Refused:
         limits = [rates.selected("well") <= 0.1, rates.miss("well") <= 0.01]
         return clf.set_params(limits=limits).fit(OTHER_X, OTHER_Y)
 
-    def targets_of_other_classes(clf):
-        if "max_error" not in clf.get_params(deep=False):
-            return None
-        return clf.set_params(max_error={"odd": 0.2}).fit(OTHER_X, OTHER_Y)
-
 
 WAYS = [name for name in vars(Refused) if not name.startswith("_")]
 ABOUT_ESTIMATORS = ("no_estimator", "learner_that_fails", "learner_interrupted_at_once")

@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.exceptions import BoundNotMetWarning, ResubstitutionWarning, SmallSubgroupsWarning
+from tailboost.exceptions import ResubstitutionWarning, SmallSubgroupsWarning
 from tailboost.selection.search import first_rules
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -173,35 +173,6 @@ def test_a_curve_is_measured_where_groups_are_inferred_from_features():
         cells = [wrong[seen & (y == k) & (groups == g)].mean() for k in (0, 1) for g in np.unique(groups)]
         assert mean == pytest.approx(wrong[seen].mean())
         assert worst == pytest.approx(max(cells))
-
-
-def test_targets():
-    _, y, P, _ = printed(2, K=2, models=1)
-    loose = RobustMixtureClassifier.from_probabilities(P, y, max_error={0: 0.9, None: 0.2})
-    even = RobustMixtureClassifier.from_probabilities(P, y)
-    assert errors_of(loose)[1] <= 0.2
-    assert loose.limits_met_ == bool(errors_of(loose)[0] <= 0.9 and errors_of(loose)[1] <= 0.2)
-    assert even.limits_met_ is None
-
-
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
-def test_who_misses_a_target_is_named():
-    table, y, _, services = printed(0)
-    names = np.array(["low", "middle", "high"])[y]
-    targets = {"low": 0.9, "middle": 0.01, "high": 0.02}
-    with pytest.warns(BoundNotMetWarning) as caught:
-        mix = RobustMixtureClassifier(services, max_error=targets).fit(table, names)
-    errors = zip(mix.subgroup_errors_, errors_of(mix), strict=True)
-    missed = [(u, e) for u, e in errors if e > targets[u] + 1e-6]
-    assert missed
-    assert mix.limits_met_ is False
-    (said,) = [str(w.message) for w in caught if w.category is BoundNotMetWarning]
-    assert all(f"({unit}: " in said for unit, _ in missed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", BoundNotMetWarning)
-        RobustMixtureClassifier(services, max_error=1.0).fit(table, names)
-        RobustMixtureClassifier(services).fit(table, names)
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
@@ -362,13 +333,11 @@ def test_a_held_out_fraction():
     assert "held-out" in mix.rates_.words
 
 
-@pytest.mark.parametrize("aim", [{}, {"max_error": {0: 0.1, None: 0.2}}])
-def test_saved_and_loaded(tmp_path, aim):
-    mix = RobustMixtureClassifier(models(), random_state=0, **aim).fit(X[TRAIN], Y[TRAIN])
+def test_saved_and_loaded(tmp_path):
+    mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
     tb.save_model(mix, tmp_path / "mix.model")
     for again in (tb.load_model(tmp_path / "mix.model"), pickle.loads(pickle.dumps(mix))):
         assert np.array_equal(again.predict(X[TEST]), mix.predict(X[TEST]))
-        assert again.max_error == mix.max_error
         assert np.array_equal(
             again.reweight(error_budget=0.0).predict(X[TEST]),
             mix.reweight(error_budget=0.0).predict(X[TEST]),
@@ -447,14 +416,6 @@ def test_columns_of_a_frame_without_names_count_by_position():
         RobustMixtureClassifier.from_probabilities(frames, y)
 
 
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
-def test_a_target_that_is_missed_is_named_for_probabilities_too():
-    _, y, P, _ = printed(3)
-    with pytest.warns(BoundNotMetWarning, match="class"):
-        RobustMixtureClassifier.from_probabilities(P, y, max_error=0.001)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -471,7 +432,6 @@ def test_a_target_that_is_missed_is_named_for_probabilities_too():
         ({"objective": "cvar"}, "objective"),
         ({"error_budget": -1.0}, "error_budget"),
         ({"groups": [1, 2]}, "groups"),
-        ({"max_error": {"z": 0.1}}, "subgroup"),
     ],
 )
 def test_bad_input_is_named(change, message):

@@ -101,11 +101,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     limits : list of Limit or str, default=()
         Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as
         text. A limit has no effect if the best rule without limits satisfies it.
-    max_error : float or dict, optional
-        Error allowed to each subgroup of the objective: limits, within which the overall error is made small.
-        ``max_error={1: 0.15, None: 1.0}`` is ``limits=[rates.error(by="class") <= {1: 0.15}]``. A dict names
-        subgroups, None stands for the others. Where no rule keeps all of them, the one with the smallest
-        violation answers, with a warning.
     error_budget : float in [0, 1], optional
         Largest overall error of the rule less that of the most accurate candidate: with .02 a rule may have
         an error of .22 if the least is .20. Both errors are measured on the selection data: 0 means no more
@@ -217,7 +212,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         "estimators": [list, None],
         "objective": [str, Rate, Statistic, None],
         "limits": [list, tuple, str, Limit],
-        "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
         "cv": [
             Interval(Real, 0, 1, closed="neither"),
@@ -244,7 +238,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         *,
         objective: Stated = None,
         limits: Stated = (),
-        max_error: Stated = None,
         error_budget: float | None = None,
         confidence: float | None = None,
         cv: Any = "auto",
@@ -260,7 +253,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             self.estimators = list(estimators.items())
         self.objective = objective
         self.limits = limits
-        self.max_error = max_error
         self.error_budget = error_budget
         self.confidence = confidence
         self.cv = cv
@@ -319,13 +311,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes, with pairs for ``max_error``: files of skops have no key None.
-
-        The certificate is about this classifier, which is stored once.
-        """
+        """Return the attributes; the certificate is about this classifier, which is stored once."""
         state = dict(super().__getstate__())
-        if isinstance(self.max_error, Mapping):
-            state["max_error"] = tuple(self.max_error.items())
         if self.certificate_ is not None:
             state["certificate_"] = replace(self.certificate_, model=None)
         return state
@@ -333,8 +320,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the attributes of `__getstate__`."""
         super().__setstate__(state)
-        if isinstance(self.max_error, tuple):
-            self.max_error = dict(self.max_error)
         if self.certificate_ is not None:
             self.certificate_ = replace(self.certificate_, model=self)
 
@@ -562,7 +547,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         classes : array-like of shape (K,), optional
             The labels in the order of the columns; by default those of y, sorted.
         objective, **params : optional
-            Parameters of the class: ``limits``, ``max_error``, ``error_budget``, …
+            Parameters of the class: ``limits``, ``error_budget``, …
 
         Returns
         -------

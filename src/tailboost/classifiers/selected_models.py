@@ -80,7 +80,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     estimators_: Any
     objective: Any
     limits: Any
-    max_error: Any
     error_budget: Any
     confidence: Any
     infer_groups: Any
@@ -256,7 +255,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         costs: Table = None,
         sample_weight: Column = None,
         error_budget: float | None = None,
-        max_error: Stated = None,
         confidence: float | None = None,
     ) -> Self:
         """Return a classifier with the same models and another selected rule; nothing is trained.
@@ -280,9 +278,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         error_budget : float in [0, 1], optional
             Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
             .22 if the least is .20. By default unchanged.
-        max_error : float in (0, 1] or dict, optional
-            Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
-            objective stays the same.
         confidence : float in [0, 1), optional
             Estimated probability with which all limits have to hold on new rows, for models; by default that
             of the classifier.
@@ -312,17 +307,13 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         if X is None and not (sample_weight is costs is None):
             raise ValueError("sample_weight and costs belong to rows: give X and y too")
         new = copy.copy(self)
-        if objective is not None:
-            new.objective = objective
-            if objective != (self.objective or "worst_class"):
-                new.max_error = None  # targets are for the subgroups of the earlier objective
-        restated = {"limits": limits, "error_budget": error_budget, "max_error": max_error}
+        restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
         for name, value in restated.items():
             if value is not None:
                 setattr(new, name, value)
         if confidence is not None:
             new.confidence = confidence
-        elif not new.limits and new.max_error is None:
+        elif not new.limits:
             new.confidence = None  # no limit is left
         new._validate_params()
         problem = new._problem()
@@ -429,7 +420,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         new = copy.copy(self)
         new.objective = objective
         new.limits = list(limits)
-        new.max_error = None
         new.confidence = None
         if error() in (objective.rate, *(limit.rate for limit in limits)):
             new.error_budget = None
@@ -448,7 +438,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         new = copy.copy(self)
         if limits is not None:
             new.limits = list(limits)
-            new.max_error = None
         new._set_rule(selection)
         return new
 
@@ -456,7 +445,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         """Return the selection of the stated objective within other limits, without a confidence."""
         new = copy.copy(self)
         new.limits = list(limits)
-        new.max_error = None
         new.confidence = None
         return self.selection_.engine.select(new._problem())
 
@@ -492,7 +480,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         return stated(
             self.objective,
             self.limits,
-            self.max_error,
             error_budget=self.error_budget,
             confidence=self.confidence,
         )
@@ -664,7 +651,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
 
     @property
     def _stated_limits(self) -> tuple[Limit, ...]:
-        """The limits on rates of the parameters ``limits`` and ``max_error``."""
+        """The limits on rates of the parameter ``limits``."""
         return self._problem().limits
 
     def _reads(self, column: Any) -> bool:

@@ -51,7 +51,7 @@ class JudgedModel:
     _group_titles: Any = ()
     #: Reason for equal rows, as in the certificate.
     _equal_rows: Any = "copies"
-    #: The limits on rates of the fit, with the limits of ``max_error``.
+    #: The limits on rates of the fit.
     _stated_limits: Any = ()
     #: Whether the rule may defer rows; the method ``defers`` of the classifier returns a mask of them.
     _can_defer: Any = False

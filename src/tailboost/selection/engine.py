@@ -134,7 +134,7 @@ class Engine:
         Raises
         ------
         InfeasibleLimitsError
-            If the limits contradict each other, unless the problem only aims at them.
+            If the limits contradict each other.
         ValueError
             If a rate names an unknown label, group or column, or the selection data lack its costs or groups.
         """
@@ -146,7 +146,7 @@ class Engine:
         if problem.error_budget is not None:
             program = within_budget(pool, program, problem.error_budget)
         best = select(pool, program)
-        if not (program.keeps(best.counts) or problem.aims or best.mixture.feasible):
+        if not (program.keeps(best.counts) or best.mixture.feasible):
             raise contradiction(best.mixture, self.words)
         rule = engine.rule(problem, program, best.rule, best.counts, best.gap)
         if not (problem.confidence and problem.limits):

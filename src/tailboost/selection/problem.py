@@ -43,8 +43,6 @@ class Problem:
 
     objective: Stated  # a rate, or the largest rate of a family
     limits: tuple[Limit, ...] = ()
-    # Whether a rule is selected even if no rule satisfies the limits, as for `max_error`.
-    aims: bool = False
     # Largest increase of the overall error; None for no limit.
     error_budget: float | None = None
     # Probability with which all limits have to hold on new rows; None: on the selection data alone.
@@ -110,7 +108,6 @@ class Problem:
 def stated(
     objective: Stated = None,
     limits: Stated = (),
-    max_error: Stated = None,
     *,
     error_budget: float | None = None,
     confidence: float | None = None,
@@ -123,9 +120,6 @@ def stated(
         None is the overall error with limits, and otherwise the largest error of a class.
     limits : list of Limit or str
         Limits on rates.
-    max_error : float or dict, optional
-        Limits on the family of which the objective is the largest rate. The overall error is minimised. If
-        there are no other limits, a rule is selected even if none keeps these.
     error_budget, confidence
         As in `Problem`.
 
@@ -135,13 +129,13 @@ def stated(
         If an argument is not an objective or limits, or if the arguments exclude each other.
     """
     all_limits = checked_limits(limits, to_keep=True) if limits else ()
-    if confidence and not all_limits and max_error is None:
+    if confidence and not all_limits:
         raise ValueError(
             f"confidence={confidence:g} has no meaning without limits: it is the probability "
             "with which they hold on new rows"
         )
     if objective is None:
-        objective = "error" if all_limits and max_error is None else "worst_class"
+        objective = "error" if all_limits else "worst_class"
     if isinstance(objective, str):
         if objective not in NAMED and "(" not in objective:
             raise ValueError(
@@ -149,20 +143,9 @@ def stated(
             )
         objective = NAMED.get(objective) or parse(objective)
     minimised = as_objective(objective)
-    aims = False
-    if max_error is not None:
-        if not minimised.worst:
-            raise ValueError(
-                "max_error limits the subgroups of an objective that is the largest rate of a "
-                "family; state it as a limit: rates.error(by='class') <= ..."
-            )
-        aims = not all_limits
-        all_limits = (minimised.rate <= max_error, *all_limits)
-        minimised = as_objective(error())
     return Problem(
         minimised,
         all_limits,
-        aims=aims,
         error_budget=error_budget,
         confidence=confidence,
     )

@@ -87,7 +87,7 @@ class Selection:
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
-        problem = replace(self.problem, limits=tuple(limits), aims=False, confidence=None)
+        problem = replace(self.problem, limits=tuple(limits), confidence=None)
         program = self.program.within(limits)
         return replace(self, problem=problem, program=program)
 
