@@ -215,6 +215,17 @@ def test_too_few_rows_for_a_test_leave_earlier_attempts_in_the_ledger(rule):
     assert spent(calibrated.ledger_) == pytest.approx([0.9, 0.09])
 
 
+def test_another_objective_on_the_same_rows_is_another_attempt():
+    X, y = scored(5, 800)
+    asked = {"limits": ["miss(yes) <= .3"]}
+    scores = tb.Scores("s", "yes")
+    first = tb.calibrate(scores, X, y, objective="selected(yes)", **asked)
+    again = tb.calibrate(scores, X, y, objective="selected(yes)", previous=first, **asked)
+    assert len(again.certificate_.attempts) == 1
+    with pytest.raises(tb.LeakageError, match="attempt"):
+        tb.calibrate(scores, X, y, objective="false_alarm(yes)", previous=first, **asked)
+
+
 def assert_tested_at(level, calibrated, rows):
     """Check that misses pass the exact test, with the fewest false alarms of all passing thresholds."""
     X, y = rows

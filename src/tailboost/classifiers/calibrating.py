@@ -393,7 +393,8 @@ def calibrate_selected(
         selection = model._selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.
-    call = repr((stated, confidence, fresh.equal_rows, model._rule_digest))
+    objective = selection.problem.objective
+    call = repr((objective, stated, confidence, fresh.equal_rows, model._rule_digest))
     rows = fresh.content if fresh.clusters is None else fresh.draws
     tested = [np.sort(rows).tobytes(), call.encode()]
     attempts = model.records_.spend(fresh.used, tested, earlier, fresh.equal_rows)
