@@ -112,6 +112,15 @@ class StoredRule:
             )
         return actions[numbers]
 
+    def _of_groups(self: Any, texts: Sequence[str]) -> str:
+        """Return a text for each group as lines that begin with its name."""
+        if self.groups is None:
+            return texts[0]
+        return "\n".join(
+            f"{unit_name(group)}: {text}"
+            for group, text in zip(self.groups, texts, strict=True)
+        )
+
     def _conditions(self: Any, group: Any, table: str | None) -> list[str]:
         """Return the condition of each group in SQL, by its column; NULL is the group 'missing' of a rule."""
         if self.groups is None:
@@ -337,13 +346,10 @@ class ThresholdRule(StoredRule):
         )
 
     def __str__(self) -> str:
-        lines = []
-        for name, band in zip(self.groups or [None], self.bands, strict=True):
-            words = range_words(str(self.column), band)
-            lines.append(words if self.groups is None else f"{unit_name(name)}: {words}")
-        if self.model is not None:
-            lines.append(f"{self.column} is P({self.classes[1]}) of {self.model}")
-        return "\n".join(lines)
+        words = self._of_groups([range_words(str(self.column), band) for band in self.bands])
+        if self.model is None:
+            return words
+        return f"{words}\n{self.column} is P({self.classes[1]}) of {self.model}"
 
 
 SOURCE = """\
@@ -596,13 +602,11 @@ class Rule(StoredRule):
 
     def __str__(self) -> str:
         terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in self.weights.items())
-        lines = [f"P ∝ exp({terms} + offsets {', '.join(f'{b:.4g}' for b in self.offsets)})"]
-        if self.inferred:
-            return f"{lines[0]}\n  takes the action of least expected cost by class and estimated group"
-        for name, costs in zip(self.groups or [None], self.action_costs, strict=True):
-            of_group = "" if self.groups is None else f"{unit_name(name)}: "
-            lines.append(f"  {of_group}{self._words(np.asarray(costs))}")
-        return "\n".join(lines)
+        words = "the action of least expected cost by class and estimated group"
+        if not self.inferred:
+            words = self._of_groups([self._words(np.asarray(c)) for c in self.action_costs])
+        offsets = ", ".join(f"{offset:.4g}" for offset in self.offsets)
+        return f"P ∝ exp({terms} + offsets {offsets})\n{words}"
 
     def _words(self, costs: Floats) -> str:
         """Return in words how action costs of one group, shape (K, actions), decide."""
@@ -734,13 +738,13 @@ def sql_value(value: object) -> str:
     """Return a label or group as SQL."""
     if isinstance(value, bool):
         return str(value).upper()
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+    if isinstance(value, str):
+        return _quoted(value, "'")
+    if isinstance(value, int) and abs(value) >= 2**63:
         raise ValueError(
             f"SQL: {value} needs more than the 64 bits of databases; use the rule as JSON"
         )
-    if isinstance(value, (int, float)):
-        return repr(value)
-    return _quoted(str(value), "'")
+    return repr(value)
 
 
 def _quoted(text: str, mark: str) -> str:
