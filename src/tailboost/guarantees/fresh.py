@@ -752,7 +752,8 @@ class Case:
         places = number[self.fresh_place]  # perhaps of more groups than have fresh rows
         self.fresh_tests: Any = [Tests.of(limit, strata, places) for limit in self.limits]
         self.fresh_losses: Any = losses_of(selection.problem.objective, strata)
-        self.scores, self.places = selection.scored(fresh.table)
+        self.scores = self.odds.sign * fresh.table.score
+        self.places = fresh.table.groups
         self.ratio = float((fresh.n_clusters or len(fresh)) / selection.n_rows)
 
     @cached_property

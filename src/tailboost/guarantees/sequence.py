@@ -180,7 +180,7 @@ def _within_tightened(case: Case) -> Outcome:
         n_deviations = max(0.0, step * np.hypot(1.0, noise) - ndtri(case.level) * noise)
         tighter = [
             tightened(
-                limit, plain.program.strata, plain.counts, plain.refit_spread, n_deviations
+                limit, plain.program.strata, plain.counts, plain.engine.spread, n_deviations
             )
             for limit in plain.problem.limits
         ]

@@ -9,7 +9,7 @@ from scipy.special import ndtri, softmax
 
 from tailboost.core.array_types import Floats, Table
 from tailboost.learners.scores import only_scores
-from tailboost.selection.intervals import tightened
+from tailboost.selection.intervals import REFIT, tightened
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.problem import Problem, counted
 from tailboost.selection.search import (
@@ -62,8 +62,8 @@ class Engine:
     family: Thresholds | ClassWeights = field(init=False)
     # The groups of group-aware rules and the name of their column; None for group-blind rules.
     groups_read: tuple[Any, Any] = (None, None)
-    # Whether models were fitted again after their outputs were counted.
-    refit: bool = field(init=False)
+    # The spread of rates under a refit of the models; 0 if the counted models answer.
+    spread: float = field(init=False)
     words: str = field(init=False)  # the selection data, for people
 
     def __post_init__(self, X: Table, costs: Floats | None) -> None:
@@ -84,7 +84,7 @@ class Engine:
         if self._infers(self.problem) and strata.n_combinations > 1:
             p.fit_groups(table, data.stratum, rows.weight)
         self.probabilities = p
-        self.refit = rows.refit or bool(p.models)
+        self.spread = REFIT if rows.refit or p.models else 0.0
         self.words = rows.words
         if p.models:
             self.words += ", with groups estimated by models of other rows"
@@ -156,7 +156,7 @@ class Engine:
         )
         n_errors = float(ndtri(1.0 - (1.0 - problem.confidence) / n_rates))
         tighter = [
-            tightened(limit, strata, rule.counts, rule.refit_spread, n_errors)
+            tightened(limit, strata, rule.counts, self.spread, n_errors)
             for limit in problem.limits
         ]
         surer = program.within([*tighter, *program.limits[len(tighter) :]])

@@ -21,7 +21,6 @@ from tailboost.core.exceptions import (
 from tailboost.core.spelling import joined
 from tailboost.rates import Limit, Objective, Rate, Statistic, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.intervals import REFIT
 from tailboost.selection.outputs import LOG_ODDS, LogProbabilities
 from tailboost.selection.problem import Problem
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -159,19 +158,9 @@ class Selection:
     # -- rates on the selection data ---------------------------------------------------------------------
 
     @property
-    def keeps(self) -> bool:
-        """Whether all limits hold on the selection data."""
-        return self.program.keeps(self.counts)
-
-    @property
     def n_rows(self) -> float:
         """Number of selection rows; of weighted rows the effective number."""
         return float(self.program.strata.size.sum())
-
-    @property
-    def refit_spread(self) -> float:
-        """The spread of rates under a refit; 0 if the counted models answer."""
-        return REFIT if self.engine.refit else 0.0
 
     def value(self, measured: Objective | Statistic) -> float:
         """Return another objective, or the gap or ratio of a family."""
@@ -184,7 +173,7 @@ class Selection:
             self.program.strata,
             self.counts,
             self.engine.words,
-            spread=self.refit_spread,
+            spread=self.engine.spread,
             by_group=self.engine.probabilities.told is not None,
         )
 
@@ -202,14 +191,16 @@ class Selection:
     @property
     def limits_met(self) -> bool | None:
         """Whether all limits hold; None if no row is limited."""
-        return self.keeps if (self.program.limit_of_row >= 0).any() else None
+        is_limited = (self.program.limit_of_row >= 0).any()
+        return self.program.keeps(self.counts) if is_limited else None
 
     # -- warnings ----------------------------------------------------------------------------------------
 
     def warn(self) -> None:
         """Warn of violated limits, few rows, and a rule with nearly one answer."""
         strata = self.program.strata
-        if not self.keeps:
+        keeps = self.program.keeps(self.counts)
+        if not keeps:
             warn_user(
                 f"limits violated on {self.engine.words} by the best rule found: {self.estimates.broken}",
                 BoundNotMetWarning,
@@ -224,7 +215,7 @@ class Selection:
         answer = int(shares.argmax())
         # A frequent label may be a frequent answer; deferral is no label.
         frequency = strata.mass[strata.y == answer].sum()
-        if shares[answer] > max(MOST_EQUAL, (1.0 + frequency) / 2.0) and self.keeps:
+        if shares[answer] > max(MOST_EQUAL, (1.0 + frequency) / 2.0) and keeps:
             name = unit_name([*strata.classes, HUMAN_REVIEW][answer])
             warn_user(
                 f"the rule answers {name} in {shares[answer]:.1%} of {self.engine.words}",
@@ -257,11 +248,6 @@ class Selection:
         if self.problem.error_budget is not None:
             return None
         return replace(family, most=FEW)
-
-    def scored(self, table: LogProbabilities) -> tuple[Floats, Ints]:
-        """Return the score of each row of a table, and the number of its thresholds, shape (n,) each."""
-        family: Any = self.engine.family
-        return family.sign * table.score, table.groups
 
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
