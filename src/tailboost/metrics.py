@@ -23,13 +23,14 @@ from tailboost.core.checks import (
     in_class_order,
     label_column,
     loss_vector,
+    n_rows_of,
     positions,
     relative_weights,
 )
 from tailboost.rates.make import error
 from tailboost.rates.rate import measure
 from tailboost.rows.judged import answer_shares
-from tailboost.rows.subgroups import coded_columns
+from tailboost.rows.subgroups import GroupNames
 
 __all__ = [
     "class_errors",
@@ -325,7 +326,7 @@ def group_errors(
     ValueError
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
-    columns = list(coded_columns(groups, "groups", len(y_true), "y_true"))  # type: ignore[arg-type]  # ArrayLike has no len
+    names, _ = GroupNames.read(groups, "groups", n_rows_of(y_true), "y_true")
     errors = measure(
         error(by="group"),
         y_true,
@@ -335,8 +336,8 @@ def group_errors(
         labels=labels,
         deferred=deferred,
     )
-    if len(columns) == 1 and columns[0] is not None and np.ndim(groups) != 1:
-        errors = {(columns[0], name): value for name, value in errors.items()}
+    if len(names.titles) == 1 and names.titles != (None,) and np.ndim(groups) != 1:
+        errors = {(names.titles[0], name): value for name, value in errors.items()}
     return {name: value for name, value in errors.items() if value == value}  # NaN without rows
 
 

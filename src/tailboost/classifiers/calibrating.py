@@ -54,6 +54,7 @@ from tailboost.learners.scores import as_fitted
 from tailboost.rates import Limit, Strata, checked_limits, error
 from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.fingerprints import (
+    digest,
     hash_rows,
     hashes_of_names,
     hashes_of_pairs,
@@ -396,8 +397,9 @@ def calibrate_selected(
     objective = selection.problem.objective
     call = repr((objective, stated, confidence, fresh.equal_rows, model._rule_digest))
     rows = fresh.content if fresh.clusters is None else fresh.draws
-    tested = [np.sort(rows).tobytes(), call.encode()]
-    attempts = model.records_.spend(fresh.used, tested, earlier, fresh.equal_rows)
+    known = [table.digests.tobytes() for table in model.records_.tables]
+    attempt = Attempt(digest(*known, np.sort(rows).tobytes(), call.encode()), fresh.used)
+    attempts = model.ledger_.record(attempt, earlier, fresh.equal_rows)
     level = attempts[-1].spent * (1.0 - confidence)
     outcome = outcome_of(selection, fresh, level)
     answered = outcome.answered

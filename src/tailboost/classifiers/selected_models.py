@@ -41,6 +41,7 @@ from tailboost.core.checks import (
     n_rows_of,
     unpack,
 )
+from tailboost.core.exceptions import DeferredRowsWarning, warn_user
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import (
     InfeasibleLimitsError,
@@ -50,7 +51,7 @@ from tailboost.rates import (
     error,
 )
 from tailboost.rows.fingerprints import digest, digest_of_rule
-from tailboost.rows.judged import JudgedModel, labels_or_mark, records_of_fit
+from tailboost.rows.judged import JudgedModel, records_of_fit
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import GroupNames, warn_of_other_groups
@@ -130,7 +131,27 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         labels, is_deferred = self._answers(X, groups)
         if self.certificate_ is not None:
             warn_of_other_groups(self.certificate_.groups_named, X, groups)
-        return labels_or_mark(self, self.classes_[labels], is_deferred, deferred)
+        labels = self.classes_[labels]
+        if deferred is None:
+            n_deferred = np.count_nonzero(is_deferred)
+            if n_deferred:
+                counting = "The limits and rates of the rule count"
+                if self.certificate_ is not None:
+                    counting = "The certificate counts"
+                warn_user(
+                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. {counting} them as "
+                    "deferred, not with the labels given here. predict(X, deferred='human review') marks "
+                    "them; defers(X) tells which they are",
+                    DeferredRowsWarning,
+                )
+            return labels
+        if not np.isscalar(deferred) or deferred in self.classes_.tolist():
+            raise ValueError(f"deferred={deferred!r} must be one value, and no label")
+        marks = np.asarray(deferred)
+        if marks.dtype.kind != labels.dtype.kind:  # NumPy would turn numbers into text
+            marks = np.array(deferred, dtype=object)
+            labels = labels.astype(object)
+        return np.where(is_deferred, marks, labels)
 
     def defers(self: Any, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.

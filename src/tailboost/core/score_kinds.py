@@ -115,16 +115,13 @@ def _as_numbers(scores: Column, owner: object) -> Floats:
     """
     array = np.asarray(scores)
     if array.dtype.kind == "O":
-        missing = np.frompyfunc(is_missing, 1, 1)(array).astype(bool)
+        entries = array.ravel().tolist()
         # NumPy would read True, and the text "1", as a number.
-        others = [
-            value
-            for value in array[~missing].flat
-            if isinstance(value, (bool, np.bool_, str, bytes))
-        ]
-        if others:
-            raise ValueError(f"{owner}: scores must be numbers, got {others[0]!r}")
-        array = np.where(missing, np.nan, array)
+        odd = [entry for entry in entries if isinstance(entry, (bool, np.bool_, str, bytes))]
+        if odd:
+            raise ValueError(f"{owner}: scores must be numbers, got {odd[0]!r}")
+        lacking = np.reshape(list(map(is_missing, entries)), array.shape)
+        array = np.where(lacking, np.nan, array)
     if array.dtype == np.float32:
         return shortest_decimals(array)
     if array.dtype.kind in "iufO":

@@ -46,7 +46,7 @@ def how_many(n: int, one: str, several: str = "") -> str:
 
 def listed(names: Sequence[object]) -> str:
     """Return the first names in quotes, and the number of the others; a single other one is named."""
-    return joined([repr(cut_to(str(name), 40)) for name in names], COLUMNS_NAMED)
+    return joined([repr(str(name)[:40]) for name in names], COLUMNS_NAMED)
 
 
 def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
@@ -54,13 +54,6 @@ def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
     if len(names) <= n_shown + 1:
         return between.join(names)
     return f"{between.join(names[:n_shown])} and {len(names) - n_shown:,} more"
-
-
-def cut_to(name: str, most: int) -> str:
-    """Return the first ``most`` characters of a name; the last is "…" if the name is longer."""
-    if len(name) <= most:
-        return name
-    return f"{name[: most - 1]}…"
 
 
 # -- rates ---

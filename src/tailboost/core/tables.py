@@ -89,13 +89,9 @@ def text_table(
     """
     full_rows = [heads, *(row for row in rows if any(row[1:]))]
     widths = [max(map(len, column)) for column in zip(*full_rows, strict=True)]
+    sides = ["<" if j in left else ">" for j in range(len(heads))]
     lines = []
     for row in (heads, *rows):
-        cells = []
-        for j, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            if j in left:
-                cells.append(cell.ljust(width))
-            else:
-                cells.append(cell.rjust(width))
-        lines.append("  ".join(cells).rstrip())
+        cells = zip(row, sides, widths, strict=True)
+        lines.append("  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip())
     return "\n".join(lines)

@@ -41,7 +41,7 @@ from tailboost.rates.strata import GROUP, groups_in
 from tailboost.rows.judged import judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, EqualRows, Seen, checked_equal_rows
-from tailboost.rows.subgroups import HUMAN_REVIEW, deferral_words, unit_name, whole_percents
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.table import number_or_none
 
@@ -193,7 +193,7 @@ class CertifiedBound:
     @property
     def deferred_text(self) -> str:
         """The share of deferred rows; empty without one."""
-        return "" if self.deferred is None else whole_percents(self.deferred)
+        return "" if self.deferred is None else f"{100 * self.deferred:.0f} %"
 
     @property
     def bound_text(self) -> str:
@@ -633,7 +633,7 @@ class Certificate:
             without = rate_words(price.without, self.n_rows, in_percent=in_percent)
             counted = ""
             if self.deferred:
-                counted = f", {whole_percents(self.deferred)} deferred and counted as right"
+                counted = f", {100 * self.deferred:.0f} % deferred and counted as right"
             lines.append(
                 f"Overall error {own}{counted}; without limits {without}. Price of all limits: {price}, "
                 "95 %, estimated on these rows."
@@ -824,7 +824,11 @@ def certificate_of(
     if fresh.clusters is not None:
         assumption = BY_CLUSTERS.format(fresh.n_clusters)
     if strata.defers:
-        assumption += f" {deferral_words(fresh.n_deferred, len(fresh))}"
+        assumption += (
+            f" {fresh.n_deferred:,} of the {len(fresh):,} rows are deferred. A deferred row is no error "
+            "and no miss, and stays among the rows of a class or group; the error among answered rows and "
+            "precisions exclude it."
+        )
     compared = COMPARED
     if fresh.only_scores:
         compared = ONLY_SCORES

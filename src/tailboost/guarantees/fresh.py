@@ -444,7 +444,9 @@ def _compared(
     records = judged(final).records_
     if records is not None:
         if records.tables:
-            records.refuse(read, given.labels, equal_rows)
+            # Known scores have labels.
+            for rows in (Seen.of(read), Seen.of(read, labels=given.labels)):
+                refuse_repeated(rows, records.tables, equal_rows)
         compared = compared or records.complete
     return read, compared
 

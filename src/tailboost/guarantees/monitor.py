@@ -34,7 +34,7 @@ from tailboost.core.checks import (
     reading,
     take,
 )
-from tailboost.core.exceptions import LeakageError
+from tailboost.core.exceptions import LeakageError, warn_user
 from tailboost.core.spelling import how_many, joined, rate_words
 from tailboost.core.tables import text_table
 from tailboost.guarantees.certificates import (
@@ -52,9 +52,7 @@ from tailboost.rows.judged import (
     group_arguments,
     judged,
     predicted_labels,
-    refuse_other_rule,
     row_hashes,
-    rows_with_score,
 )
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Seen, first_repeated
@@ -292,7 +290,12 @@ class Monitor:
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or give that of "
                 "certify: Monitor(rule, certificate)"
             )
-        refuse_other_rule(certificate, rule, "the certificate of this monitor")
+        digests = {certificate.rule, judged(rule)._rule_digest}
+        if None not in digests and len(digests) > 1:
+            raise ValueError(
+                "the certificate of this monitor is about another rule than that of this "
+                f"{type(rule).__name__}: certify this rule from fresh rows"
+            )
         if not certificate.bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
         start = [Bets(sums=np.zeros((max(1, len(b.subgroups)), 3))) for b in certificate.bounds]
@@ -348,7 +351,13 @@ class Monitor:
         for argument, column in given.items():
             if column is not None:
                 check_length(column, argument, n)
-        is_answered = rows_with_score(self.rule, X)
+        lacks_score = reader._without_score(X)
+        n_lacking = int(np.count_nonzero(lacks_score))
+        if n_lacking == n:
+            raise ValueError(f"X: none of {how_many(n, 'row')} has a score")
+        if n_lacking:
+            warn_user(f"{n_lacking:,} rows of {n:,} are not tested: they have no score")
+        is_answered = ~lacks_score
         if reader.by_group and groups is not None:
             is_answered &= answered_rows(reader, groups)
         given = _part(given, is_answered)

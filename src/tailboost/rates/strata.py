@@ -23,7 +23,7 @@ from tailboost.core.checks import (
     positions,
     relative_weights,
 )
-from tailboost.rows.subgroups import HUMAN_REVIEW, coded_columns
+from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
 
 # Values of `by` other than names of columns of `groups`.
 EVERYTHING = None
@@ -384,15 +384,15 @@ class Counts:
             actions = np.where(is_deferred, len(classes), actions)
             if checked_costs is not None:  # deferral costs nothing
                 checked_costs = np.pad(checked_costs, ((0, 0), (0, 1)))
-        columns = coded_columns(groups, "groups", n, "y_true")
+        names, numbers = GroupNames.read(groups, "groups", n, "y_true")
         weights = relative_weights(sample_weight, n)
         strata, stratum = Strata.of(
             positions(truth, classes, "y_true"),
-            np.column_stack([place for _, place in columns.values()]) if columns else None,
+            numbers,
             weights,
             classes,
-            tuple(columns),
-            [given.tolist() for given, _ in columns.values()],
+            names.titles,
+            names.values,
             defers=is_deferred is not None,
             costs=checked_costs,
         )

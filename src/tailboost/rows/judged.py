@@ -26,11 +26,9 @@ from tailboost.core.checks import as_table, n_rows_of, sorted_names
 from tailboost.core.exceptions import (
     DeferredRowsWarning,
     UncertifiedGroupsWarning,
-    warn_user,
 )
-from tailboost.core.spelling import how_many
 from tailboost.rows.fingerprints import hash_rounded_rows
-from tailboost.rows.seen import Ledger, Records, Seen
+from tailboost.rows.seen import Attempt, Ledger, Records, Seen
 
 
 class JudgedModel:
@@ -100,19 +98,6 @@ def judged(model: Model) -> Any:
     return final if hasattr(type(final), "_rule_digest") else JudgedModel()
 
 
-def refuse_other_rule(certificate: Any, model: Model, name: str) -> None:
-    """Raise ValueError if a certificate is about another rule than the classifier's.
-
-    A certificate without a rule, and answers or a model of another library, cannot be compared.
-    """
-    digests = {certificate.rule, judged(model)._rule_digest}
-    if None not in digests and len(digests) > 1:
-        raise ValueError(
-            f"{name} is about another rule than that of this "
-            f"{type(last_step(model)).__name__}: certify this rule from fresh rows"
-        )
-
-
 def group_arguments(model: Model, groups: Groups) -> dict[str, Any]:
     """Return the keyword arguments of ``predict``: the groups, if the classifier needs them."""
     if judged(model).by_group:
@@ -170,66 +155,6 @@ def answer_shares(model: Model, X: Table) -> Floats:
     return np.asarray(labels[:, None] == np.asarray(model.classes_), dtype=np.float64)
 
 
-def rows_with_score(model: Model, X: Table) -> Mask:
-    """Return which rows have the scores that the rule reads, shape (n,); a warning counts the others.
-
-    Raise ValueError if no row has them.
-    """
-    lacks_score = judged(model)._without_score(X)
-    n_lacking = int(np.count_nonzero(lacks_score))
-    if n_lacking == len(lacks_score):
-        raise ValueError(f"X: none of {how_many(n_lacking, 'row')} has a score")
-    if n_lacking:
-        warn_user(
-            f"{n_lacking:,} rows of {len(lacks_score):,} are not tested: they have no score"
-        )
-    return ~lacks_score
-
-
-# -- labels of deferred rows -------------------------------------------------------------------------------
-
-
-def labels_or_mark(classifier: Any, labels: Array, is_deferred: Mask, mark: Any) -> Array:
-    """Return the labels; deferred rows get ``mark`` instead, or without a mark their label and a warning.
-
-    Parameters
-    ----------
-    classifier : classifier
-        The classifier that has answered.
-    labels : ndarray of shape (n,)
-        The labels of all rows, also of deferred ones.
-    is_deferred : ndarray of bool, shape (n,)
-        The deferred rows.
-    mark : str, number or None
-        Value for deferred rows.
-
-    Raises
-    ------
-    ValueError
-        If the mark is no single value, or a label.
-    """
-    if mark is None:
-        n_deferred = np.count_nonzero(is_deferred)
-        if n_deferred:
-            counting = "The limits and rates of the rule count"
-            if classifier.certificate_ is not None:
-                counting = "The certificate counts"
-            warn_user(
-                f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. {counting} them as "
-                "deferred, not with the labels given here. predict(X, deferred='human review') marks them; "
-                "defers(X) tells which they are",
-                DeferredRowsWarning,
-            )
-        return labels
-    if not np.isscalar(mark) or mark in classifier.classes_.tolist():
-        raise ValueError(f"deferred={mark!r} must be one value, and no label")
-    marks = np.asarray(mark)
-    if marks.dtype.kind != labels.dtype.kind:  # NumPy would turn numbers into text
-        marks = np.array(mark, dtype=object)
-        labels = labels.astype(object)
-    return np.where(is_deferred, marks, labels)
-
-
 # -- rows as models read them ------------------------------------------------------------------------------
 
 
@@ -259,16 +184,21 @@ def records_of_fit(estimator: Model, trained: Seen | None) -> Records:
     trained : Seen or None
         The training rows.
     """
-    models = _frozen_models(estimator)
-    of_models = [model.records_ for model in models if judged(model) is model]
-    attempts = {each.key: each for inner in of_models for each in inner.ledger.attempts}
-    return Records(
-        trained,
-        # Rows in another form, or of another library, are not known.
-        complete=len(of_models) == len(models) and all(inner.complete for inner in of_models),
-        used=tuple(dict.fromkeys(chain.from_iterable(inner.tables for inner in of_models))),
-        ledger=Ledger(tuple(attempts.values())),
-    )
+    complete = True
+    used = dict[Seen, None]()
+    attempts = dict[str, Attempt]()
+    for model in _frozen_models(estimator):
+        if (
+            judged(model) is not model
+        ):  # rows in another form, or of another library, are not known
+            complete = False
+            continue
+        inner = model.records_
+        complete = complete and inner.complete
+        used |= dict.fromkeys(inner.tables)
+        for attempt in inner.ledger.attempts:
+            attempts[attempt.key] = attempt
+    return Records(trained, complete, tuple(used), Ledger(tuple(attempts.values())))
 
 
 def _frozen_models(estimator: Model) -> list[Any]:

@@ -41,19 +41,6 @@ LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a 
 MOST_FOLDS = 255
 
 
-def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
-    """Return the number of each row's combination of class and subgroups, ordered by subgroup and class.
-
-    Without groups, this is the number of the class. Shape (n,).
-    """
-    if groups is None:
-        return y
-    stratum = y
-    for column in groups.reshape(len(y), -1).T[::-1]:
-        _, stratum = distinct_and_places(column * (stratum.max() + 1) + stratum)
-    return stratum
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows of positive weight, with labels and groups as numbers.
@@ -130,16 +117,21 @@ class Rows:
         """
         X, y = unpack(X, y)
         X = as_pandas(X)
-        arguments = {"X": X, "y": y, "groups": groups, "costs": costs, "clusters": clusters}
-        given = {f"{name}{suffix}": each for name, each in arguments.items()}
-        check_indexes(**given, **{f"sample_weight{suffix}": sample_weight})
         columns = group_columns(groups, f"groups{suffix}", X)
-        given[f"groups{suffix}"] = columns or None
+        arguments = {"X": X, "y": y, "groups": groups if columns else None, "costs": costs}
+        arguments |= {"clusters": clusters, "sample_weight": sample_weight}
+        given = dict[str, Any]()
+        for name, values in arguments.items():
+            if values is not None:
+                given[f"{name}{suffix}"] = values
+        check_indexes(**given)
+        given.pop(f"sample_weight{suffix}", None)  # may be one number
+        if columns:
+            given[f"groups{suffix}"] = columns
         classes = None
         if y is not None:
             classes, y = coded(y, f"y{suffix}", target=True)
             given[f"y{suffix}"] = y
-        given = {name: values for name, values in given.items() if values is not None}
         if not given:
             raise ValueError(f"X{suffix} and y{suffix} are needed")
         first = next(iter(given))
@@ -200,16 +192,21 @@ class Rows:
 
     def occurring(self) -> Self:
         """Return the rows with the labels and groups that have a row alone, numbered anew."""
-        classes, y = self.classes, self.y
+        classes = self.classes
+        y = self.y
         if classes is not None:
             found, y = distinct_and_places(y)
             classes = classes[found]
-        names, groups = self.names, self.groups
-        if names is not None and groups is not None:
-            parts = [distinct_and_places(column) for column in groups.T]
-            values = zip(names.values, parts, strict=True)
-            names = replace(names, values=tuple(of[found] for of, (found, _) in values))
-            groups = np.column_stack([place for _, place in parts])
+        if self.names is None or self.groups is None:
+            return replace(self, classes=classes, y=y)
+        values = list[Labels]()
+        numbers = list[Ints]()
+        for of_column, column in zip(self.names.values, self.groups.T, strict=True):
+            found, place = distinct_and_places(column)
+            values.append(of_column[found])
+            numbers.append(place)
+        names = replace(self.names, values=tuple(values))
+        groups = np.column_stack(numbers)
         return replace(self, classes=classes, y=y, names=names, groups=groups)
 
     def numbered(self, classes: Labels, names: GroupNames | None, suffix: str = "") -> Self:
@@ -279,7 +276,10 @@ class Split:
             If no rows are left for the fit or for the selection data.
         """
         units = rows.X if rows.clusters is None else rows.clusters[:, None]
-        stratum = numbered_strata(rows.y, rows.groups)
+        stratum = rows.y
+        if rows.groups is not None:
+            cells = np.column_stack([rows.groups, rows.y])
+            stratum = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
         places = stratified_places(hash_rows(units, seed), stratum, rows.weight)
         n_distinct = int(places.max()) + 1
         size = validation  # number of folds, or fraction to hold out

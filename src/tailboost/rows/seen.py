@@ -19,7 +19,6 @@ from tailboost.core.array_types import Document, Hashes
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
 from tailboost.rows.fingerprints import (
-    digest,
     hashes_of_names,
     hashes_of_pairs,
 )
@@ -353,34 +352,3 @@ class Records:
     def tables(self) -> tuple[Seen, ...]:
         """All known rows: of training first."""
         return self.used if self.trained is None else (self.trained, *self.used)
-
-    def refuse(self, hashes: Hashes, labels: Any, equal_rows: EqualRows) -> None:
-        """Raise LeakageError if rows repeat known ones beyond chance, see `Seen.repeats`.
-
-        Parameters
-        ----------
-        hashes : ndarray of shape (n,)
-            Hashes of the rows, as the model reads them.
-        labels : array-like of shape (n,) or None
-            Their labels; None for rows without labels.
-        equal_rows : {"copies", "natural"}
-            Reason for equal rows.
-        """
-        refuse_repeated(Seen.of(hashes), self.tables, equal_rows)
-        if labels is not None:  # known scores have labels
-            refuse_repeated(Seen.of(hashes, labels=labels), self.tables, equal_rows)
-
-    def spend(
-        self,
-        rows: Seen,
-        tested: Iterable[bytes],
-        earlier: Sequence[Attempt] = (),
-        equal_rows: EqualRows = "copies",
-    ) -> tuple[Attempt, ...]:
-        """Record an attempt before its rows are tested; return this attempt, after all earlier ones.
-
-        ``tested`` has the tested limits and rows, and all arguments of the call, as bytes for a digest. The
-        other parameters, and the errors, are those of `Ledger.record`.
-        """
-        known = (table.digests.tobytes() for table in self.tables)
-        return self.ledger.record(Attempt(digest(*known, *tested), rows), earlier, equal_rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import compress, product
 from typing import Any, Self
 
 import numpy as np
@@ -49,27 +49,6 @@ def unit_name(unit: Any) -> str:
     return text(unit) or EMPTY_NAME
 
 
-def deferral_words(n_deferred: int, n: int) -> str:
-    """Return the text on deferred rows in rates, errors and certificates."""
-    return (
-        f"{n_deferred:,} of the {n:,} rows are deferred. A deferred row is no error and no "
-        "miss, and stays among the rows of a class or group; the error among answered rows "
-        "and precisions exclude it."
-    )
-
-
-def whole_percents(share: float) -> str:
-    """Return a share in percent, rounded."""
-    return f"{100 * share:.0f} %"
-
-
-def column_words(name: Any, argument: str = "groups") -> str:
-    """Return an argument of groups, or the column of this name in it, for a message."""
-    if name is None:
-        return argument
-    return f"{argument} column {name!r}"
-
-
 # -- names and numbers of the groups of a fit -----------------------------------------------------------
 
 
@@ -82,11 +61,29 @@ class GroupNames:
     titles: tuple[Any, ...]  # name of each column; None for a column without a name
 
     @classmethod
-    def read(cls, groups: Groups, argument: str, n: int) -> tuple[Self, Ints]:
-        """Return the names of the groups of n rows, and the number of each row's by column, shape (n, c)."""
-        columns = coded_columns(groups, argument, n)
-        numbers = np.column_stack([place for _, place in columns.values()])
-        return cls(tuple(values for values, _ in columns.values()), tuple(columns)), numbers
+    def read(cls, groups: Groups, argument: str, n: int, of: str = "X") -> tuple[Self, Ints]:
+        """Return the names of the groups of n rows, and the number of each row's by column, shape (n, c).
+
+        Groups are sorted, or in the order of pandas' categories. A column without a name has the name None.
+        Messages call the groups ``argument`` and their table ``of``.
+        """
+        titles = list[Any]()
+        values = list[Array]()
+        numbers = list[Ints]()
+        for title, column in group_columns(groups, argument).items():
+            words = argument if title is None else f"{argument} column {title!r}"
+            check_length(column, words, n, of)
+            names, place = coded(column, words, GROUP_OF_MISSING)
+            dtype: Any = getattr(column, "dtype", None)
+            if getattr(dtype, "ordered", False):
+                order = dtype.categories.get_indexer(names).argsort()
+                names = names[order]
+                place = order.argsort()[place]
+            titles.append(title)
+            values.append(names)
+            numbers.append(place)
+        # By column, as rates count the rows of one after the other.
+        return cls(tuple(values), tuple(titles)), np.reshape(numbers, (-1, n)).astype(np.intp).T
 
     @property
     def names(self) -> Array:
@@ -95,7 +92,7 @@ class GroupNames:
             return self.values[0]
         pairs = list[tuple[Any, Any]]()
         for column, values in zip(self.titles, self.values, strict=True):
-            pairs += [(column, value) for value in values.tolist()]
+            pairs += product([column], values.tolist())
         names = np.empty(len(pairs), dtype=object)
         names[:] = pairs  # np.array would make a table of two columns
         return names
@@ -128,7 +125,7 @@ class GroupNames:
         found = []
         for title, values in zip(known.titles, known.values, strict=True):
             j = titles.index(title)
-            words = column_words(title, argument)
+            words = argument if title is None else f"{argument} column {title!r}"
             places = positions(self.values[j], values, words, "groups not seen in fit")
             found.append(places[numbers[:, j]])
         return np.column_stack(found)
@@ -148,42 +145,6 @@ def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
         f"groups: {name} has {len(values):,} different numbers, and each would be a group of "
         "few rows; make bands first, as by pandas.cut"
     )
-
-
-def coded_columns(
-    groups: Groups,
-    argument: str,
-    n: int,
-    of: str = "X",
-) -> dict[Any, tuple[Labels, Ints]]:
-    """Return the different groups of each column, and the place of each row's group among them.
-
-    Groups are sorted, or in the order of pandas' categories. A column without a name has the name None.
-
-    Parameters
-    ----------
-    groups : array-like, table, dict or None
-        Groups of the rows as given.
-    argument : str
-        Name of the argument, for messages.
-    n : int
-        Number of rows.
-    of : str
-        Name of the table with these rows, for messages.
-    """
-    columns: dict[Any, tuple[Labels, Ints]] = {}
-    for name, column in group_columns(groups, argument).items():
-        words = column_words(name, argument)
-        check_length(column, words, n, of)
-        values, place = coded(column, words, GROUP_OF_MISSING)
-        dtype: Any = getattr(column, "dtype", None)
-        if getattr(dtype, "ordered", False):
-            known = with_interval_names(column).dtype.categories
-            order = known.get_indexer(values).argsort()
-            values = values[order]
-            place = order.argsort()[place]
-        columns[name] = values, place
-    return columns
 
 
 def by_column(names: Column) -> dict[Any, list[Any]]:
