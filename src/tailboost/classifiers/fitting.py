@@ -190,7 +190,7 @@ def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
     columns = positions(
         known, classes, title, f"classes that are not in y, which has {classes.tolist()[:5]}"
     )
-    unknown = np.setdiff1d(classes, known).tolist()
+    unknown = sorted({*classes.tolist()} - {*known.tolist()})
     if unknown:
         warn_user(
             f"y has labels that {name!r} does not know: {unknown[:NAMES_SHOWN]}; it knows {known.tolist()}. "
