@@ -659,7 +659,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def used_models_(self) -> list[str]:
         """Names of the models in the rule."""
         check_is_fitted(self)
-        return self.selection_.used_models
+        models = self.selection_.engine.models
+        return [models.names[i] for i in models.used]
 
     @property
     def objective_(self) -> Any:

@@ -246,7 +246,9 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         check_is_fitted(self)
         certificate = self.certificate_
         if certificate is None:
-            return self.selection_.limits_met
+            program = self.selection_.program
+            is_limited = (program.limit_of_row >= 0).any()
+            return program.keeps(self.selection_.counts) if is_limited else None
         verdicts = [bound.certified for bound in certificate.bounds if bound.target is not None]
         return all(verdicts) if verdicts else None
 

@@ -134,14 +134,6 @@ class Selection:
             bool(p.models),
         )
 
-    @property
-    def used_models(self) -> list[str]:
-        """Names of the models behind the answers; groups may be estimated from all of them."""
-        models, p = self.engine.models, self.engine.probabilities
-        if p.models and not p.by_features:
-            return models.names
-        return [models.names[i] for i in models.used]
-
     def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
         """Return class numbers, and which rows are deferred; these get the label that would be answered."""
         p = self.engine.probabilities
@@ -187,12 +179,6 @@ class Selection:
         """The errors of the subgroups of the problem."""
         kinds = [rate.by for rate in self.problem.rates if rate.by is not None]
         return self.rates([error(by=[*kinds, "class"][0])])
-
-    @property
-    def limits_met(self) -> bool | None:
-        """Whether all limits hold; None if no row is limited."""
-        is_limited = (self.program.limit_of_row >= 0).any()
-        return self.program.keeps(self.counts) if is_limited else None
 
     # -- warnings ----------------------------------------------------------------------------------------
 
