@@ -13,11 +13,7 @@ import numpy as np
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.tables import html_table, text_table
-from tailboost.rates import (
-    InfeasibleLimitsError,
-    Limit,
-    measure,
-)
+from tailboost.rates import Counts, InfeasibleLimitsError, Limit
 from tailboost.selection.problem import Problem
 from tailboost.selection.search import Program, first_rules
 from tailboost.solvers.tradeoff import undominated
@@ -175,21 +171,19 @@ class Curve:
         X, y = unpack(X, y)
         record = self._source._reading(X, y)
         rows = self._source._opened(X, groups)
+        classes = self._source.classes_
         numbers = []
         for point in self:
             point.classifier.records_ = point.classifier.records_.using(record)
-            labels, deferred = point.classifier._answers(rows, None)
+            labels, is_deferred = point.classifier._answers(rows, None)
+            deferred = is_deferred if is_deferred.any() else None
+            answered = Counts.answered(
+                y, classes[labels], groups, deferred, None, sample_weight, classes
+            )
+            counts = answered.of(answered.actions)
             for traded in (self.limited, self.objective):
-                rates = measure(
-                    traded.rate,
-                    y,
-                    self._source.classes_[labels],
-                    groups=groups,
-                    sample_weight=sample_weight,
-                    deferred=deferred if deferred.any() else None,
-                    labels=self._source.classes_,
-                )
-                numbers.append(traded.value(np.array([*rates.values()], dtype=np.float64)))
+                values = traded.rate.terms(answered.strata).values(counts)
+                numbers.append(traded.value(values))
         return Points(*np.array(numbers).reshape(-1, 2).T)
 
     def to_dict(self) -> dict[str, Any]:

@@ -31,8 +31,7 @@ DEAR = 1e-3 * SLACK_PRICE
 # Smaller violations are rounding: of a limit by one rule, and by a mixture.
 SLIGHT = 1e-9
 SOLVED = 1e-6
-# Relative gap at which column generation ends, and its most rounds.
-COLUMN_GAP = 1e-4
+# The most rounds of column generation.
 ROUNDS = 100
 # The most tried levels of a ratio, and the least difference of two levels for another trial.
 LEVELS_TRIED = 9
@@ -45,10 +44,9 @@ BROKEN = 10.0
 # splits). Without Hedge the largest cell by group is .013 ± .011 higher, at .010 ± .004 more overall error.
 HEDGE_ROUNDS = 20
 ERROR_SHARES = (0.0, 0.5, 0.75, 0.875, 0.9375)
-# The descent starts from the best rules by objective and violations, and from the heaviest ones of the best
-# mixture, with at most so many passes over all lines from each.
-BEST_STARTS = 6
-MIXED_STARTS = 2
+# The descent starts from the best rules by objective and violations, with at most so many passes over all
+# lines from each.
+STARTS = 6
 PASSES = 3
 # Numbers are compared after rounding to this number of decimals.
 DECIMALS = 12
@@ -316,9 +314,9 @@ def select(pool: Pool, program: Program) -> Best:
     # The best rule for a ratio depends on the reached level, and the stratum does not tell the cost of a row.
     is_best = program.objective.worst or not (rate.is_ratio or rate.needs_costs)
     if not (is_best and program.keeps(pool.counts[number])):
-        heaviest = np.argsort(-grow(pool, program).weights, kind="stable")[:MIXED_STARTS]
-        best = np.argsort(program.charged(np.array(pool.counts)), kind="stable")[:BEST_STARTS]
-        for start in dict.fromkeys([*best.tolist(), *heaviest.tolist()]):
+        grow(pool, program)
+        charged = program.charged(np.array(pool.counts))
+        for start in np.argsort(charged, kind="stable")[:STARTS].tolist():
             pool.add(_descended(pool.family, program, pool.rules[start]))
         number = program.best(pool.counts)
     mixture = solve(pool.counts, program)
@@ -328,20 +326,14 @@ def select(pool: Pool, program: Program) -> Best:
 
 
 def grow(pool: Pool, program: Program) -> Mixture:
-    """Add rules until the best answer to the shadow prices improves the program no further."""
+    """Add rules until the best answer to the shadow prices is among them; return their best mixture."""
     for _ in range(ROUNDS):
         mixture = solve(pool.counts, program)
-        at_level = mixture.program
         n_before = len(pool.rules)
-        number = pool.add(pool.family.best(at_level.action_costs(mixture.duals)))
-        if number < n_before:
-            return mixture
-        flat = pool.counts[number].ravel()
-        above = at_level.matrix @ flat - at_level.bound
-        decrease = mixture.value - at_level.cost @ flat - mixture.duals @ above
-        if decrease <= COLUMN_GAP * max(1.0, abs(mixture.value)):
+        pool.add(pool.family.best(mixture.program.action_costs(mixture.duals)))
+        if len(pool.rules) == n_before:
             break
-    return solve(pool.counts, program)
+    return mixture
 
 
 def _descended(family: Any, program: Program, rule: Any) -> Any:

@@ -96,9 +96,8 @@ class Thresholds:
         y, place = strata.y[data.stratum], self.places[data.stratum]
         self.ascending = [np.sort(scores[place == number]) for number in range(self.n_places)]
         ranks = np.linspace(0.0, 1.0, self.most)
-        parts = [
-            np.quantile(scores[y == label], ranks, method="nearest") for label in np.unique(y)
-        ]
+        of_labels = [np.sort(scores[y == label]) for label in np.unique(y)]
+        parts = [own[np.rint(ranks * (len(own) - 1)).astype(int)] for own in of_labels]
         self.edges = np.unique(np.concatenate([[scores.min(), np.inf], *parts]))
         n_values = len(self.edges) - 1
         cell = np.searchsorted(self.edges, scores, side="right") - 1
