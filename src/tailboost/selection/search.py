@@ -199,7 +199,6 @@ class Mixture:
     program: Program  # if the objective is a ratio, at its level
     value: float  # the objective, with the price of violations
     duals: Floats  # shape (J,): shadow prices of the rows, ≥ 0
-    weights: Floats  # shape (T,): mixture weights λ
     counts: Floats  # shape (W, A): the confusion counts
     feasible: bool  # whether some mixture of the candidates satisfies all limits
 
@@ -232,7 +231,7 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
         mixed = np.tensordot(weights, stacked, axes=1)
         duals = np.maximum(-result.ineqlin.marginals, 0.0)
         feasible = bool(slack.sum() <= SOLVED)
-        mixture = Mixture(program, float(result.fun), duals, weights, mixed, feasible)
+        mixture = Mixture(program, float(result.fun), duals, mixed, feasible)
         level = program.value(mixed)
         is_ratio = program.objective.rate.is_ratio
         if not is_ratio or np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:

@@ -117,9 +117,9 @@ class Thresholds:
             both *= mass / both.sum(axis=2, keepdims=True)
             both *= rows / both.sum(axis=0)
         self.chances = both[1] / rows
-        combined = self.rows.reshape(2, strata.n_combinations, -1).sum(axis=0)
-        p = self.chances[self.places[: strata.n_combinations]]
-        expected = np.concatenate([combined * (1.0 - p), combined * p])
+        combined = self.rows + np.roll(self.rows, strata.n_combinations, axis=0)
+        p = self.chances[self.places]
+        expected = combined * np.where(strata.y[:, None], p, 1.0 - p)
         self.expected = expected * (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
         self.weights: Floats = (self.rows + self.expected) / 2.0 * strata.size.sum()
         self.steps = [np.append(0, 1 + np.flatnonzero(of_place > TINY)) for of_place in rows]
