@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sqlite3
 
 import numpy as np
 import pytest
@@ -155,6 +156,23 @@ def test_used_rows_are_found_under_another_name_and_from_another_folder(folder):
     assert again["rule"] == first["rule"]
     assert again["certificate"]["bounds"] == first["certificate"]["bounds"]
     shell(f"calibrate c.csv {other} --out out/rule.json")  # other rows
+
+
+def test_sql_of_several_scores_names_their_columns(folder):
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet([0.6] * 3, 1000)
+    table = pd.DataFrame(P, columns=["p_mid", "p_low", "p_high"])
+    table["y"] = np.array(["mid", "low", "high"])[(rng.random(1000)[:, None] > P.cumsum(axis=1)).sum(axis=1)]
+    table["site"] = rng.choice(["u", "v"], 1000)
+    table.to_csv("t.csv", index=False)
+    scores = "--score p_mid --score p_low --score p_high --target y --by-group site"
+    shell(f"tune t.csv {scores} --limit 'miss(high, by=site) <= 20%' --out r.json")
+    shell("predict r.json t.csv --out answers.csv")
+    with sqlite3.connect(":memory:") as base:
+        table.to_sql("t", base, index=False)
+        answers = [each for (each,) in base.execute(f"SELECT {shell('rule r.json --sql')} FROM t")]
+    base.close()
+    assert answers == pd.read_csv("answers.csv")["prediction"].tolist()
 
 
 def test_an_uncertified_attempt_ends_with_code_4_and_counts(folder, tables):

@@ -229,10 +229,6 @@ class TradeOffDisplay:
     ) -> None:
         self.x: Floats = np.asarray(x, dtype=np.float64)
         self.y: Floats = np.asarray(y, dtype=np.float64)
-        if self.x.ndim != 1 or self.x.shape != self.y.shape:
-            raise ValueError(
-                f"x and y must have one shape (m,), got {self.x.shape} and {self.y.shape}"
-            )
         self.xlabel = xlabel
         self.ylabel = ylabel
         self.limit = limit

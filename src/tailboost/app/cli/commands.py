@@ -356,9 +356,15 @@ def rule(
     as_json: Json = False,
 ) -> None:
     """Print the rule as text, SQL, Python or JSON."""
-    found = Stored.read(model).classifier.rule_
+    stored = Stored.read(model)
+    found = stored.classifier.rule_
     if sql:
-        typer.echo(found.to_sql(table=table))
+        names: dict[str, Any] = {"table": table}
+        if stored.scores is not None and len(stored.scores.label_list) > 1:
+            column = dict(zip(stored.scores.label_list, stored.roles.features, strict=True))
+            names["columns"] = [column[label] for label in found.classes]
+            names["group"] = stored.settings["by_group"]
+        typer.echo(found.to_sql(**names))
     elif python:
         typer.echo(found.to_python())
     else:
