@@ -20,8 +20,6 @@ from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
 POINTS_SHOWN = 12
-# More than the rounding error of confusion counts.
-COUNT_SLACK = 1e-9
 
 
 class Points(NamedTuple):
@@ -247,8 +245,7 @@ def points_along(
     tightest = float(sign < 0)
     if not limited.compares:
         tightest = engine.select(replace(problem, objective=limited), pool).value(limited)
-    levels = sign * np.linspace(loosest, tightest, n_points) + COUNT_SLACK
-    for level in (sign * np.minimum(levels, sign * limited.most)).tolist():
+    for level in np.linspace(loosest, tightest, n_points).round(12).tolist():
         with suppress(InfeasibleLimitsError):
             engine.select(problem.within((*problem.limits, limited.within(level))), pool)
 
