@@ -226,7 +226,8 @@ def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     [
         ([([0, 1], [1, 2])], "split"),
         ([([0, 1], [2]), ([0, 1], [2, 3])], "earlier"),
-        ([([0, 1], [])], "leaves"),
+        ([([0, 1], [])], "split"),
+        ([([0, 1], np.zeros(0, dtype=int))], "leaves"),
         ([([0, 99], [1])], "split"),
         ([([0.5], [1])], "numbers"),
         (KFold(4), "separates"),

@@ -198,8 +198,8 @@ def check_table(frame: Table) -> None:
     """Raise ValueError unless a data frame is a table with rows, columns, and different names of these."""
     if frame.ndim != 2:
         raise ValueError(
-            f"X is a Series of {len(frame)} values, where a table is needed: for one row of a data "
-            "frame give X.iloc[[i]], for one column X[[name]]"
+            f"X is a Series of {len(frame)} values, where a table is needed: for one row of a "
+            "data frame give X.iloc[[i]], for one column X[[name]]"
         )
     if not frame.columns.is_unique:
         repeated = frame.columns[frame.columns.duplicated()].tolist()
@@ -361,8 +361,8 @@ y.to_numpy() if they are in the same order
         if len(index) == len(reference) and not index.equals(reference):
             raise ValueError(
                 f"{name} and {reference_name} have different pandas indexes. Give "
-                f"{name}.loc[{reference_name}.index] to match the rows, or {name}.to_numpy() if they are in "
-                "the same order"
+                f"{name}.loc[{reference_name}.index] to match the rows, or {name}.to_numpy() "
+                "if they are in the same order"
             )
 
 
@@ -434,15 +434,15 @@ def coded(
         missing = ~np.isfinite(array)
     if missing.any():
         raise ValueError(
-            f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are missing or infinite "
-            f"(first in row {missing.argmax()}, counted from 0); {remedy}"
+            f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are "
+            f"missing or infinite (first in row {missing.argmax()}, counted from 0); {remedy}"
         )
     if len(kinds) > 1:
         raise ValueError(f"{name} mixes text with other values: give values of one kind")
     if array.dtype.kind not in "biufU":
         raise ValueError(
-            f"{name} must hold text or numbers, such as years for dates, got dtype {array.dtype}. Complex "
-            "data not supported"
+            f"{name} must hold text or numbers, such as years for dates, got dtype "
+            f"{array.dtype}. Complex data not supported"
         )
     names, number = distinct_and_places(array)
     if target and names.dtype.kind == "U" and not np.char.strip(names).all():
@@ -493,8 +493,8 @@ def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) 
     """Raise if text would be compared with numbers, for which all answers would be wrong."""
     if (values.dtype.kind == "U") != (others.dtype.kind == "U"):
         raise ValueError(
-            f"{name} and {other_name}: one holds text, the other numbers; map one to the other, as in "
-            f"pd.Series({name}).map({{{values[:1].tolist()[0]!r}: …}})"
+            f"{name} and {other_name}: one holds text, the other numbers; map one to the "
+            f"other, as in pd.Series({name}).map({{{values[:1].tolist()[0]!r}: …}})"
         )
 
 
@@ -530,7 +530,8 @@ def check_groups_read(groups: Mapping[Any, Any], *, reads: bool) -> None:
     """Raise ValueError if the groups that a rule reads are missing, or if it reads none of the given ones."""
     if reads and not groups:
         raise ValueError(
-            "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
+            "groups are needed: the rule of this classifier reads them (by_group). Give "
+            "groups=…"
         )
     if groups and not reads:
         raise ValueError("groups are not used by the rule of this classifier: leave them out")
@@ -551,8 +552,8 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
         if groups not in known:
             near = did_you_mean(groups, map(str, known))
             raise ValueError(
-                f"{name}={groups!r}: {near}X has the columns {listed(known)}; give one of these, or the "
-                f"column itself, as in {name}=X[{groups!r}]"
+                f"{name}={groups!r}: {near}X has the columns {listed(known)}; give one of "
+                f"these, or the column itself, as in {name}=X[{groups!r}]"
             )
         groups = as_pandas(X)[[groups]]
     # A list with an entry for each row has groups, even if these are called like columns.
@@ -567,8 +568,8 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
         for column in names:
             if column in ("class", "cell") or (column == "group" and len(names) > 1):
                 raise ValueError(
-                    f"{name}: a column is named {column!r}, which has another meaning in by=; give the "
-                    "column another name"
+                    f"{name}: a column is named {column!r}, which has another meaning in by=; "
+                    "give the column another name"
                 )
         return {column: with_interval_names(groups[column]) for column in sorted_names(names)}
     # NumPy would turn 1 beside "a" into "1".
@@ -666,8 +667,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         return np.asarray(table)
     if sorted(columns) != sorted(labels):
         raise ValueError(
-            f"{name} must have a column for each class {labels[:20]}, got the columns {columns[:20]}; if "
-            "these are in the order of the classes, give an array"
+            f"{name} must have a column for each class {labels[:20]}, got the columns "
+            f"{columns[:20]}; if these are in the order of the classes, give an array"
         )
     return np.asarray(table)[:, [columns.index(label) for label in labels]]
 

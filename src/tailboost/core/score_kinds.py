@@ -50,8 +50,8 @@ class ScoreKind:
         """Raise ValueError if the score of rows without one is not of this kind; None is no such score."""
         if missing is not None and not self.contains(missing):
             raise ValueError(
-                f"missing={missing!r} is no number between {self.lower:g} and {self.upper:g}, as "
-                f"scores of kind={self.name!r} are"
+                f"missing={missing!r} is no number between {self.lower:g} and {self.upper:g}, "
+                f"as scores of kind={self.name!r} are"
             )
 
     def checked(self, scores: Column, owner: object, missing: float | None) -> Floats:
@@ -77,15 +77,16 @@ class ScoreKind:
             values[lacks_score] = missing
         elif lacks_score.any():
             raise ValueError(
-                f"{owner}: rows have no score; drop them, state the score of such rows by missing=, or "
-                "their answer by default= of predict"
+                f"{owner}: rows have no score; drop them, state the score of such rows by "
+                "missing=, or their answer by default= of predict"
             )
         if ((values < self.least) | (values > self.most)).any():
             others = ", ".join(repr(name) for name in SCORE_KINDS if name != self.name)
             raise ValueError(
-                f"{owner}: values from {np.nanmin(values):.4g} to {np.nanmax(values):.4g} are no "
-                f"{self.plural} between {self.lower:g} and {self.upper:g}; other scores need kind= one "
-                f"of {others}, and 'number' means any numbers that grow with the probability"
+                f"{owner}: values from {np.nanmin(values):.4g} to {np.nanmax(values):.4g} are "
+                f"no {self.plural} between {self.lower:g} and {self.upper:g}; other scores "
+                f"need kind= one of {others}, and 'number' means any numbers that grow with "
+                "the probability"
             )
         return np.clip(values, self.lower, self.upper, out=values)
 

@@ -34,8 +34,8 @@ from tailboost.core.checks import (
     reading,
     take,
 )
-from tailboost.core.exceptions import LeakageError, warn_user
-from tailboost.core.spelling import how_many, joined, rate_words
+from tailboost.core.exceptions import LeakageError, UncertifiedGroupsWarning, warn_user
+from tailboost.core.spelling import how_many, joined, listed, rate_words
 from tailboost.core.tables import text_table
 from tailboost.guarantees.certificates import (
     Certificate,
@@ -57,7 +57,10 @@ from tailboost.rows.judged import (
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Seen, first_repeated
 from tailboost.rows.subgroups import (
-    answered_rows,
+    by_column,
+    named_columns,
+    other_groups,
+    unit_name,
     warn_of_other_groups,
 )
 
@@ -359,7 +362,7 @@ class Monitor:
             warn_user(f"{n_lacking:,} rows of {n:,} are not tested: they have no score")
         is_answered = ~lacks_score
         if reader.by_group and groups is not None:
-            is_answered &= answered_rows(reader, groups)
+            is_answered &= _answered_rows(reader, groups)
         given = _part(given, is_answered)
         id = take(as_pandas(id), is_answered)
         values = [None] * int(is_answered.sum())
@@ -598,6 +601,32 @@ class Monitor:
                 ids=np.array(state["ids"], dtype=np.uint64),
                 seen=tuple(map(Seen.from_dict, state["seen"])),
             )
+
+
+def _answered_rows(view: Any, groups: Groups) -> Mask:
+    """Return a mask of the rows whose groups a rule knows, shape (n,); a warning counts the others.
+
+    ``view`` is the view of the classifier. Raise ValueError if the rule knows the groups of no row.
+    """
+    known = by_column(view.groups_)
+    for name, column in named_columns(groups, None, known).items():
+        if name in known and view._reads(name):
+            names = list(map(unit_name, known[name]))
+            is_other, others = other_groups(column, names)
+            if not is_other.any():
+                break
+            words = f"groups {others}: the rule knows {listed(names)}"
+            if is_other.all():
+                raise ValueError(
+                    f"{words}. No row has another group: check the column of groups"
+                )
+            n_left_out = int(np.count_nonzero(is_other))
+            warn_user(
+                f"rows not tested: {n_left_out:,} of {len(is_other):,}; {words}",
+                UncertifiedGroupsWarning,
+            )
+            return ~is_other
+    return np.ones(n_rows_of(groups), dtype=bool)
 
 
 def _part(given: dict[str, Any], rows: Mask) -> dict[str, Any]:

@@ -95,8 +95,8 @@ class Columns:
                 numbers = import_module("pandas").to_numeric(column, errors="coerce")
                 odd = column.iloc[int(numbers.isna().to_numpy().argmax())]
                 raise ValueError(
-                    f"column {column.name!r} had numbers in the fit, and now has {odd!r}: make it a number "
-                    "or missing"
+                    f"column {column.name!r} had numbers in the fit, and now has {odd!r}: make "
+                    "it a number or missing"
                 )
         changes = []
         for place, known in self.categories.items():
@@ -106,8 +106,8 @@ class Columns:
             if n_new <= UNKNOWN * len(column):
                 continue
             change = (
-                f"column {column.name!r}: {n_new:,} of {len(column):,} values, such as {new[0]!r}, were "
-                f"not in the fit ({', '.join(sorted(known)[:4])} …)"
+                f"column {column.name!r}: {n_new:,} of {len(column):,} values, such as "
+                f"{new[0]!r}, were not in the fit ({', '.join(sorted(known)[:4])} …)"
             )
             if n_new == len(column) >= ROWS_WITHOUT_KNOWN:
                 raise ValueError(f"{change}: give the columns in the coding of the fit")

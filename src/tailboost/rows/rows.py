@@ -199,8 +199,8 @@ class Rows:
             classes = classes[found]
         if self.names is None or self.groups is None:
             return replace(self, classes=classes, y=y)
-        values = list[Labels]()
-        numbers = list[Ints]()
+        values = []
+        numbers = []
         for of_column, column in zip(self.names.values, self.groups.T, strict=True):
             found, place = distinct_and_places(column)
             values.append(of_column[found])
@@ -219,7 +219,9 @@ class Rows:
         groups = rows.groups
         if groups is not None and names is not None and rows.names is not None:
             groups = rows.names.numbers_in(names, groups, f"groups{suffix}")
-        costs = check_costs(rows.costs, len(y), classes, f"costs{suffix}")
+        costs = rows.costs
+        if costs is not None:
+            costs = check_costs(costs, len(y), classes, f"costs{suffix}")
         return replace(rows, y=y, classes=classes, groups=groups, names=names, costs=costs)
 
     def without_features(self) -> Self:
@@ -261,8 +263,8 @@ class Split:
         ----------
         rows : Rows
             The training rows.
-        validation : {"auto", "cv"}, int or float
-            Number of folds ("cv": five), or fraction to hold out. "auto" cross-fits up to 50,000 distinct
+        validation : "auto", int or float
+            Number of folds, or fraction to hold out. "auto" cross-fits up to 50,000 distinct
             rows, and if a held-out fifth would contain fewer than 20 rows of a class in a group. Otherwise
             "auto" holds out a fifth.
         seed : int
@@ -275,7 +277,9 @@ class Split:
         ValueError
             If no rows are left for the fit or for the selection data.
         """
-        units = rows.X if rows.clusters is None else rows.clusters[:, None]
+        units = rows.X
+        if rows.clusters is not None:
+            units = rows.clusters[:, None]
         stratum = rows.y
         if rows.groups is not None:
             cells = np.column_stack([rows.groups, rows.y])
@@ -283,13 +287,11 @@ class Split:
         places = stratified_places(hash_rows(units, seed), stratum, rows.weight)
         n_distinct = int(places.max()) + 1
         size = validation  # number of folds, or fraction to hold out
-        if validation == "cv":
-            size = N_FOLDS
-        elif validation == "auto":
+        if validation == "auto":
             size = N_FOLDS if n_distinct <= five_up_to else FEW_FOLDS
-            if n_distinct > CROSS_FIT_UP_TO:
-                least = np.unique(stratum, return_counts=True)[1].min()
-                size = HELD_OUT if least * HELD_OUT >= LEAST_HELD_OUT else size
+            least = np.unique(stratum, return_counts=True)[1].min()
+            if n_distinct > CROSS_FIT_UP_TO and least * HELD_OUT >= LEAST_HELD_OUT:
+                size = HELD_OUT
         if size >= 2:
             scheme: Any = "cv"
             fold = places % min(int(size), n_distinct)
@@ -299,8 +301,8 @@ class Split:
         fitted = [fold != j for j in range(int(fold.max()) + 1)]
         if not fitted or not fitted[0].any():
             raise ValueError(
-                f"cv={validation!r}: of {n_distinct:,} distinct rows all or none would be validation rows; "
-                "use folds, another fraction or more rows"
+                f"cv={validation!r}: of {n_distinct:,} distinct rows all or none would be "
+                "validation rows; use folds, another fraction or more rows"
             )
         return cls(fold, scheme, fitted)
 
@@ -322,24 +324,29 @@ class Split:
             raise ValueError(
                 f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
             )
-        n_given = max(len(rows), rows.n_given or 0)
-        units = np.arange(len(rows)) if rows.clusters is None else rows.clusters
+        numbers = np.arange(max(len(rows), rows.n_given or 0))
+        units = rows.clusters
+        if units is None:
+            units = np.arange(len(rows))
         fold = np.full(len(rows), -1)
         fitted = []
         for j, (train, test) in enumerate(splits):
-            is_held_out = _row_mask(test, n_given, j)[places]
-            is_fitted = _row_mask(train, n_given, j)[places]
-            faults = {
-                "fits rows that it holds out, or separates rows of a cluster": np.isin(
-                    units[is_held_out], units[is_fitted]
-                ).any(),
-                "leaves no rows to fit or to judge on": not is_held_out.any()
-                or not is_fitted.any(),
-                "holds out rows that an earlier one held out": (fold[is_held_out] >= 0).any(),
-            }
-            for fault, is_so in faults.items():
-                if is_so:
-                    raise ValueError(f"cv: split {j} {fault}")
+            try:
+                is_fitted = np.isin(places, numbers[np.asarray(train)])
+                is_held_out = np.isin(places, numbers[np.asarray(test)])
+            except IndexError as error:
+                raise ValueError(
+                    f"cv: split {j} must be two arrays of row numbers: {error}"
+                ) from error
+            fault = ""
+            if np.isin(units[is_held_out], units[is_fitted]).any():
+                fault = "fits rows that it holds out, or separates rows of a cluster"
+            elif not (is_held_out.any() and is_fitted.any()):
+                fault = "leaves no rows to fit or to judge on"
+            elif (fold[is_held_out] >= 0).any():
+                fault = "holds out rows that an earlier one held out"
+            if fault:
+                raise ValueError(f"cv: split {j} {fault}")
             fold[is_held_out] = j
             fitted.append(is_fitted)
         return cls(fold, "splits", fitted)
@@ -363,16 +370,3 @@ class Split:
                 of_rows = rows.words
             words = f"out-of-fold probabilities of {of_rows} ({len(self.fitted)} folds)"
         return replace(held_out, words=words, refit=True)
-
-
-def _row_mask(rows: Any, n: int, split: int) -> Mask:
-    """Return row numbers, or a mask, as a mask of n rows; messages name the number of the ``split``."""
-    mask = np.zeros(n, dtype=bool)
-    try:
-        if len(rows):  # NumPy's empty array has floats
-            mask[np.asarray(rows)] = True
-    except IndexError as error:
-        raise ValueError(
-            f"cv: split {split} must be two arrays of row numbers: {error}"
-        ) from error
-    return mask

@@ -172,8 +172,8 @@ def refuse_copied(name: str, hashes: Hashes) -> None:
     k = int(np.gcd.reduce(counts))
     if k > 1 and len(counts) >= FEWEST_COPIED:
         raise LeakageError(
-            f"{name}: each row occurs {k} times, or a multiple of {k}. Give each row once; if nobody copied "
-            "a row, `certify` takes equal_rows='natural'"
+            f"{name}: each row occurs {k} times, or a multiple of {k}. Give each row once; if "
+            "nobody copied a row, `certify` takes equal_rows='natural'"
         )
 
 
@@ -186,8 +186,9 @@ def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -
     if equal_rows == "copies" and first_repeated(rows, tables, "natural") is None:
         cure = ". If equal rows are different cases, `certify` takes equal_rows='natural'"
     raise LeakageError(
-        f"X: {known.use} {rows.share_in(known):.0%} of these rows, or rows equal to them, so errors are "
-        f"smaller than on new rows. Give rows that no fit, selection or calibration had{cure}"
+        f"X: {known.use} {rows.share_in(known):.0%} of these rows, or rows equal to them, so "
+        "errors are smaller than on new rows. Give rows that no fit, selection or calibration "
+        f"had{cure}"
     )
 
 
@@ -294,15 +295,15 @@ class Ledger:
                 tables = [each.rows for each in recorded.values()]
                 if first_repeated(attempt.rows, tables, equal_rows) is not None:
                     raise LeakageError(
-                        "X: an earlier attempt had these rows, or rows equal to them. Repeated tests on the "
-                        "same rows do not keep the confidence: give rows that no attempt had, and state all "
-                        "limits in one call"
+                        "X: an earlier attempt had these rows, or rows equal to them. Repeated "
+                        "tests on the same rows do not keep the confidence: give rows that no "
+                        "attempt had, and state all limits in one call"
                     )
                 left = 1.0 - sum(each.spent for each in recorded.values())
                 if left < LEAST_LEFT:
                     raise ValueError(
-                        f"no error probability is left after {len(recorded)} attempts. A new fit or "
-                        "selection on other rows starts again"
+                        f"no error probability is left after {len(recorded)} attempts. A new "
+                        "fit or selection on other rows starts again"
                     )
                 recorded[attempt.key] = replace(attempt, spent=left * SPENT_EACH)
             self.attempts = tuple(recorded.values())
@@ -351,4 +352,4 @@ class Records:
     @property
     def tables(self) -> tuple[Seen, ...]:
         """All known rows: of training first."""
-        return self.used if self.trained is None else (self.trained, *self.used)
+        return tuple(filter(None, (self.trained, *self.used)))

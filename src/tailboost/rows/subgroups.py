@@ -19,7 +19,6 @@ from tailboost.core.checks import (
     coded,
     group_columns,
     is_missing,
-    n_rows_of,
     plain,
     positions,
     with_interval_names,
@@ -67,11 +66,13 @@ class GroupNames:
         Groups are sorted, or in the order of pandas' categories. A column without a name has the name None.
         Messages call the groups ``argument`` and their table ``of``.
         """
-        titles = list[Any]()
-        values = list[Array]()
-        numbers = list[Ints]()
+        titles = []
+        values = []
+        numbers = []
         for title, column in group_columns(groups, argument).items():
-            words = argument if title is None else f"{argument} column {title!r}"
+            words = argument
+            if title is not None:
+                words += f" column {title!r}"
             check_length(column, words, n, of)
             names, place = coded(column, words, GROUP_OF_MISSING)
             dtype: Any = getattr(column, "dtype", None)
@@ -119,13 +120,16 @@ class GroupNames:
             titles = [None]
         if set(titles) != set(known.titles):
             raise ValueError(
-                f"{argument} has the columns {titles}, but the groups in fit had {list(known.titles)}: "
-                "give these under these names, None for a column without a name"
+                f"{argument} has the columns {titles}, but the groups in fit had "
+                f"{list(known.titles)}: give these under these names, None for a column "
+                "without a name"
             )
         found = []
         for title, values in zip(known.titles, known.values, strict=True):
             j = titles.index(title)
-            words = argument if title is None else f"{argument} column {title!r}"
+            words = argument
+            if title is not None:
+                words += f" column {title!r}"
             places = positions(self.values[j], values, words, "groups not seen in fit")
             found.append(places[numbers[:, j]])
         return np.column_stack(found)
@@ -140,7 +144,9 @@ def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
         return
     if len(values) <= MOST_NUMBERS or len(values) * FEWEST_OF_A_NUMBER < n:
         return
-    name = "the column" if title is None else repr(title)
+    name = repr(title)
+    if title is None:
+        name = "the column"
     raise ValueError(
         f"groups: {name} has {len(values):,} different numbers, and each would be a group of "
         "few rows; make bands first, as by pandas.cut"
@@ -180,48 +186,22 @@ def warn_of_other_groups(
     table = as_pandas(table)
     if isinstance(table, Mapping) or hasattr(table, "columns"):
         columns = {name: table[name] for name in table}
-    columns |= _named_columns(groups, table, named)
+    columns |= named_columns(groups, table, named)
     for name in columns.keys() & named.keys():
         names = list(map(unit_name, named[name]))
-        is_other, words = _other_groups(columns[name], names)
+        is_other, words = other_groups(columns[name], names)
         # Numbers without any named group are not compared: groups may be made from them, as age bands.
         is_text = np.asarray(columns[name]).dtype.kind in "OU"
         if is_other.any() and (is_text or not is_other.all()):
             column = "group" if name is None else name
             warn_user(
-                f"{column} {words}: not in the certificate, whose limits by {column} are certified for "
-                f"{listed(names)} alone",
+                f"{column} {words}: not in the certificate, whose limits by {column} are "
+                f"certified for {listed(names)} alone",
                 UncertifiedGroupsWarning,
             )
 
 
-def answered_rows(view: Any, groups: Groups) -> Mask:
-    """Return a mask of the rows whose groups a rule knows, shape (n,); a warning counts the others.
-
-    ``view`` is the view of the classifier. Raise ValueError if the rule knows the groups of no row.
-    """
-    known = by_column(view.groups_)
-    for name, column in _named_columns(groups, None, known).items():
-        if name in known and view._reads(name):
-            names = list(map(unit_name, known[name]))
-            is_other, others = _other_groups(column, names)
-            if not is_other.any():
-                break
-            words = f"groups {others}: the rule knows {listed(names)}"
-            if is_other.all():
-                raise ValueError(
-                    f"{words}. No row has another group: check the column of groups"
-                )
-            n_left_out = int(np.count_nonzero(is_other))
-            warn_user(
-                f"rows not tested: {n_left_out:,} of {len(is_other):,}; {words}",
-                UncertifiedGroupsWarning,
-            )
-            return ~is_other
-    return np.ones(n_rows_of(groups), dtype=bool)
-
-
-def _named_columns(groups: Groups, table: Table, names: Collection[Any]) -> dict[Any, Any]:
+def named_columns(groups: Groups, table: Table, names: Collection[Any]) -> dict[Any, Any]:
     """Return the columns of groups by name; a single column has the only one of the ``names``."""
     columns = group_columns(groups, "groups", table)
     if len(columns) == len(names) == 1:
@@ -229,7 +209,7 @@ def _named_columns(groups: Groups, table: Table, names: Collection[Any]) -> dict
     return columns
 
 
-def _other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
+def other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
     """Return which rows are in no group of the ``known`` names, and these groups with their rows in words."""
     entries = np.asarray(with_interval_names(column), dtype=object).ravel().tolist()
     names = {
