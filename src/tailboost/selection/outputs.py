@@ -142,12 +142,10 @@ class Models:
 
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
-        # Models of one table share a reader.
-        read_once = cache(lambda reader: reader.transform(X))
 
         @cache
         def probabilities(i: int) -> Floats:
-            return self.probabilities(i, self.fitted[i], self.columns[i], X, read_once)
+            return self.probabilities(i, self.fitted[i], self.columns[i], X)
 
         table = LogProbabilities(n_rows_of(X), cache(lambda i: logs_of(probabilities(i))), self)
         table.X = X
@@ -183,13 +181,11 @@ class Models:
         model: Model,
         columns: Ints,
         X: Table,
-        read: Callable[[Any], Any] | None = None,
     ) -> Floats:
         """Return the probabilities of model i, ``model``, for the rows of a table, shape (n, K).
 
-        ``columns`` are the class numbers of the model's probabilities; other classes have probability 0. A
-        model with ``predict_proba_table`` predicts from the prepared rows, ``read(model.table_)``. Errors
-        name the model.
+        ``columns`` are the class numbers of the model's probabilities; other classes have probability 0.
+        Errors name the model.
         """
         n_rows = n_rows_of(X)
         name = f"predict_proba of {self.names[i]!r}"
@@ -197,8 +193,7 @@ class Models:
         P = np.zeros((n_rows, self.n_classes), order="F")
         if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
             # A model of an opened table checks columns, not the feature names of scikit-learn.
-            rows = model.table_.transform(X) if read is None else read(model.table_)
-            predicted = model.predict_proba_table(rows)
+            predicted = model.predict_proba_table(model.table_.transform(X))
         else:
             predicted = model.predict_proba(X)
         check_length(predicted, name, n_rows)
