@@ -229,6 +229,8 @@ class TradeOffDisplay:
     ) -> None:
         self.x: Floats = np.asarray(x, dtype=np.float64)
         self.y: Floats = np.asarray(y, dtype=np.float64)
+        if self.x.shape != self.y.shape:
+            raise ValueError(f"x and y differ in shape: {self.x.shape} and {self.y.shape}")
         self.xlabel = xlabel
         self.ylabel = ylabel
         self.limit = limit
