@@ -94,11 +94,10 @@ class CountedRate:
         self.deviations: Floats = OVERDISPERSION * errors
 
     def compared(self, limit: Limit) -> tuple[float, float]:
-        """Return the interval of a gap or ratio over all subgroups with rows; NaN if one has no interval."""
-        counted = ~np.isnan(self.values)
-        if counted.sum() < 2 or np.isnan(self.low[counted]).any():
-            return float("nan"), float("nan")
-        return limit.interval(self.low[counted], self.high[counted])
+        """Return the interval of a gap or ratio over all subgroups; NaN if one has no interval."""
+        if np.isnan(self.low).any():
+            return np.nan, np.nan
+        return limit.interval(self.low, self.high)
 
 
 def tightened(

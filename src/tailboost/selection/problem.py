@@ -166,23 +166,12 @@ def counted(
     Raises
     ------
     ValueError
-        If groups or costs are missing, a rate names an unknown label, group or column, or a group with
-        thresholds of its own has no row.
+        If a group with thresholds of its own has no row.
     """
-    if problem.needs("groups") and rows.groups is None:
-        raise ValueError(
-            "limits on groups need them in the rows that select, and these have none: fit or tune "
-            "again with groups="
-        )
     defers = problem.needs("deferral")
     if not problem.needs("costs"):
         costs = None
-    elif costs is None:
-        raise ValueError(
-            "cost() without a matrix is a mean of costs of the rows: only tune and fit take them, as costs= "
-            "and costs_val="
-        )
-    elif defers:  # a deferral costs nothing
+    elif costs is not None and defers:  # a deferral costs nothing
         costs = np.pad(costs, ((0, 0), (0, 1)))
     used: list[Any] = []
     codes = None

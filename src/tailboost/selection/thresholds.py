@@ -29,11 +29,8 @@ NO_ROWS: Any = np.zeros(0)
 
 def costs_of(ends: Floats) -> Floats:
     """Return costs of answers by one or two thresholds on the log-odds, shape (m, 2, actions)."""
-    low, high = ends[:, 0], ends[:, -1]
-    costs = np.zeros((len(ends), 2, ends.shape[1] + 1))
-    costs[:, :, 0] = np.stack([-expit(low), expit(-low)], axis=1)
-    costs[:, :, 1] = np.stack([expit(high), -expit(-high)], axis=1)
-    return costs
+    at = np.stack([expit(ends), -expit(-ends)], axis=1)
+    return np.concatenate([-at[..., :1], at[..., -1:], np.zeros_like(at[..., 1:])], axis=2)
 
 
 @dataclass(eq=False)
