@@ -181,8 +181,7 @@ class AdditiveClassifier(Boosting):
 
     def predict(self, X: Table) -> Array:
         """Return the label of the largest score, shape (n,)."""
-        f = self._scores(X)
-        return self.classes_[f.argmax(axis=1)]
+        return self.classes_[self._scores(X).argmax(axis=1)]
 
     def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield `predict` after 1, 2, … hypotheses."""

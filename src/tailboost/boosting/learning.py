@@ -87,6 +87,11 @@ class Learner:
         Returns losses of units from those of rows; None if the units are rows.
     target : float, default=inf
         A learner that can grow, such as a forest, grows until its weighted loss is at most this.
+
+    Attributes
+    ----------
+    last : list
+        The weights and the hypothesis of the last round, if the learner has no random numbers.
     """
 
     session: Any
@@ -103,7 +108,7 @@ class Learner:
 
         The loss of a row is 1[h ≠ y] for labels, and (1 − h_y)/2 for real h.
         """
-        # After equal losses of all units Hedge weighs as before, and trees without seeds are the same.
+        # After equal losses of all units Hedge weighs as before, and such a learner answers as before.
         if self.last and np.array_equal(w, self.last[0]):
             return self.last[1]
         weight = self.rows.weight * self.units.density(w)
@@ -131,7 +136,7 @@ class Learner:
             answers = answers.astype(np.min_scalar_type(K))
         h = Hypothesis(model, losses, weighted_loss, answers)
         if hasattr(self.session, "deterministic"):
-            self.last[:] = [w, h]
+            self.last[:] = w, h
         return h
 
 
