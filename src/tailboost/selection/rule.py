@@ -729,8 +729,6 @@ def group_numbers(
 def sql_column(name: Any, table: str | None) -> str:
     """Return a column as SQL, of a table or its alias if one is named; a dot ends the name of a schema."""
     names = [] if table is None else table.split(".")
-    if not all([str(name), *names]):
-        raise ValueError("the name of a table or column in SQL is empty")
     return ".".join(_quoted(part, '"') for part in [*names, str(name)])
 
 
