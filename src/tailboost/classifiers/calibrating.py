@@ -29,7 +29,6 @@ from tailboost.core.checks import (
     as_table,
     check_number,
     distinct_and_places,
-    sorted_names,
 )
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
@@ -297,7 +296,7 @@ def selected_on_part(
             everything.selection_ = selection  # ranks alone replace its rule
             return everything, given
     # A hash of each row with its label, whatever the order of the columns, and one of its groups.
-    table = as_table(given.X, sorted_names(getattr(given.X, "columns", ())))
+    table = as_table(given.X, sorted(getattr(given.X, "columns", ()), key=str))
     contents = hashes_of_pairs(hash_rows(table), hashes_of_names(given.classes)[given.y])
     if given.clusters is None:
         refuse_copied("X", hashes_of_pairs(contents, ties))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any, TypeGuard
@@ -100,7 +100,7 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
         The order of the columns of a data frame with all of them.
     """
     if has_named_columns(X):
-        return np.column_stack([np.asarray(X[name]) for name in sorted_names(X)])
+        return np.column_stack([np.asarray(X[name]) for name in sorted(X, key=str)])
     X = as_pandas(X)
     if hasattr(X, "tocsr"):
         return X.tocsr()  # some formats have no row indexing
@@ -157,10 +157,10 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
 
 def n_rows_of(X: Table) -> int:
     """Return the number of rows of a table, or of a dict of columns."""
-    if has_named_columns(X):
-        X = next(iter(X.values()), ())
     if hasattr(X, "shape"):
         return int(X.shape[0])
+    if isinstance(X, Mapping):
+        X = next(iter(X.values()), ())
     return len(X if hasattr(X, "__len__") else np.asarray(X))
 
 
@@ -187,11 +187,6 @@ def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
     for start in range(0, max(n, 1), n_in_batch):
         numbers = np.arange(n)[start : start + n_in_batch]
         yield numbers, take(X, numbers)
-
-
-def sorted_names(names: Iterable[Any]) -> list[Any]:
-    """Return the names of columns, sorted also if text and numbers are mixed."""
-    return sorted(names, key=lambda name: (str(type(name)), name))
 
 
 def check_table(frame: Table) -> None:
@@ -565,13 +560,15 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
         names = list(groups)
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{name} must have columns with different names, got {names}")
-        for column in names:
+        columns = {}
+        for column in sorted(names, key=str):
             if column in ("class", "cell") or (column == "group" and len(names) > 1):
                 raise ValueError(
                     f"{name}: a column is named {column!r}, which has another meaning in by=; "
                     "give the column another name"
                 )
-        return {column: with_interval_names(groups[column]) for column in sorted_names(names)}
+            columns[column] = with_interval_names(groups[column])
+        return columns
     # NumPy would turn 1 beside "a" into "1".
     column = groups if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
     if column.ndim == 1:

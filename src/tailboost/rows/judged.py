@@ -22,7 +22,7 @@ from tailboost.core.array_types import (
     Model,
     Table,
 )
-from tailboost.core.checks import as_table, n_rows_of, sorted_names
+from tailboost.core.checks import as_table, n_rows_of
 from tailboost.core.exceptions import (
     DeferredRowsWarning,
     UncertifiedGroupsWarning,
@@ -170,7 +170,7 @@ def row_hashes(model: Model, X: Table) -> Hashes:
     names = getattr(model, "feature_names_in_", None)
     # Without a number of features the model reads columns by name.
     if names is None and not hasattr(model, "n_features_in_"):
-        names = sorted_names(getattr(table, "columns", ()))
+        names = sorted(getattr(table, "columns", ()), key=str)
     return hash_rounded_rows(as_table(table, names))
 
 
