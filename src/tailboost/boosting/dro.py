@@ -7,6 +7,7 @@ the training rows, (2). Each round fits the learner to the functional gradient.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -48,6 +49,7 @@ class WorstCaseKL(Additive):
     def step(self, z: Floats, state: Steps) -> float:
         """Return the root of F′ along the hypothesis, by doubling and Brent's method."""
 
+        @cache  # the upper end is asked for twice
         def descent(a: float) -> float:
             u, _ = self.weigh(state.margins + a * z, state.p)
             return float((u * z).sum())  # −F′(a) up to a positive factor
@@ -151,9 +153,9 @@ class DROBoostClassifier(AdditiveClassifier):
         rows = np.column_stack([np.asarray(X).reshape(len(X), -1), learn.rows.y])
         if rows.dtype == object:
             rows = rows.astype(str)
-        if rows.dtype.kind == "f":  # np.unique takes two NaN for different numbers
-            rows = np.hstack([np.isnan(rows), np.nan_to_num(rows)])
-        return dro_radius(len(np.unique(rows, axis=0)), self.confidence, dim)
+        if rows.dtype.kind == "f":  # of NaN, and of 0 and −0, the bytes may differ
+            rows = np.hstack([np.isnan(rows), np.nan_to_num(rows) + 0.0])
+        return dro_radius(len({row.tobytes() for row in rows}), self.confidence, dim)
 
 
 def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> float:
