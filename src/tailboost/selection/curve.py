@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,8 +137,7 @@ class Curve:
         """
         limit = self.limited.within(level)
         within = [point for point in self if limit.keeps(point.limited, limit.bound)]
-        point = min(within, key=attrgetter("value"), default=None)
-        classifier = self._at(limit, point and point.classifier)
+        classifier = self._at(limit, within[-1].classifier if within else None)
         if self.points:  # their records have all rows on which curves were measured
             classifier.records_ = classifier.records_.using(*self[0].classifier.records_.used)
         return classifier
@@ -259,9 +257,10 @@ def points_along(
     kept = np.flatnonzero(keeps & ~np.isnan(rates + values))
     found = []
     for i in kept[undominated(values[kept], sign * rates[kept])].tolist():
-        limits = (*problem.limits, limited.within(float(rates[i])))
+        rate = float(rates[i])
+        limits = (*problem.limits, limited.within(rate))
         rule = engine.rule(problem, least.program, pool.rules[i], counts[i])
-        found.append((float(rates[i]), float(values[i]), rule.stated_within(limits)))
+        found.append((rate, float(values[i]), rule.stated_within(limits)))
     return found
 
 

@@ -149,7 +149,7 @@ class Engine:
         if not (program.keeps(best.counts) or best.mixture.feasible):
             raise contradiction(best.mixture, self.words)
         rule = engine.rule(problem, program, best.rule, best.counts, best.gap)
-        if not (problem.confidence and problem.limits):
+        if not problem.confidence:
             return rule
         n_rates = sum(
             len(limit.rate.terms(strata).names) - limit.compares for limit in problem.limits

@@ -54,10 +54,8 @@ class Problem:
 
     @property
     def rates(self) -> list[Rate]:
-        """The rates of the objective and the limits, each once."""
-        return list(
-            dict.fromkeys([self.objective.rate, *(limit.rate for limit in self.limits)])
-        )
+        """The rates of the objective and the limits."""
+        return [self.objective.rate, *(limit.rate for limit in self.limits)]
 
     def needs(self, what: str) -> bool:
         """Whether a rate is about "groups", about given "costs" of the rows, or charges for "deferral"."""
@@ -142,12 +140,8 @@ def stated(
                 f"objective={objective!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
             )
         objective = NAMED.get(objective) or parse(objective)
-    minimised = as_objective(objective)
     return Problem(
-        minimised,
-        all_limits,
-        error_budget=error_budget,
-        confidence=confidence,
+        as_objective(objective), all_limits, error_budget=error_budget, confidence=confidence
     )
 
 

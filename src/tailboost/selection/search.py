@@ -214,9 +214,8 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
     flat = stacked.reshape(len(stacked), -1)
     n_rows, n_free = program.free.shape
     is_weight = np.repeat([0.0, 1.0], [n_free + n_rows, len(flat)])
+    first = (np.arange(n_free) == 0) * program.objective.worst  # z_0 is the largest rate
     for _ in range(LEVELS_TRIED):
-        first = np.zeros(n_free)
-        first[:1] = program.objective.worst  # z_0 is the largest rate
         result = linprog(
             np.concatenate([first, np.full(n_rows, SLACK_PRICE), flat @ program.cost]),
             A_ub=np.hstack([program.free, -np.eye(n_rows), program.matrix @ flat.T]),
@@ -233,8 +232,8 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
         feasible = bool(slack.sum() <= SOLVED)
         mixture = Mixture(program, float(result.fun), duals, mixed, feasible)
         level = program.value(mixed)
-        is_ratio = program.objective.rate.is_ratio
-        if not is_ratio or np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
+        is_other = abs(level - program.level) > SAME_LEVEL  # False for an unknown level
+        if not (program.objective.rate.is_ratio and is_other):
             break
         program = Program(program.strata, program.objective, program.limits, level)
     return mixture

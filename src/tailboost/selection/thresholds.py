@@ -159,8 +159,7 @@ class Thresholds:
 
         Two cuts of a place move together, too. Beside a limit that ``compares`` places so do those of two.
         """
-        sides = range(len(self.below) - 1)
-        cuts = list(product(range(self.n_places), sides))
+        cuts = list(product(range(self.n_places), range(len(self.below) - 1)))
         pairs = [
             pair
             for pair in pairwise([*cuts, cuts[0]])
