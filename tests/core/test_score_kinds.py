@@ -275,6 +275,7 @@ def test_a_rule_on_probabilities_has_names_as_data(name):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:constrained_layout not applied")  # long names
 def test_names_are_data_in_html_and_markdown():
     mark, rng = "<img src=x onerror=alert(1)>", np.random.default_rng(0)
     z, g = rng.random(600) < 0.4, rng.choice(["a", mark], 600)

@@ -113,7 +113,6 @@ def done(clf, trained, X, y):
         warnings.simplefilter("ignore")
         return [
             *said(clf, X),
-            clf.predict_distribution(X).tolist(),
             clf.seen_share(trained),
             said(tb.tune(clf, X, y), trained),
             said(clf.reweight(X, y), trained),

