@@ -113,8 +113,8 @@ class AdditiveClassifier(Boosting):
     log_costs_ : ndarray of shape (T,)
         Logarithm of the cost on the rows of the fit after each round.
     bounds_ : list of Bound
-        The cost bounds the mean of e^(−m), and so the share of rows without a positive margin: for two
-        classes, of training errors. There is none if rounds were left out.
+        For two classes, the cost bounds the mean of e^(−m), and so the share of training errors. There is
+        none for more classes, or if rounds were left out.
     n_iter_, weighted_losses_, game_losses_, player_, units_
         As in `MixtureClassifier`.
     """
@@ -143,11 +143,10 @@ class AdditiveClassifier(Boosting):
             self.estimators_ = [DummyClassifier().fit(rows.X, rows.y, rows.weight)]
             self.estimator_weights_ = np.ones(1)
         formula, power = self._cost_bound
-        bound = np.nan
-        if len(self.classes_) == 2 and len(self.log_costs_):
-            bound = float(np.exp(power * self.log_costs_[-1]))
         self.bounds_ = []
-        if formula and len(weights) == len(rounds):
+        if formula and len(self.classes_) == 2 and len(weights) == len(rounds):
+            last = self.log_costs_[-1] if len(self.log_costs_) else np.nan
+            bound = float(np.exp(power * last))
             achieved = float(state.p @ (state.margins <= 0))
             self.bounds_.append(Bound("training error", formula, bound, achieved))
 

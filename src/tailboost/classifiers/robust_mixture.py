@@ -8,10 +8,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, Tags, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
@@ -588,11 +588,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     # -- answers ---------------------------------------------------------------------------------------
 
     def predict_proba(self, X: Table) -> Floats:
-        """Return P(y | x): the average of the models' probabilities on the log scale.
+        """Return P(y | x): that of a single model of two labels, or the average of models on the log scale.
 
         The weights of the models and an offset for each class minimise the log loss on the selection data,
         which the models were not fitted on. They do not depend on objective, limits or groups. `predict`
-        applies the decision rule: its label need not be the most likely one.
+        applies the decision rule: its label need not be the most likely one. Of a single model of two labels
+        the rule is a threshold on these probabilities, which are the model's own.
 
         Parameters
         ----------
@@ -607,7 +608,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         check_is_fitted(self)
         models, table = self._read(X)
         return np.concatenate(
-            [softmax(models.transform(rows).pooled, axis=1) for _, rows in batched(table)]
+            [models.transform(rows).probabilities for _, rows in batched(table)]
         )
 
     def score(
@@ -687,7 +688,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         for pair in estimators:  # not checked yet
             if len(pair) == 2 and hasattr(pair[1], "__sklearn_tags__"):
                 # A pipeline's first transformer reads the table.
-                steps = [step for _, step in getattr(pair[1], "steps", [pair])]
+                is_pipeline = isinstance(pair[1], Pipeline)
+                steps = [step for _, step in pair[1].steps] if is_pipeline else pair[1:]
                 first = next(step for step in steps if step != "passthrough")
                 tags.input_tags.sparse &= get_tags(pair[1]).input_tags.sparse
                 tags.input_tags.allow_nan &= get_tags(first).input_tags.allow_nan

@@ -370,6 +370,8 @@ class Monitor:
             values = np.asarray(given["y"], dtype=object).tolist()
         # pandas' NaT is missing too, and differs from itself.
         has_label = np.array([not is_missing(value) and value == value for value in values])
+        if id is None and not has_label.any():
+            raise ValueError("y: no row has a label; give id= with rows whose labels come late")
         classes = np.asarray(self.rule.classes_)
         labels = positions(list(compress(values, has_label)), classes, "y")
 
@@ -519,7 +521,7 @@ class Monitor:
             "result",
             "rate",
             "bound",
-            "rate, last batch",
+            "rate, newest rows",
             "rate, all batches",
             "rows",
             alarm,

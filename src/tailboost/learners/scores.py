@@ -328,7 +328,9 @@ class GivenModel(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"{owner}: no column {absent[0]!r} in {list(P.columns)}")
             P = P[labels]
         try:
-            P = np.asarray(P, dtype=np.float64)
+            P = np.asarray(P)
+            if P.dtype != np.float32:
+                P = P.astype(np.float64)
         except ValueError:
             raise TypeError(
                 f"{owner} returns {np.ravel(P)[0]!r}: probabilities are needed"

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
 from tailboost.core.checks import as_table, check_length, n_rows_of
 from tailboost.core.long_work import one_blas_thread
+from tailboost.core.score_kinds import shortest_decimals
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows
@@ -62,6 +63,13 @@ class LogProbabilities:
         total = sum(models.weights[i] * self[i] for i in models.used.tolist())
         # By column: maxima and sums of the classes of a row are then several times as fast.
         return log_softmax(np.asfortranarray(total + models.offset), axis=1)
+
+    @property
+    def probabilities(self) -> Floats:
+        """P(y | x), shape (n, K): those of a single model of two labels, of others the average."""
+        if self.models.score.made_by is None:
+            return np.asarray(softmax(self.pooled, axis=1))
+        return np.column_stack([1.0 - self.score, self.score])
 
     @cached_property
     def score(self) -> Floats:
@@ -197,6 +205,8 @@ class Models:
         else:
             predicted = model.predict_proba(X)
         check_length(predicted, name, n_rows)
+        if getattr(predicted, "dtype", None) == np.float32:  # as files hold these scores
+            predicted = shortest_decimals(predicted)
         P[:, columns] = predicted
         return checked(P, name, n_rows, self.n_classes)
 
