@@ -115,5 +115,6 @@ def entropic_weights(
     combined = combine(game.losses, solution.lam)
     F = best_weights(combined).value(combined)
     dual_value = 1.0 - game.offset - game.scale * F
-    check_gap("entropic_weights", value - dual_value, value, game.rounding)
-    return EntropicSolution(w, mixture, value, dual_value, value - dual_value)
+    gap = value - dual_value
+    check_gap("entropic_weights", gap, value, 1e-13 * (game.scale + abs(game.offset)))
+    return EntropicSolution(w, mixture, value, dual_value, gap)

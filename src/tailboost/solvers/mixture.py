@@ -156,11 +156,6 @@ class TailGame:
             full, full_p, reduced, p, alpha, scale, offset, used, unit, candidates, equal_to
         )
 
-    @property
-    def rounding(self) -> float:
-        """The rounding of the losses."""
-        return 1e-13 * (self.scale + abs(self.offset))
-
     def optimum(self, lam: Floats, w: Floats | None, shift: Floats) -> Optimum:
         """Return the optimum with a mixture and weights, by default those of the worst tail.
 
@@ -275,8 +270,9 @@ def _certified(game: TailGame, optimum: Optimum) -> MixtureSolution:
     worst, threshold = tail(combined, game.alpha, game.full_p)
     value = float(worst @ combined)
     dual_value = float(expectations(game.full, w).min())
-    check_gap("minimize_cvar_mixture", value - dual_value, value, game.rounding)
-    return MixtureSolution(lam, value, dual_value, value - dual_value, w, threshold)
+    gap = value - dual_value
+    check_gap("minimize_cvar_mixture", gap, value, 1e-13 * (game.scale + abs(game.offset)))
+    return MixtureSolution(lam, value, dual_value, gap, w, threshold)
 
 
 def _of_least_mean(game: TailGame, start: Floats | None) -> Optimum:
