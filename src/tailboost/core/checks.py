@@ -77,8 +77,11 @@ def reading(what: str) -> Iterator[None]:
 
 def as_pandas(table: Table) -> Any:
     """Return a table of polars or pyarrow as a data frame of pandas; other tables unchanged."""
-    if type(table).__name__ == "LazyFrame":
-        raise TypeError("a LazyFrame of polars is a query without rows: pass its collect()")
+    is_of_dask = hasattr(table, "iloc") and hasattr(table, "compute")
+    if is_of_dask or type(table).__name__ == "LazyFrame":
+        raise TypeError(
+            "a frame of Dask, or a LazyFrame of polars, has no rows yet: pass its compute() or collect()"
+        )
     if hasattr(table, "to_pandas") and not hasattr(table, "iloc"):
         return table.to_pandas()
     return table

@@ -79,7 +79,7 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
     content = BytesIO()
     try:
         skops.io.dump(model, content, compression=zipfile.ZIP_DEFLATED)
-    except (skops.io.exceptions.UnsupportedTypeException, TypeError) as error:
+    except (skops.io.exceptions.UnsupportedTypeException, TypeError, RuntimeError) as error:
         raise TypeError(f"a part of this model has no form without code: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
         archive.writestr(NOTES, record)
