@@ -175,12 +175,13 @@ class AdditiveClassifier(Boosting):
 
     def margins(self, X: Table, y: Column) -> Floats:
         """Return the score of the true class of each row, shape (n,); positive is right for two classes."""
-        numbers = self._numbers(y, "y")
-        return self._scores(X)[np.arange(len(numbers)), numbers]
+        scores = self._scores(X)
+        return scores[np.arange(len(scores)), self._numbers(y, "y")]
 
     def predict(self, X: Table) -> Array:
         """Return the label of the largest score, shape (n,)."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        answers = self._scores(X).argmax(axis=1)
+        return self.classes_[answers]
 
     def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield `predict` after 1, 2, … hypotheses."""

@@ -272,7 +272,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
         ``validation`` are X, y and sample_weight of other rows that select the rule; X is None without them.
         """
         rows = judged = self._read(X, y, sample_weight, reset=True)
-        if validation[0] is not None:
+        if any(part is not None for part in validation):
             judged = self._read(*validation, reset=False)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return self._learner_on(rows, judged, seed)

@@ -94,6 +94,7 @@ class MixtureClassifier(Boosting):
 
         Hypotheses without weight are left out, except the first: it decides ties.
         """
+        check_is_fitted(self)
         K = len(self.classes_)
         used = np.union1d(0, np.flatnonzero(self.estimator_weights_))
         weights = self.estimator_weights_[used]
