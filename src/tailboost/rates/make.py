@@ -566,7 +566,7 @@ _EXAMPLE = (
 
 def _cost(matrix: Any = None, by: Any = None, labels: Any = None) -> Rate:
     """Return `cost` of a matrix with labels of its rows, as printed."""
-    return replace(cost(matrix, by), labels=labels)
+    return replace(cost(matrix, by), labels=labels and tuple(labels))
 
 
 # The functions for rates, limits and objectives in texts.
