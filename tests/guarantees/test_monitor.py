@@ -50,6 +50,12 @@ def test_an_alarm_once_raised_stays(rule):
         monitor = monitor.add(**batch(2000, seed, -2.0))
     assert {alarm.subgroup for alarm in monitor.alarms} == {"f", "m"}
     assert "since bad" in str(monitor)
+    # The evidence falls again, and the table has the number that raised the alarm.
+    lines = [line.split() for line in str(monitor).splitlines() if "contradicted" in line.split()[:2]]
+    largest = np.max([batch.evidence for batch in monitor.batches], axis=0)
+    np.testing.assert_allclose([float(line[-1]) for line in lines], largest, rtol=0.005)
+    assert (largest > monitor.batches[-1].evidence).any()
+    assert "largest evidence" in str(monitor)
 
 
 def test_recheck_is_a_monitor_with_one_batch(rule):

@@ -105,11 +105,14 @@ def test_a_file_has_the_day_of_its_certificate(rule_file):
     assert f"Date: {day} (UTC)." in tb.load_rule(path).certificate_.assumptions
 
 
-@pytest.mark.parametrize("part", ["confidence", "bounds", "n_rows"])
+@pytest.mark.parametrize("part", ["confidence", "bounds", "n_rows", "used", "n", "target"])
 def test_a_damaged_certificate_is_refused_where_it_is_read(rule_file, tmp_path, part):
     path, _ = rule_file
     content = json.loads(path.read_text())
-    del content["certificate"][part]
+    if part in ("n", "target"):
+        content["certificate"]["bounds"][0][part] = {"n": None, "target": "x"}[part]
+    else:
+        del (content if part == "used" else content["certificate"])[part]
     damaged = tmp_path / "damaged.json"
     damaged.write_text(json.dumps(content))
     rule = tb.load_rule(damaged)

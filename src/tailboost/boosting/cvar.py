@@ -387,7 +387,8 @@ class LPBoostClassifier(AdaLPBoostClassifier):
 
         Without β it is at most g if the last hypothesis brings no improvement, that is, if its weighted loss
         is at least the CVaR of the best mixture of the earlier ones. With β it is at most g + δ after the
-        rounds of (9) (Theorem 4); a stated β has its own δ.
+        rounds of (9) (Theorem 4); a stated β has its own δ. Otherwise, as after too few rounds, the bound is
+        NaN.
         """
         alpha = self.player_.alpha  # `reweight` does not change the game
         p = self.units_.p

@@ -107,7 +107,10 @@ class Hypothesis(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """A theorem about a fitted classifier: ``achieved`` ≤ ``bound``, or NaN if a condition is missed."""
+    """A theorem about a fitted classifier: ``achieved`` ≤ ``bound``.
+
+    ``bound`` is NaN if the rounds of the fit miss a condition of the theorem: then it states nothing.
+    """
 
     quantity: str
     formula: str

@@ -678,12 +678,14 @@ class Certificate:
         with reading("certificate"):
             check_number(document["confidence"], "confidence", 0, 1, below=True)
             checked_equal_rows(document["equal_rows"])
-            return cls(
+            certificate = cls(
                 tuple(map(CertifiedBound.from_dict, document["bounds"])),
                 notes=tuple(document["notes"]),
                 price=tuple(Price(**entry) for entry in document["price"]),
                 **{name: document[name] for name in STORED},
             )
+            str(certificate)  # raises for values of another type
+            return certificate
 
 
 def refuse_rule_alone(model: Model) -> None:

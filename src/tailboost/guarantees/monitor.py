@@ -516,7 +516,7 @@ class Monitor:
         return f"Alarm: {rows} {len(since)} of {of_bounds}: {named}."
 
     def __str__(self) -> str:
-        alarm = f"evidence (alarm at {self.threshold:.4g})"
+        alarm = f"largest evidence (alarm at {self.threshold:.4g})"
         heads = [
             "result",
             "rate",

@@ -183,14 +183,14 @@ class RuleOnScores:
             return None
         with reading("rule file"):
             certificate = Certificate.from_dict(self.content["certificate"])
-        attempts = self.records_.ledger.attempts[: self.content["used"]["attempts"]]
+            attempts = self.records_.ledger.attempts[: self.content["used"]["attempts"]]
         return replace(certificate, model=self, attempts=attempts)
 
     @cached_property
     def records_(self) -> Records:
         """The rows of the selection and of the attempts up to the certificate, and all attempts."""
-        used = self.content["used"]
         with reading("rule file"):
+            used = self.content["used"]
             ledger = Ledger.from_dict(self.content["ledger"])
             tables = [Seen.from_dict(rows) for rows in used["selection"]]
             tables += [attempt.rows for attempt in ledger.attempts[: int(used["attempts"])]]
