@@ -155,7 +155,7 @@ class DROBoostClassifier(AdditiveClassifier):
             rows = rows.astype(str)
         if rows.dtype.kind == "f":  # of NaN, and of 0 and −0, the bytes may differ
             rows = np.hstack([np.isnan(rows), np.nan_to_num(rows) + 0.0])
-        return dro_radius(len({row.tobytes() for row in rows}), self.confidence, dim)
+        return dro_radius(len(set(map(bytes, rows))), self.confidence, dim)
 
 
 def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> float:

@@ -115,8 +115,7 @@ class MixtureClassifier(Boosting):
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return the probability of each label as the answer, shape (n, K); bounds are about it."""
-        P, _ = self._shares(X)
-        return P.T
+        return self._shares(X)[0].T
 
     def predict(self, X: Table) -> Array:
         """Return the most probable label of `predict_distribution`, shape (n,).
@@ -168,9 +167,9 @@ class MixtureClassifier(Boosting):
         The last stage may differ from `predict` with ``rank_labels``, which are no candidates here, and for a
         classifier of `tradeoff`, whose λ is another one.
         """
-        check_is_fitted(self)
+        X = self._checked(X)
         first = copy.copy(self)
-        first._known = np.array([*predict_models(self.estimators_, self._checked(X))])
+        first._known = np.array([*predict_models(self.estimators_, X)])
         first.rank_weights_ = np.zeros(0)
         for t in range(1, self.n_iter_ + 1):
             first.estimator_weights_ = self._mix(self.losses_[:t])

@@ -196,7 +196,7 @@ def first_voters(
     """
     y_val = np.asarray(y_val)
     absent = np.setdiff1d(clf.classes_, y_val)
-    if len(absent):
+    if absent.size:
         raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
     worst = [
         -recall_score(y_val, answers, labels=clf.classes_, average=None).min()
