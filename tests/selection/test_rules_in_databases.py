@@ -209,6 +209,22 @@ def test_three_classes(by_group, labels, database):
     check(database, rule, rows, expected + [None] * len(odd), group="g" if by_group else None)
 
 
+@pytest.mark.parametrize("database", DATABASES)
+def test_sql_answers_the_rows_of_scores_that_predict_answers(database):
+    """Numbers of two decimals sum to 1 up to .005 for each column; other rows are refused by both."""
+    table = pd.DataFrame(FIRST.round(2), columns=["p", "q", "r"])
+    assert table.sum(axis=1).round(2).nunique() > 1
+    y = np.array(["a", "b", "c"])[TRUTH]
+    clf = tb.tune(tb.Scores(["p", "q", "r"], ["a", "b", "c"]), table, y, limits=["miss(c) <= .35"])
+    other = pd.DataFrame({"p": [0.2, 0.5, 0.0], "q": [0.3, 0.3, 0.0], "r": [0.4, 0.3, 0.0]})
+    for row in range(3):
+        with pytest.raises(ValueError, match="sum to 1"):
+            clf.predict(other[row : row + 1])
+    rows = pd.concat([table, other], ignore_index=True)
+    expected = [*clf.predict(table).tolist(), None, None, None]
+    check(database, clf.rule_, rows, expected, columns=["p", "q", "r"])
+
+
 def test_an_average_of_several_models_has_no_sql():
     models = {"m": FIRST, "n": SECOND}
     clf = tb.RobustMixtureClassifier.from_probabilities(models, TRUTH, objective="error")

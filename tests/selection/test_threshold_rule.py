@@ -293,6 +293,7 @@ def test_missing_scores_are_refused_or_get_a_stated_level():
         (tb.Scores("lang", "toxic"), "numbers"),
         (tb.Scores(["p", "p"], ["ok", "toxic"]), "column"),
         (tb.Scores(["p", "logit"], "toxic"), "label"),
+        (tb.Scores(["p", "logit"], ["ok", "other"]), "toxic"),
         (tb.Scores("p", "toxic", kind="rank"), "kind"),
     ],
     ids=str,

@@ -597,7 +597,7 @@ def check_probabilities(
 ) -> Floats:
     """Return rows of probabilities, shape (n, K); one column is the second of two classes.
 
-    Rows must be in [0, 1] and sum to 1, to the ``tolerance``.
+    They must be in [0, 1], to the ``tolerance``, and sum to 1, to the tolerance for each column.
     """
     probabilities = finite(y_proba, name)
     check_length(probabilities, name, n, of)
@@ -606,7 +606,9 @@ def check_probabilities(
     if probabilities.ndim != 2:
         raise ValueError(f"{name} must have the shape (n, K) or (n,), got {np.shape(y_proba)}")
     outside = np.abs(probabilities - 0.5).max(axis=1, initial=0.0) - 0.5
-    faults = np.maximum(outside, np.abs(probabilities.sum(axis=1) - 1.0))
+    faults = np.maximum(
+        outside, np.abs(probabilities.mean(axis=1) - 1.0 / probabilities.shape[1])
+    )
     if (faults > tolerance).any():
         row = int(np.argmax(faults))
         raise ValueError(

@@ -16,12 +16,13 @@ from tailboost.core.array_types import Array, Column, Floats, Labels, Mask, Mode
 from tailboost.core.checks import (
     as_pandas,
     check_length,
+    check_probabilities,
     label_column,
     n_rows_of,
     plain,
 )
 from tailboost.core.exceptions import warn_user
-from tailboost.core.score_kinds import score_kind, shortest_decimals
+from tailboost.core.score_kinds import ROUNDED, score_kind, shortest_decimals
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
@@ -47,6 +48,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         Only the order of its values matters. "number" needs a single column. Scores outside the range of the
         kind are refused: [0, 1] for probabilities and [0, 100] for percent (values are rounded if they exceed
         it by at most a hundredth of it), and ±1e200 for logits and numbers, so infinite ones are refused too.
+        Several probabilities of a row are refused unless they sum to 1, to .01 for each column.
         Probabilities below 1e-6 count as 1e-6, and those above 1 − 1e-6 alike; for a score of very rare
         events state "number".
     missing : float, optional
@@ -181,6 +183,8 @@ class Scores(ClassifierMixin, BaseEstimator):
                 fault = "kind='number' needs a single column"
             elif len(self.label_list) != len(columns):
                 fault = f"label must have a label for each of the {len(columns)} columns"
+            elif not {*names} <= {*self.label_list}:
+                fault = f"y has labels without a column: it has {names[:NAMES_SHOWN]}"
             labels = np.asarray(self.label)
         elif len(names) > NAMES_SHOWN and labels.dtype.kind in "iuf":
             fault = f"y has {len(names):,} different values; a classifier needs classes, as in y > threshold"
@@ -197,8 +201,11 @@ class Scores(ClassifierMixin, BaseEstimator):
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns); missing scores become ``missing``."""
-        values = score_columns(X, self.column_list, self)
-        return score_kind(self.kind).checked(values, self, self.missing)
+        kind = score_kind(self.kind)
+        values = kind.checked(score_columns(X, self.column_list, self), self, self.missing)
+        if values.shape[1] > 1 and self.kind != "logit":
+            check_probabilities(values / kind.upper, len(values), str(self), tolerance=ROUNDED)
+        return values
 
     def without_score(self, X: Table) -> Mask:
         """Return which rows have no score, shape (n,); none if `missing` is the score of such rows."""
@@ -218,8 +225,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         if values.shape[1] > 1:
             if self.kind == "logit":
                 return softmax(values, axis=1)
-            sums = values.sum(axis=1, keepdims=True)  # 0 if all are 0
-            return values / np.maximum(sums, 1e-300)
+            return values / values.sum(axis=1, keepdims=True)
         score = values[:, 0]
         if self.kind == "percent":
             score = score / 100.0

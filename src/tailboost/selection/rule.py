@@ -26,7 +26,7 @@ from tailboost.core.checks import (
     reading,
     with_missing_group,
 )
-from tailboost.core.score_kinds import SCORE_KINDS, ScoreKind, score_kind
+from tailboost.core.score_kinds import ROUNDED, SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import joined, listed
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 
@@ -34,8 +34,6 @@ from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 RULE_FORMAT = 2
 # Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
 LEAST_PROBABILITY = 1e-6
-# Rows of probabilities may differ from 1 by this much, because printed numbers are rounded.
-SUM_TOLERANCE = 1e-2
 # The most decimals of a floating-point number.
 MOST_DECIMALS = 309
 # The most printed weights.
@@ -575,9 +573,9 @@ class Rule(StoredRule):
         if isinstance(columns, str) or len(set(columns)) != len(self.classes):
             raise ValueError(f"columns must be one for each of {self.classes}, got {columns!r}")
         P = [sql_column(name, table) for name in columns]
-        most = 1 + SUM_TOLERANCE
-        tests = [f"{p} BETWEEN {-SUM_TOLERANCE!r} AND {most!r}" for p in P]
-        tests.append(f"{' + '.join(P)} BETWEEN {1 - SUM_TOLERANCE!r} AND {most!r}")
+        tests = [f"{p} BETWEEN {-ROUNDED!r} AND {1 + ROUNDED!r}" for p in P]
+        slack = len(P) * ROUNDED
+        tests.append(f"{' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}")
         is_valid = " AND ".join(tests)
         masses = [p if power == 1.0 else f"power({p}, {power!r})" for p in P]
         factors = np.exp(self.offsets)[:, None]
@@ -678,9 +676,7 @@ def checked(probabilities: Table, name: str, n_rows: int, n_classes: int) -> Flo
             f"{name} has {n_columns} columns, but there are {n_classes} classes: one column for each, in "
             "the order of `classes`"
         )
-    return check_probabilities(
-        probabilities, n_rows, name, "the table", tolerance=SUM_TOLERANCE
-    )
+    return check_probabilities(probabilities, n_rows, name, "the table", tolerance=ROUNDED)
 
 
 # -- groups, defaults, and names in SQL ----------------------------------------------------------------------
