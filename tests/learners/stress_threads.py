@@ -64,7 +64,7 @@ def models() -> dict[str, tuple[Any, Any]]:
     net = TorchClassifier(mlp_100_100, steps=5, random_state=0)
     found["Torch"] = (net, THREE)
     found["AdaLPBoostClassifier, nets"] = (
-        tb.AdaLPBoostClassifier(net, n_estimators=2, cv=0.2, random_state=0), THREE,
+        tb.AdaLPBoostClassifier(net, n_estimators=2, cv=2, random_state=0), THREE,
     )  # fmt: skip
     return found
 
