@@ -215,6 +215,25 @@ def test_too_few_rows_for_a_test_leave_earlier_attempts_in_the_ledger(rule):
     assert spent(calibrated.ledger_) == pytest.approx([0.9, 0.09])
 
 
+def test_the_fewest_rows_are_those_of_the_level_of_the_attempt():
+    """At a rate of .1, k rows are without a miss with the probability .9ᵏ."""
+    previous = None
+    for number, spent in enumerate((0.9, 0.09)):
+        fewest = next(k for k in range(1, 99) if 0.9**k <= 0.05 * spent)
+        for k in (fewest - 1, fewest):
+            y = np.repeat(["yes", "no"], [k, 200])
+            draws = np.random.default_rng(k).random(k + 200)
+            X = pd.DataFrame({"s": np.where(y == "yes", 0.4 + 0.6 * draws, 0.9 * draws)})
+            asked = {"limits": ["miss(yes) <= .1"], "previous": previous}
+            if k < fewest:
+                with pytest.raises(tb.NotCertifiedError, match=f"at least {fewest}") as caught:
+                    tb.calibrate(tb.Scores("s", "yes"), X, y, **asked)
+                assert len(caught.value.attempts) == number
+            else:
+                previous = tb.calibrate(tb.Scores("s", "yes"), X, y, **asked)
+                assert previous.certificate_.certified
+
+
 def test_another_objective_on_the_same_rows_is_another_attempt():
     X, y = scored(5, 800)
     asked = {"limits": ["miss(yes) <= .3"]}

@@ -60,15 +60,15 @@ from tailboost.rows.fingerprints import (
     selecting_numbers,
 )
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import Attempt, attempts_of, refuse_copied
+from tailboost.rows.seen import Attempt, Ledger, attempts_of, refuse_copied
 from tailboost.rows.subgroups import HUMAN_REVIEW, refuse_many_numbers, unit_name
 from tailboost.storage.rule_files import RuleOnScores, on_scores
 
 #: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.
 PROCEDURES: Sequence[Any] = (ranks, chain, sequence)
 ONE_ANSWER = (
-    "the rule with the least loss within the limits gives every row the same answer; check that the scores "
-    "belong to these rows and labels, or state a limit that this answer breaks"
+    "the rule with the least loss within the limits gives every row the same answer; bring more rows, "
+    "check that the scores belong to these rows and labels, or state a limit that this answer breaks"
 )
 MISSED = "the likeliest rule misses a limit"
 ONLY_COUNTED = "No label was read and no limit was tested, so no attempt is spent."
@@ -387,18 +387,20 @@ def calibrate_selected(
     earlier = attempts_of(previous)
     rates = [limit.rate for limit in stated]
     fresh = Fresh.of(model, given, rates, training_rows=training_rows)
-    _refuse_few_rows(stated, fresh, 1.0 - confidence, earlier)
+    objective = model.selection_.problem.objective
+    call = repr((objective, stated, confidence, fresh.equal_rows, model._rule_digest))
+    rows = fresh.content if fresh.clusters is None else fresh.draws
+    known = [table.digests.tobytes() for table in model.records_.tables]
+    attempt = Attempt(digest(*known, np.sort(rows).tobytes(), call.encode()), fresh.used)
+    recorded = attempt, earlier, fresh.equal_rows
+    planned = Ledger(model.ledger_.attempts).record(*recorded)  # a copy: nothing is spent yet
+    _refuse_few_rows(stated, fresh, planned[-1].spent * (1.0 - confidence), earlier)
     selection = model.selection_
     if list(selection.problem.limits) != stated:
         selection = model._selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.
-    objective = selection.problem.objective
-    call = repr((objective, stated, confidence, fresh.equal_rows, model._rule_digest))
-    rows = fresh.content if fresh.clusters is None else fresh.draws
-    known = [table.digests.tobytes() for table in model.records_.tables]
-    attempt = Attempt(digest(*known, np.sort(rows).tobytes(), call.encode()), fresh.used)
-    attempts = model.ledger_.record(attempt, earlier, fresh.equal_rows)
+    attempts = model.ledger_.record(*recorded)
     level = attempts[-1].spent * (1.0 - confidence)
     outcome = outcome_of(selection, fresh, level)
     answered = outcome.answered
