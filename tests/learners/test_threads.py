@@ -110,7 +110,7 @@ import tailboost as tb
 
 X = np.random.default_rng(0).normal(size=(400, 5))
 y = (X[:, 0] > 0).astype(int)
-make = lambda: tb.WorstClassBoostClassifier(n_estimators=2, cv=0.3, random_state=0)
+make = lambda: tb.WorstClassBoostClassifier(n_estimators=2, random_state=0)
 want = make().fit(X, y).predict(X)
 
 def child():
