@@ -75,6 +75,7 @@ def test_every_way_out_answers_alike(case, models, K):
             rule.to_sql(group=column)
     assert set(rule.weights) == set(mix.used_models_)
     assert all(name in str(rule) for name in rule.weights)
+    assert ("human review" in str(rule)) == ("human review" in wanted)
     try:
         import jsonschema
     except ImportError:

@@ -600,13 +600,15 @@ class Rule(StoredRule):
 
     def __str__(self) -> str:
         terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in self.weights.items())
-        words = "the action of least expected cost by class and estimated group"
+        action = f"label, or {HUMAN_REVIEW}," if self.defers else "label"
+        words = f"the {action} of least expected cost by class and estimated group"
         if not self.inferred:
-            words = self._of_groups([self._words(np.asarray(c)) for c in self.action_costs])
+            costs = map(np.asarray, self.action_costs)
+            words = self._of_groups([self._words(each, action) for each in costs])
         offsets = ", ".join(f"{offset:.4g}" for offset in self.offsets)
         return f"P ∝ exp({terms} + offsets {offsets})\n{words}"
 
-    def _words(self, costs: Floats) -> str:
+    def _words(self, costs: Floats, action: str) -> str:
         """Return in words how action costs of one group, shape (K, actions), decide."""
         actions = [*self.classes, HUMAN_REVIEW]
         if len(self.classes) == 2:
@@ -618,7 +620,7 @@ class Rule(StoredRule):
         weight = costs[:, : len(self.classes)].max(axis=1) - np.diag(costs)
         pairs = zip(self.classes, weight, strict=True)
         words = joined([f"{label} {each:.4g}" for label, each in pairs], WEIGHTS_SHOWN)
-        return f"the action of least expected cost; weights of the labels: {words}"
+        return f"the {action} of least expected cost; weights of the labels: {words}"
 
 
 def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
