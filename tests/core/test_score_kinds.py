@@ -192,6 +192,12 @@ def test_numbers_of_any_type_are_read_and_other_values_refused(given, read):
     np.testing.assert_array_equal(kind.checked(given, "p", 0.75), filled)
 
 
+def test_the_entry_that_is_no_number_is_named():
+    given = pd.Series(["57.4", None, True, "-1e3", "n/a", "x"], dtype=object)
+    with pytest.raises(ValueError, match="'n/a'"):
+        score_kind("number").checked(given, "p", None)
+
+
 @pytest.mark.parametrize(
     "change",
     [

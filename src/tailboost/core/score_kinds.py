@@ -120,7 +120,12 @@ def _as_numbers(scores: Column, owner: object) -> Floats:
         # NumPy would read True, and the text "1", as a number.
         odd = [entry for entry in entries if isinstance(entry, (bool, np.bool_, str, bytes))]
         if odd:
-            raise ValueError(f"{owner}: scores must be numbers, got {odd[0]!r}")
+            fault: object = f"got {odd[0]!r}"
+            try:
+                np.array(odd, dtype=np.float64)
+            except ValueError as failure:  # names the first that reads as no number
+                fault = failure
+            raise ValueError(f"{owner}: scores must be numbers: {fault}")
         lacking = np.reshape(list(map(is_missing, entries)), array.shape)
         array = np.where(lacking, np.nan, array)
     if array.dtype == np.float32:
