@@ -446,7 +446,10 @@ def card(
 
 @command
 def tradeoff(
-    model: Model,
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="Model file (.model) of fit.", exists=True),
+    ],
     reader: Reader,
     limited: Annotated[
         str | None,
