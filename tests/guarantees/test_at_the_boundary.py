@@ -190,6 +190,6 @@ def test_a_refusal_has_the_failing_limits_with_their_bounds():
     certificate = refused.value.certificate
     assert certificate.certified is False
     assert len(refused.value.attempts) == 1
-    with pytest.raises(tb.NotCertifiedError, match="at least 36") as too_few:
+    with pytest.raises(tb.NotCertifiedError, match="at least 38") as too_few:
         tb.calibrate(tb.Scores(0, 1), s[:40, None], y[:40], limits=["miss(1) <= .08"])
     assert (too_few.value.certificate, too_few.value.attempts) == (None, ())
