@@ -193,3 +193,19 @@ def test_a_refusal_has_the_failing_limits_with_their_bounds():
     with pytest.raises(tb.NotCertifiedError, match="at least 38") as too_few:
         tb.calibrate(tb.Scores(0, 1), s[:40, None], y[:40], limits=["miss(1) <= .08"])
     assert (too_few.value.certificate, too_few.value.attempts) == (None, ())
+
+
+def test_a_refusal_shows_a_rule_near_the_limits_if_there_is_one():
+    """Of all thresholds one is farthest from both limits, in deviations of the counted shares."""
+    rng = np.random.default_rng(8)
+    s = rng.normal(size=1500)
+    y = (rng.random(1500) < 1 / (1 + np.exp(-2 * s))).astype(int)
+    deviations = [np.sqrt(0.18 * 0.82 / (y == 1).sum()), np.sqrt(0.28 * 0.72 / (y == 0).sum())]
+    rates = np.array([[(s[y == 1] < t).mean(), (s[y == 0] >= t).mean()] for t in s])
+    rooms = ((np.array([0.18, 0.28]) - rates) / deviations).min(axis=1)
+    limits = ["miss(1) <= .18", "false_alarm(1) <= .28"]
+    with pytest.raises(tb.NotCertifiedError) as refused:
+        tb.calibrate(tb.Scores(0, 1, kind="number"), s[:, None], y, limits=limits)
+    shown = np.array([bound.estimate for bound in refused.value.certificate.bounds])
+    room = ((np.array([0.18, 0.28]) - shown) / deviations).min()
+    assert 0 < rooms.max() / 2 < room

@@ -42,6 +42,7 @@ from scipy.stats import beta, binom
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.fresh import FIRST, Case, Outcome, Tests
+from tailboost.guarantees.sequence import path_of
 from tailboost.rates.bounds import most_reached
 
 # Tried smallest rates of a gap or ratio, and parts of its bound by which the rates differ.
@@ -127,8 +128,9 @@ def run(case: Case, plan: Any) -> Outcome:
     """
     thresholds = _within_ranks(case) if plan is True else _at_chosen(case, *plan)
     if thresholds is None:
+        likeliest, _ = path_of(case, list(range(case.n_places)), case.level)
         return Outcome(
-            case.fresh,
+            case.answered_by(likeliest[0]),
             case.level,
             "equal scores, or too few, leave no threshold within the ranks",
         )
