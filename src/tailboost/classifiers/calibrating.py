@@ -62,7 +62,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, Ledger, attempts_of, refuse_copied
 from tailboost.rows.subgroups import HUMAN_REVIEW, refuse_many_numbers, unit_name
-from tailboost.storage.rule_files import RuleOnScores, on_scores
+from tailboost.storage.rule_files import RuleOnScores
 
 #: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.
 PROCEDURES: Sequence[Any] = (ranks, chain, sequence)
@@ -208,9 +208,10 @@ def calibrate(
                 f"by_group, objective, selection_share: the rule of this {type(model).__name__} was selected "
                 "on other rows; leave them out, or give the model or the scores in place of the rule"
             )
-        return on_scores(
-            calibrate_selected(model, given, stated, confidence, previous, training_rows)
+        calibrated = calibrate_selected(
+            model, given, stated, confidence, previous, training_rows
         )
+        return calibrated._on_scores()
     classifier, certifying = selected_on_part(
         model,
         given,
@@ -239,7 +240,7 @@ def calibrate(
         classifier, certifying, stated, confidence, previous, training_rows, note
     )
     calibrated.records_ = records.using(*calibrated.records_.used)
-    return on_scores(calibrated)
+    return calibrated._on_scores()
 
 
 def selected_on_part(

@@ -46,11 +46,12 @@ from tailboost.core.checks import (
     batched,
     check_indexes,
     check_length,
+    plain,
 )
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.protocols import TableLearner
-from tailboost.learners.scores import as_fitted, only_scores
+from tailboost.learners.scores import Scores, as_fitted, only_scores
 from tailboost.rates import Limit, Rate, Statistic
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.judged import records_of_fit
@@ -62,6 +63,7 @@ from tailboost.selection.problem import counted
 from tailboost.selection.rule import Rule, ThresholdRule, stacked
 from tailboost.selection.search import Program
 from tailboost.selection.selection import Selection
+from tailboost.storage.rule_files import RuleOnScores
 
 
 class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseComposition):
@@ -584,6 +586,35 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         mix._first_selection(engine, problem, Records(used=(seen,)))
         mix.selection_.warn()
         return mix
+
+    def _on_scores(self) -> Any:
+        """Return the rule on a single `Scores`; this classifier for other models."""
+        models = [getattr(each, "estimator", None) for each in self.estimators_]
+        if len(models) > 1 or not isinstance(models[0], Scores):
+            return self
+        model: Any = models[0]
+        certificate = self.certificate_
+        by_group = self.by_group
+        if by_group is True:
+            by_group = self._group_titles[0] or True
+        settings = {
+            "scores": model.column_list,
+            "labels": model.label_list,
+            "kind": model.kind,
+            "missing": model.missing,
+            "group": list(self._group_titles),
+            "by_group": by_group or None,
+            "objective": self.objective,
+            "limits": self._stated_limits,
+            "target": None,
+            "cluster": None,
+        }
+        named = {} if certificate is None else certificate.groups_named
+        rule = RuleOnScores(self.rule_, settings, list(map(plain, self.groups_)), named)
+        rule.scores = model
+        rule.records_ = self.records_
+        rule.certificate_ = certificate and replace(certificate, model=rule)
+        return rule
 
     # -- answers ---------------------------------------------------------------------------------------
 

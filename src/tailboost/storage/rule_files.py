@@ -29,7 +29,6 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import (
     as_pandas,
     check_format,
-    plain,
     reading,
     take,
     with_missing_group,
@@ -293,38 +292,6 @@ class RuleOnScores:
         return with_missing_group(groups, [*chain(*self._groups_by_column.values())])
 
 
-def on_scores(classifier: Model) -> Any:
-    """Return the rule of a classifier on one `Scores`; any other classifier as it is."""
-    models: list[Any] = [
-        getattr(each, "estimator", None) for each in getattr(classifier, "estimators_", [])
-    ]
-    if [type(model).__name__ for model in models] != ["Scores"]:
-        return classifier
-    (model,) = models
-    certificate = classifier.certificate_
-    by_group = classifier.by_group
-    if by_group is True:
-        by_group = classifier._group_titles[0] or True
-    settings = {
-        "scores": model.column_list,
-        "labels": model.label_list,
-        "kind": model.kind,
-        "missing": model.missing,
-        "group": list(classifier._group_titles),
-        "by_group": by_group or None,
-        "objective": classifier.objective,
-        "limits": classifier._stated_limits,
-        "target": None,
-        "cluster": None,
-    }
-    named = {} if certificate is None else certificate.groups_named
-    rule = RuleOnScores(classifier.rule_, settings, list(map(plain, classifier.groups_)), named)
-    rule.scores = model
-    rule.records_ = classifier.records_
-    rule.certificate_ = certificate and replace(certificate, model=rule)
-    return rule
-
-
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
     """Write the rule of a classifier on columns of scores as a rule file, as `tailboost tune` does.
 
@@ -358,7 +325,9 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
 
 def rule_text(classifier: Model, target: str | None, cluster: str | None = None) -> str:
     """Return the text of a rule file, with the columns of labels and clusters of other files."""
-    rule = on_scores(classifier)
+    rule = classifier
+    if hasattr(classifier, "_on_scores"):
+        rule = classifier._on_scores()
     if not isinstance(rule, RuleOnScores):
         raise TypeError(
             "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its classifier. "
