@@ -505,6 +505,25 @@ def test_contradicting_limits_spend_no_attempt():
     assert len(tb.calibrate(model, table, y, limits=["miss(toxic) <= .4"]).certificate_.attempts) == 1
 
 
+def test_a_contradiction_on_the_selecting_rows_of_a_batch_is_an_attempt():
+    """The shares of three answers sum to one, so not all of them are at most a fifth."""
+
+    def batch(seed):
+        draws = np.random.default_rng(seed)
+        P = draws.dirichlet(np.ones(3), 600)
+        return pd.DataFrame(P, columns=labels), np.array([draws.choice(labels, p=p) for p in P])
+
+    labels = ["a", "b", "c"]
+    scores = tb.Scores(labels, labels)
+    with pytest.raises(tb.NotCertifiedError, match="contradict") as caught:
+        tb.calibrate(scores, *batch(0), limits=[f"selected({label}) <= 20%" for label in labels])
+    asked = {"limits": ["miss(a) <= 60%"], "previous": caught.value}
+    with pytest.raises(tb.LeakageError, match="attempt"):
+        tb.calibrate(scores, *batch(0), **asked)
+    attempts = tb.calibrate(scores, *batch(1), **asked).certificate_.attempts
+    assert [each.spent for each in attempts] == pytest.approx([0.9, 0.09])
+
+
 @pytest.mark.parametrize("clustered", [False, True])
 def test_the_order_of_the_rows_changes_nothing(clustered):
     table, y, g = made_table()

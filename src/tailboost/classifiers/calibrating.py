@@ -70,6 +70,7 @@ ONE_ANSWER = (
     "the rule with the least loss within the limits gives every row the same answer; bring more rows, "
     "check that the scores belong to these rows and labels, or state a limit that this answer breaks"
 )
+USED_UP = "These rows are used up: bring new ones, with this error as previous="
 MISSED = "the likeliest rule misses a limit"
 ONLY_COUNTED = "No label was read and no limit was tested, so no attempt is spent."
 MOST_PRICED = 4  # limits with a price of their own
@@ -163,8 +164,8 @@ def calibrate(
     Raises
     ------
     NotCertifiedError
-        If no rule is certified. Its ``certificate`` has the failing limits with their bounds, and None if too
-        few rows are no attempt.
+        If no rule is certified. Its ``certificate`` has the failing limits with their bounds. It is None if
+        too few rows are no attempt, or if the rows that select contradict the limits, which is one.
     LeakageError
         If rows were used in the fit, the selection or an earlier attempt.
     ValueError
@@ -287,10 +288,10 @@ def selected_on_part(
             return classifier._fit_rows(rows, training_rows=training_rows)
 
     share = selection_share or default_share(limits, given.classes)
+    # Limits that every rule keeps: they only name the groups.
+    loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
     is_by_ranks = selection_share is None and share == FOR_RANKS
     if is_by_ranks and len(given.classes) == 2 and len(models) == 1:
-        # Limits that every rule keeps: they only name the groups.
-        loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
         everything = tuned(given, loosest)
         selection = everything.selection_.stated_within(limits)
         if ranks.applies(Case(selection, None, 0.0)):
@@ -304,7 +305,13 @@ def selected_on_part(
     selects = drawn_part(
         selecting_numbers(contents, ties, given.clusters), share, needed=needed
     )
-    return tuned(given.part(selects), limits), given.part(~selects)
+    selecting, certifying = given.part(selects), given.part(~selects)
+    try:
+        return tuned(selecting, limits), certifying
+    except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
+        classifier = tuned(selecting, loosest)
+        classifier.selection_ = classifier.selection_.stated_within(limits)
+        return classifier, certifying
 
 
 def default_share(limits: Sequence[Limit], classes: Labels) -> float:
@@ -403,7 +410,13 @@ def calibrate_selected(
     # Recorded before any test: whatever ends this call, its rows are used up.
     attempts = model.ledger_.record(*recorded)
     level = attempts[-1].spent * (1.0 - confidence)
-    outcome = outcome_of(selection, fresh, level)
+    try:
+        outcome = outcome_of(selection, fresh, level)
+    except InfeasibleLimitsError as failure:  # on the part of a batch that selects
+        raise NotCertifiedError(
+            f"no rule is certified. The selecting rows contradict the limits: {failure}. {USED_UP}",
+            attempts=attempts,
+        ) from None
     answered = outcome.answered
     if outcome.selection is None:
         every = tested_bounds(stated, answered, outcome.level)
@@ -415,8 +428,7 @@ def calibrate_selected(
             reason = MISSED
             table = f", or loosen a limit to its bound before new rows are seen\n{certificate}"
         raise NotCertifiedError(
-            f"no rule is certified: {reason}. These rows are used up: bring new ones, with this error as "
-            f"previous={table}",
+            f"no rule is certified: {reason}. {USED_UP}{table}",
             certificate,
             attempts,
         )
