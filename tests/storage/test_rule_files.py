@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 import warnings
@@ -217,6 +218,28 @@ def test_a_rule_gives_the_default_to_rows_without_a_score(by_group, n_labels, tm
         answers(new)
     with pytest.raises(ValueError, match="default"):
         answers(new, default="x")
+
+
+@pytest.mark.parametrize("kind", ["probability", "percent"])
+def test_sql_of_several_scores_reads_their_columns(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(3), 1500)
+    y = np.array([rng.choice(["c", "a", "b"], p=p) for p in P])
+    table = pd.DataFrame(P, columns=["of c", "of a", "of b"]) * {"probability": 1, "percent": 100}[kind]
+    site = pd.DataFrame({"site": rng.choice(["s", "t"], len(y))})
+    scores = tb.Scores(list(table), ["c", "a", "b"], kind=kind)
+    limits = ["miss(b, by=site) <= .5"]
+    tb.save_rule(tb.tune(scores, table, y, groups=site, by_group="site", limits=limits), tmp_path / "r.json")
+    rule = tb.load_rule(tmp_path / "r.json")
+    if kind == "percent":
+        with pytest.raises(ValueError, match="probabilities"):
+            rule.to_sql()
+        return
+    base = sqlite3.connect(":memory:")
+    table.assign(**site).to_sql("t", base, index=False)
+    for sql in (rule.to_sql(), rule.to_sql(list(table[["of a", "of b", "of c"]]), "site", table="t")):
+        answers = [row[0] for row in base.execute(f"SELECT {sql} FROM t")]
+        assert answers == rule.predict(table, groups=site).tolist()
 
 
 @pytest.mark.parametrize("by_group", [False, True])

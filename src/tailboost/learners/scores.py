@@ -204,7 +204,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         kind = score_kind(self.kind)
         values = kind.checked(score_columns(X, self.column_list, self), self, self.missing)
         if values.shape[1] > 1 and self.kind != "logit":
-            check_probabilities(values / kind.upper, len(values), str(self), tolerance=ROUNDED)
+            check_probabilities(values / kind.upper, len(values), f"{self}", tolerance=ROUNDED)
         return values
 
     def without_score(self, X: Table) -> Mask:

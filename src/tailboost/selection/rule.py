@@ -603,7 +603,7 @@ class Rule(StoredRule):
         action = f"label, or {HUMAN_REVIEW}," if self.defers else "label"
         words = f"the {action} of least expected cost by class and estimated group"
         if not self.inferred:
-            costs = map(np.asarray, self.action_costs)
+            costs = np.asarray(self.action_costs)
             words = self._of_groups([self._words(each, action) for each in costs])
         offsets = ", ".join(f"{offset:.4g}" for offset in self.offsets)
         return f"P ∝ exp({terms} + offsets {offsets})\n{words}"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -75,14 +73,14 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
             f"{model!r:.80}"
         )
     check_is_fitted(model)
-    record = json.dumps({"versions": versions(), "notes": dict(notes or {})})
+    record = {"versions": versions(), "notes": dict(notes or {})}
     content = BytesIO()
     try:
         skops.io.dump(model, content, compression=zipfile.ZIP_DEFLATED)
     except (skops.io.exceptions.UnsupportedTypeException, TypeError, RuntimeError) as error:
         raise TypeError(f"a part of this model has no form without code: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
-        archive.writestr(NOTES, record)
+        archive.writestr(NOTES, json.dumps(record))
     write_output(path, content.getvalue())
 
 
@@ -122,11 +120,14 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
 
     saved = read_notes(path)["versions"]
     try:
-        unknown = skops.io.get_untrusted_types(file=path)
-        allowed = [name for name in unknown if name in TRUSTED or _is_known_class(name)]
-        model = skops.io.load(path, trusted=sorted({*allowed, *trusted}))
+        allowed = [
+            name
+            for name in skops.io.get_untrusted_types(file=path)
+            if name in TRUSTED or _is_known_class(name)
+        ]
+        model = skops.io.load(path, trusted=[*allowed, *trusted])
     except Exception as error:  # skops raises what a damaged file meets
-        raise ValueError(f"{os.fspath(path)!r} is refused: {error!r:.400}") from error
+        raise ValueError(f"{str(path)!r} is refused: {error!r:.400}") from error
     changed = [
         f"{name} {saved[name]}"
         for name in ("tailboost", "scikit-learn", "xgboost")
@@ -134,7 +135,7 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
     ]
     if changed:
         warn_user(
-            f"{os.fspath(path)!r} was saved with {', '.join(changed)}: compare its predictions",
+            f"{str(path)!r} was saved with {', '.join(changed)}: compare its predictions",
             ModelVersionWarning,
         )
     return model
@@ -146,12 +147,8 @@ def _is_known_class(name: str) -> bool:
     A function is none, and neither is a class that such a module imports from elsewhere.
     """
     module, _, attribute = name.rpartition(".")
-    if not module.startswith(("tailboost.", "sklearn.")) or ".tests" in module:
-        return False
-    try:
-        found = getattr(import_module(module), attribute, None)
-    except ImportError:
-        return False
+    is_ours = module.startswith(("tailboost.", "sklearn.")) and ".tests" not in module
+    found = is_ours and getattr(import_module(module), attribute, None)
     return isinstance(found, type) and found.__module__ == module
 
 
@@ -165,10 +162,10 @@ def read_notes(path: FilePath) -> Document:
     ValueError
         If the file is no model file.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no model file {os.fspath(path)!r}")
     try:
         with zipfile.ZipFile(path) as archive:
             return dict(json.loads(archive.read(NOTES)))
+    except FileNotFoundError:
+        raise
     except Exception:  # zipfile raises what a damaged file meets
-        raise ValueError(f"{os.fspath(path)!r} is no model file of tailboost") from None
+        raise ValueError(f"{str(path)!r} is no model file of tailboost") from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,6 @@ from tailboost.core.array_types import (
     Document,
     FilePath,
     Groups,
-    Hashes,
-    Ints,
-    Labels,
     Model,
     Table,
 )
@@ -76,28 +72,25 @@ def load_rule(path: FilePath) -> Any:
     >>> rule = tb.load_rule("rule.json")  # doctest: +SKIP
     >>> rule.predict([0.7], groups=["en"])  # doctest: +SKIP
     """
-    file = Path(path)
-    text = file.read_text(encoding="utf-8", errors="replace")
     try:
-        content = json.loads(text)
+        content = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError):
         raise ValueError(
-            f"{str(file)!r} is no rule file: it is not JSON. A model file is read by load_model, and "
+            f"{str(path)!r} is no rule file: it is not JSON. A model file is read by load_model, and "
             "its rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
         ) from None
-    with reading(f"rule file of tailboost, {str(file)!r}"):
-        is_alone = "rule" not in content  # by to_json
-        document = content if is_alone else content["rule"]
+    with reading(f"rule file of tailboost, {str(path)!r}"):
+        document = content.get("rule", content)
         rule = (ThresholdRule if "bands" in document else Rule).from_dict(document)
-        if is_alone:
+        if document is content:  # by to_json
             return rule
         check_format(content["format"], RULE_FILE_FORMAT, "it", "run tune again")
         certificate = content["certificate"]
+        named = dict(content["groups_named"] if certificate else ())
         groups = list(map(tuple, content["groups"]))
-        named = content["groups_named"] if certificate else ()
-        loaded = RuleOnScores(rule, content["selection"], groups, dict(named))
+        loaded = RuleOnScores(rule, content["selection"], groups, named)
         loaded.content = content
-        if certificate is not None and certificate["rule"] != loaded._rule_digest:
+        if certificate and certificate["rule"] != loaded._rule_digest:
             raise ValueError(
                 "its certificate is about another rule: the rule was edited after the calibration. "
                 'Restore the file, or set "certificate" to null in it'
@@ -146,7 +139,7 @@ class RuleOnScores:
     ) -> None:
         columns = settings["scores"]
         labels = settings["labels"]
-        if not columns or len(labels) != len(columns):
+        if not 0 < len(columns) == len(labels):
             raise ValueError("each score needs a label")
         self.rule_ = rule
         self.settings = settings
@@ -157,16 +150,15 @@ class RuleOnScores:
         self.limits = self._stated_limits = list(checked_limits(settings["limits"]))
         self._groups_by_column = by_column(groups)
         self._group_titles = tuple(self._groups_by_column)
-        on_deferral = any(limit.rate.counts_deferral for limit in self.limits)
-        self._can_defer = rule.defers or on_deferral
+        self._can_defer = rule.defers or any(
+            limit.rate.counts_deferral for limit in self.limits
+        )
         label = labels if len(columns) > 1 else labels[0]
         self._scores = (columns, label, settings["kind"], settings["missing"])
         self._rule_digest = digest_of_rule(rule, [self._scores])
 
     def __getattr__(self, name: str) -> Any:
-        if name == "rule_":  # a copy has no attributes at first
-            raise AttributeError(name)
-        return getattr(self.rule_, name)
+        return getattr(vars(self).get("rule_"), name)  # a copy has no rule at first
 
     def __str__(self) -> str:
         return str(self.rule_)
@@ -241,7 +233,7 @@ class RuleOnScores:
             groups = table[[self.by_group]]
         scores = self.scores
         lacking = scores.without_score(table) & (default is not ...)
-        P = np.full((len(lacking), len(rule.classes)), 1.0 / len(rule.classes))
+        P = np.eye(len(rule.classes))[0 * lacking]  # any, without a score
         # The scores have the order of their columns, and a rule the order of its labels.
         order = [scores.label.index(label) for label in rule.classes]
         P[~lacking] = scores.predict_proba(take(table, ~lacking))[:, order]
@@ -250,23 +242,31 @@ class RuleOnScores:
             answers[lacking] = default
         return answers
 
+    def to_sql(self, column: Any = None, group: Any = None, *, table: Any = None) -> str:
+        """Return the action as an SQL expression, see `ThresholdRule.to_sql` and `Rule.to_sql`.
+
+        By default on the columns of the scores and groups. Several columns must be probabilities.
+        """
+        columns, labels, *kind = self._scores
+        if column is None and len(columns) > 1:
+            if kind != ["probability", None]:
+                raise ValueError(
+                    "SQL of several scores needs probabilities: name columns of them"
+                )
+            column = [columns[labels.index(label)] for label in self.rule_.classes]
+        if isinstance(self.by_group, str):
+            group = group or self.by_group
+        return self.rule_.to_sql(column, group, table=table)
+
     # -- what certificates and monitors read -----------------------------------------------------------
 
-    def _numbered_answers(
-        self, X: Table, groups: Groups, classes: Labels, *, defers: bool
-    ) -> Ints:
+    def _numbered_answers(self, X: Table, groups: Groups, classes: Any, *, defers: bool) -> Any:
         """Return the answers as numbers of labels; deferral has the number of labels."""
         answers = self.predict(X, groups if self.by_group else None).tolist()
-        number = dict(
-            zip(
-                [HUMAN_REVIEW, *self.rule_.classes],
-                [len(classes), *range(len(classes))],
-                strict=True,
-            )
-        )
-        return np.array([number[answer] for answer in answers], dtype=np.intp)
+        actions = [*self.rule_.classes, HUMAN_REVIEW]
+        return np.array([actions.index(answer) for answer in answers], dtype=np.intp)
 
-    def _row_hashes(self, X: Table) -> Hashes:
+    def _row_hashes(self, X: Table) -> Any:
         """Return the hashes of rows by their scores."""
         return hash_rounded_rows(self.scores.values(X))
 
@@ -289,7 +289,9 @@ class RuleOnScores:
         if not groups:
             columns = getattr(X, "columns", ())
             groups = {name: X[name] for name in self._group_titles if name in columns}
-        return with_missing_group(groups, [*chain(*self._groups_by_column.values())])
+        return with_missing_group(
+            groups, [name for names in self._groups_by_column.values() for name in names]
+        )
 
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
@@ -331,15 +333,13 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
     if not isinstance(rule, RuleOnScores):
         raise TypeError(
             "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its classifier. "
-            "save_model(classifier, 'rule.model') keeps another rule with its models, and "
-            "rule_.to_json() is a rule alone"
+            "save_model keeps another rule with its models, and rule_.to_json() is a rule alone"
         )
     settings = rule.settings
     for name in (*settings["scores"], *settings["group"]):
         if not isinstance(name, str):
             raise ValueError(
-                f"a rule file names its columns by text, and a column here is {name!r}: select on a table "
-                "with named columns, such as groups={'site': site}"
+                f"the column {name!r} has no name: select on a table, such as groups={{'site': site}}"
             )
     objective = settings["objective"]
     if isinstance(objective, Expression):
@@ -357,12 +357,12 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
         },
         "groups": rule.groups_,
         "groups_named": list(rule.groups_named.items()),
-        "certificate": None if certificate is None else certificate.to_dict(),
+        "certificate": certificate and certificate.to_dict(),
         "used": {
             "selection": [
                 rows.to_dict() for rows in rule.records_.used if rows.use == SELECTED_ON
             ],
-            "attempts": 0 if certificate is None else len(certificate.attempts),
+            "attempts": len(certificate.attempts) if certificate else 0,
         },
         "ledger": rule.ledger_.to_dict(),
     }

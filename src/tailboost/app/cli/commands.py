@@ -357,14 +357,11 @@ def rule(
 ) -> None:
     """Print the rule as text, SQL, Python or JSON."""
     stored = Stored.read(model)
-    found = stored.classifier.rule_
+    found = stored.classifier
+    if stored.scores is None:
+        found = found.rule_
     if sql:
-        names: dict[str, Any] = {"table": table}
-        if stored.scores is not None and len(stored.scores.label_list) > 1:
-            column = dict(zip(stored.scores.label_list, stored.roles.features, strict=True))
-            names["columns"] = [column[label] for label in found.classes]
-            names["group"] = stored.settings["by_group"]
-        typer.echo(found.to_sql(**names))
+        typer.echo(found.to_sql(table=table))
     elif python:
         typer.echo(found.to_python())
     else:
