@@ -150,9 +150,8 @@ class RuleOnScores:
         self.limits = self._stated_limits = list(checked_limits(settings["limits"]))
         self._groups_by_column = by_column(groups)
         self._group_titles = tuple(self._groups_by_column)
-        self._can_defer = rule.defers or any(
-            limit.rate.counts_deferral for limit in self.limits
-        )
+        limited = {limit.rate.counts_deferral for limit in self.limits}
+        self._can_defer = rule.defers or True in limited
         label = labels if len(columns) > 1 else labels[0]
         self._scores = (columns, label, settings["kind"], settings["missing"])
         self._rule_digest = digest_of_rule(rule, [self._scores])
@@ -160,10 +159,8 @@ class RuleOnScores:
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self).get("rule_"), name)  # a copy has no rule at first
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return str(self.rule_)
-
-    __repr__ = __str__
 
     @cached_property
     def certificate_(self) -> Any:
@@ -327,9 +324,7 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
 
 def rule_text(classifier: Model, target: str | None, cluster: str | None = None) -> str:
     """Return the text of a rule file, with the columns of labels and clusters of other files."""
-    rule = classifier
-    if hasattr(classifier, "_on_scores"):
-        rule = classifier._on_scores()
+    rule = getattr(classifier, "_on_scores", lambda: classifier)()
     if not isinstance(rule, RuleOnScores):
         raise TypeError(
             "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its classifier. "
