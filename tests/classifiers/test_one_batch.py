@@ -369,6 +369,7 @@ def test_a_selected_classifier_is_calibrated_as_before(model, data):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_errors_by_class_of_any_model(model, data):
     X, y, g = data
     rule = tb.calibrate(model, X[800:], y[800:], limits=[tb.rates.error(by="class") <= 0.35])

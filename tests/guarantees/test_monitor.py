@@ -141,6 +141,18 @@ def test_a_cluster_votes_once_in_a_batch(rule):
         monitor.add(**given, clusters=person, id=ids, name="May")
 
 
+def test_clusters_and_batches_with_each_others_names_are_different(rule):
+    monitor = tb.Monitor(rule).add(**batch(2, 1), clusters=["a", "b"], id=[0, 1], name="b")
+    monitor = monitor.add(**batch(2, 2), clusters=["b", "c"], id=[2, 3], name="a")
+    assert monitor.batches[-1].labelled == 2
+
+
+def test_ids_are_the_same_in_integers_and_floats(rule):
+    monitor = tb.Monitor(rule).add(**batch(3, 1), id=[0, 1, 2])
+    with pytest.raises(tb.LeakageError, match="another batch"):
+        monitor.add(**batch(3, 2), id=[2.0, 3.0, 4.5])
+
+
 def test_state_goes_on_where_it_was(rule):
     monitor = tb.Monitor(rule).add(**batch(500, 1)).add(**batch(500, 2), name="June")
     again = tb.Monitor.from_dict(json.loads(json.dumps(monitor.to_dict())), rule)

@@ -338,7 +338,8 @@ def test_the_rates_of_a_stored_rule_count_rows_without_score(with_stated_score):
 
 def test_the_rule_of_a_model_file_is_found_as_the_refusal_says(tmp_path):
     X, y = np.random.default_rng(0).normal(size=(300, 2)), np.arange(300) % 2
-    clf = tb.RobustMixtureClassifier([("t", DecisionTreeClassifier(max_depth=2))], limits=["miss(1) <= 90%"])
+    tree = DecisionTreeClassifier(max_depth=2)
+    clf = tb.RobustMixtureClassifier([("t", tree)], limits=["miss(1) <= 90%"], random_state=0)
     path = tmp_path / "fitted.model"
     tb.save_model(make_pipeline(StandardScaler(), clf).fit(X, y), path)
     with pytest.raises(ValueError, match="rule") as refused:

@@ -47,7 +47,7 @@ from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Sample
 from tailboost.rates.bounds import STAKES
 from tailboost.rates.rate import GAP
-from tailboost.rows.fingerprints import digest, hashes_of_names, random_numbers
+from tailboost.rows.fingerprints import digest, hashes_of_names, hashes_of_pairs, random_numbers
 from tailboost.rows.judged import (
     group_arguments,
     judged,
@@ -330,7 +330,8 @@ class Monitor:
         y : array-like of shape (n,), optional
             Their labels. None, NaN or ``pandas.NA`` marks a missing label.
         groups, clusters : optional
-            As in `tailboost.certify`. A cluster is tested in the first look with a label of it.
+            As in `tailboost.certify`. A cluster is tested once in each batch, in the first look with
+            a label of it.
         id : array-like of shape (n,), optional
             Id of each row, all different: of all batches or of none. Late labels need ids: rows whose label
             was tested are passed over when their batch is given again.
@@ -444,7 +445,9 @@ class Monitor:
         used = [self.ids, hashes[is_tested]]
         if given["clusters"] is not None:
             clusters = label_column(given["clusters"], "clusters")
-            of_batch = hashes_of_names(clusters) ^ hashes_of_names(np.array([name]))
+            of_batch = hashes_of_pairs(
+                hashes_of_names(clusters), hashes_of_names(np.array([name]))
+            )
             is_tested &= ~np.isin(of_batch, self.ids)
             used.append(np.unique(of_batch[is_tested]))
         if not (is_new or is_tested.any()):

@@ -15,6 +15,7 @@ from tailboost.core.checks import (
     is_missing,
     summed,
 )
+from tailboost.rows.columns import text
 
 # Bits of the 24 of a float32 that a digest keeps of a fraction: the same number read from another file, or
 # computed by another machine, is the same number. Of a single column it keeps more, to tell rows apart.
@@ -118,9 +119,9 @@ def _word(value: Any, kept_bits: int | None) -> int:
 
 
 def hashes_of_names(column: Array) -> Hashes:
-    """Return the hash of each entry of a column of labels or groups: 1 and "1" have the same."""
+    """Return the hash of each entry of a column of labels or groups: 1, 1.0 and "1" have the same."""
     names, place = distinct_and_places(np.asarray(column))
-    return hash_rows(names.astype(str)[:, None])[place]
+    return hash_rows(np.array(list(map(text, names.tolist())), dtype=str)[:, None])[place]
 
 
 def digest(*contents: bytes) -> str:
