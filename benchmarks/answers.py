@@ -4,7 +4,7 @@
     python benchmarks/answers.py --write [--only TEXT]       write the record anew
 
 A case is one call on a made or bundled table: ``tune``, ``reweight``, ``tradeoff``, ``calibrate``,
-``certify``, a fit of boosting, a model file. The record holds a digest of the answers to all rows, and the
+``certify``, a fit of boosting, a rule file. The record holds a digest of the answers to all rows, and the
 numbers: rates, bounds, weights. Digests are compared exactly, numbers to 1e-9. An error counts as an answer,
 by its class. Processor seconds by kind of call are printed beside those of the record, and not compared.
 A refactoring changes no answer; a step that does so lists what changed.
@@ -152,7 +152,8 @@ def answers(classifier: Any, X: Any, groups: Any = None) -> dict[str, Any]:
     """Return digests of a rule's answers."""
     given = {"groups": groups} if getattr(classifier, "by_group", False) else {}
     found = {"predict": digest(classifier.predict(X, **given))}
-    found["predict_proba"] = digest(classifier.predict_proba(X))
+    if hasattr(classifier, "predict_proba"):  # a rule on scores has none
+        found["predict_proba"] = digest(classifier.predict_proba(X))
     return found
 
 
@@ -224,8 +225,8 @@ def case_file(table: str, which: str, limits: str) -> dict[str, Any]:
     X, y, groups = fresh(table, which)
     certified = tb.calibrate(rule, X, y, groups=groups)
     with tempfile.TemporaryDirectory() as folder:
-        tb.save_model(certified, Path(folder) / "rule.model")
-        loaded = tb.load_model(Path(folder) / "rule.model")
+        tb.save_rule(certified, Path(folder) / "rule.json")
+        loaded = tb.load_rule(Path(folder) / "rule.json")
     return answers(loaded, X, groups) | {"bounds": bounds(loaded.certificate_)}
 
 

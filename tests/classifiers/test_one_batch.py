@@ -374,7 +374,7 @@ def test_errors_by_class_of_any_model(model, data):
     X, y, g = data
     rule = tb.calibrate(model, X[800:], y[800:], limits=[tb.rates.error(by="class") <= 0.35])
     assert [bound.name for bound in rule.certificate_.bounds] == ["0", "1"]
-    rule = tb.calibrate(model, X[800:], y[800:], limits=[tb.rates.error(by="class") <= 0.35], groups=g[800:])
+    rule = tb.calibrate(model, X[800:], y[800:], limits=["error(by=g) <= 35%"], groups={"g": g[800:]})
     assert [bound.name for bound in rule.certificate_.bounds] == ["x", "z"]
 
 
