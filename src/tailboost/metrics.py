@@ -20,6 +20,7 @@ from tailboost.core.checks import (
     check_alpha,
     check_probabilities,
     check_same_kind,
+    group_columns,
     in_class_order,
     label_column,
     loss_vector,
@@ -326,7 +327,8 @@ def group_errors(
     ValueError
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
-    names, _ = GroupNames.read(groups, "groups", n_rows_of(y_true), "y_true")
+    columns = group_columns(groups, "groups")
+    names, _ = GroupNames.of(columns, "groups", n_rows_of(y_true), "y_true")
     errors = measure(
         error(by="group"),
         y_true,

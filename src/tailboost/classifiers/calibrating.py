@@ -305,7 +305,8 @@ def selected_on_part(
     selects = drawn_part(
         selecting_numbers(contents, ties, given.clusters), share, needed=needed
     )
-    selecting, certifying = given.part(selects), given.part(~selects)
+    selecting = given.part(selects).occurring()
+    certifying = given.part(~selects)
     try:
         return tuned(selecting, limits), certifying
     except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others

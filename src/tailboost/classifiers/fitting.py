@@ -24,6 +24,7 @@ from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model,
 from tailboost.core.checks import (
     NAMES_SHOWN,
     as_pandas,
+    check_costs,
     check_same_kind,
     check_table,
     label_column,
@@ -295,11 +296,11 @@ def fit_models(
         )
     models = Models(
         names=names,
-        n_classes=training.n_classes,
+        n_classes=len(classes),
         fitted=[fits[name][-1][0] for name in names],
         columns=[fits[name][-1][1] for name in names],
         weights=np.full(len(names), 1.0 / len(names)),
-        offset=np.zeros(training.n_classes),
+        offset=np.zeros(len(classes)),
     )
     logs = []
     fold = split.fold[split.fold >= 0]  # some rows may never be held out
@@ -314,7 +315,7 @@ def fit_models(
             held_out[part] = logs_of(models.probabilities(i, *fit, take(rows.X, part)))
         # Models of other folds differ far more than by this step. Zeros behind make files smaller.
         logs.append(np.rint(held_out / LOG_STEP) * LOG_STEP)
-    models = models.on(logs, rows.without_features())
+    models = models.on(logs, rows)
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
     if rows.clusters is not None:
         models = replace(models, rows=replace(models.rows, row_hashes=rows.row_hashes))
@@ -393,7 +394,7 @@ def _fit_alone(training: Rows, weighted: bool, name: str, estimator: Model, rows
     """
     present_classes, y = np.unique(training.y[rows], return_inverse=True)
     if len(present_classes) == 1:  # many classifiers refuse a single class
-        n_classes = training.n_classes
+        n_classes = len(training.classes)
         return constant(int(present_classes[0]), n_classes), np.arange(n_classes)
     model = clone(estimator)
     weights = {}
@@ -446,7 +447,7 @@ def _fits_on_table(
     """
     weight = training.weight
     try:
-        session = learner.open_table(opened, training.y, training.n_classes, weight)
+        session = learner.open_table(opened, training.y, len(training.classes), weight)
     except (TypeError, ValueError) as error:
         raise _failed_fit(name, learner, error) from error
     fitted_parts = split.fitted
@@ -508,87 +509,67 @@ def training_rows(classifier: Model, rows: Rows) -> Rows:
         raise ValueError(
             f"{type(classifier).__name__} requires y to be passed, but the target y is None"
         )
-    rows = rows.occurring()
-    X = rows.X
-    classifier._columns = None
-    if hasattr(X, "iloc"):
-        check_table(X)
-        validate_data(classifier, X, skip_check_array=True)
-        classifier._columns, X = Columns.of(X)
-    else:
-        X = _validated_array(classifier, X)
+    X = checked_table(classifier, rows.X, reset=True)
     check_classification_targets(rows.labels)
     classifier.classes_ = rows.classes
-    if len(classifier.classes_) < 2:
+    if len(rows.classes) < 2:
         raise ValueError(
-            f"y holds one class only ({classifier.classes_.tolist()[0]!r}) among the rows of positive "
+            f"y holds one class only ({rows.classes.tolist()[0]!r}) among the rows of positive "
             "weight; a classifier needs at least two classes"
         )
     if rows.names is not None:
         classifier._name_groups(rows)
-    rows = numbered_rows(classifier, replace(rows, X=X), "the {:,} training rows")
-    if rows.clusters is None:
-        return rows
-    n_clusters = len(np.unique(rows.clusters))
-    if n_clusters == 1:
-        raise ValueError(
-            "clusters has one value only: none of its rows can be held out without the others"
-        )
-    return replace(
-        rows,
-        words=f"{rows.words} of {n_clusters:,} clusters",
-        row_hashes=hash_rows(rows.clusters[:, None]),
-    )
+    units = X
+    words = f"the {len(rows):,} training rows"
+    if rows.clusters is not None:
+        units = rows.clusters[:, None]
+        n_clusters = len(np.unique(units))
+        words += f" of {n_clusters:,} clusters"
+        if n_clusters == 1:
+            raise ValueError(
+                "clusters has one value only: none of its rows can be held out without the others"
+            )
+    costs = check_costs(rows.costs, len(rows), rows.classes)
+    return replace(rows, X=X, costs=costs, words=words, row_hashes=hash_rows(units))
 
 
-def numbered_rows(classifier: Model, rows: Rows, words: str, suffix: str = "") -> Rows:
-    """Return rows with the numbers of the labels and groups of a classifier.
-
-    Their table is checked. ``words`` name them, with a format field for their number.
-    """
-    names = getattr(classifier, "_group_names", None)
-    return replace(
-        rows.numbered(classifier.classes_, names, suffix),
-        words=words.format(len(rows)),
-        row_hashes=hash_rows(rows.X),
-    )
-
-
-def checked_table(classifier: Model, X: Table, argument: str = "X") -> Any:
-    """Return a table in the form of the fit, of which it must have the columns.
+def checked_table(
+    classifier: Model, X: Table, argument: str = "X", *, reset: bool = False
+) -> Any:
+    """Return a table as models read it; with ``reset`` the classifier learns its columns, which others need.
 
     ``argument`` is the name of the table in messages.
     """
     X, _ = unpack(X)
     X = as_pandas(X)
+    is_frame = hasattr(X, "iloc")
     names = list(getattr(classifier, "feature_names_in_", ()))
-    needed = f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit"
-    if names and np.ndim(X) < 2:
-        raise ValueError(f"{needed}, got {type(X).__name__}: {X!r:.80}")
+    tags = get_tags(classifier).input_tags
     try:
-        if not hasattr(X, "iloc"):
-            return _validated_array(classifier, X, reset=False)
-        check_table(X)
-        if {*X.columns} == {*names}:
+        if is_frame:
+            check_table(X)
+        if is_frame and {*X.columns} == {*names}:
             X = X[names]
-        validate_data(classifier, X, skip_check_array=True, reset=False)
+        X = validate_data(
+            classifier,
+            summed(X),
+            reset=reset,
+            skip_check_array=is_frame,
+            accept_sparse=["csr", "csc"] if tags.sparse else False,
+            ensure_all_finite="allow-nan" if tags.allow_nan else True,
+        )
     except ValueError as failure:
         if not names:
             raise
-        raise ValueError(f"{needed}: {failure}") from failure
+        raise ValueError(
+            f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: {failure}"
+        ) from failure
+    if reset:
+        classifier._columns = None
+        if is_frame:
+            classifier._columns, X = Columns.of(X)
+        return X
     return X if classifier._columns is None else classifier._columns.read(X)
-
-
-def _validated_array(classifier: Model, X: Any, **options: Any) -> Any:
-    """Return scikit-learn's `validate_data` of an array, with what the tags of the classifier allow."""
-    tags = get_tags(classifier).input_tags
-    return validate_data(
-        classifier,
-        summed(X),
-        accept_sparse=["csr", "csc"] if tags.sparse else False,
-        ensure_all_finite="allow-nan" if tags.allow_nan else True,
-        **options,
-    )
 
 
 def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) -> Floats:

@@ -27,7 +27,6 @@ from tailboost.classifiers.fitting import (
     is_pair,
     marked_if_seen,
     named_models,
-    numbered_rows,
     refuse_validation,
     training_rows as rows_of_training,
     usable,
@@ -465,7 +464,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         judging = None
         if validation is not None:
             judging = replace(validation, X=checked_table(self, validation.X))
-            judging = numbered_rows(self, judging, "the {:,} rows of X_val", "_val")
+            words = f"the {len(judging):,} rows of X_val"
+            judging = judging.numbered(self.classes_, self._group_names, words, "_val")
             judging = marked_if_seen(judging, trained)
         if reads_scores:  # rows with equal scores are different rows
             training = replace(training, row_hashes=None)

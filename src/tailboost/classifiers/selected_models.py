@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.classifiers.fitting import (
     checked_table,
     marked_if_seen,
-    numbered_rows,
 )
 from tailboost.core.array_types import (
     Array,
@@ -85,6 +84,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     confidence: Any
     infer_groups: Any
     _column_read: int | None = None
+    _group_names: Any = None
 
     def _html_repr(self: Any) -> str:
         """Return the text of a fitted classifier, and scikit-learn's diagram."""
@@ -564,7 +564,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         The models read the table of the ``given`` rows; ``method`` is the name of the called method, for
         messages.
         """
-        rows = numbered_rows(self, given, f"the {{:,}} rows given to {method}")
+        words = f"the {len(given):,} rows given to {method}"
+        rows = given.numbered(self.classes_, self._group_names, words)
         known = records_of_fit(self, None).used
         if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
             known = (self.records_.trained, *known)
@@ -573,7 +574,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             rows = replace(rows, row_hashes=None)
         table = models.transform(rows.X)
         logs = [table[i] for i in range(len(models.names))]
-        return models.on(logs, rows.without_features()), rows
+        return models.on(logs, rows), rows
 
     def _engine_of(
         self, problem: Problem, models: Models, X: Table = None, costs: Table = None
@@ -596,7 +597,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
                 "infer_groups=True: scores have no other columns from which a group could be "
                 "estimated; give the model and its features, or leave infer_groups out"
             )
-        names = getattr(self, "_group_names", None)
+        names = self._group_names
         column = self._column_read
         return Engine(
             problem, models, self.classes_, names, column, self.infer_groups, X, costs
@@ -647,7 +648,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         (title,) = names.titles
         if title in groups:  # the rule reads one of several columns
             groups = {title: groups[title]}
-        given, numbers = GroupNames.read(groups, "groups", n_rows_of(table))
+        given, numbers = GroupNames.of(groups, "groups", n_rows_of(table))
         return models, table, given.numbers_in(names, numbers, "groups")[:, 0]
 
     def _opened(self, X: Table, groups: Groups = None) -> LogProbabilities:

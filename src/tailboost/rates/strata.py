@@ -17,6 +17,7 @@ from tailboost.core.checks import (
     check_length,
     check_same_kind,
     distinct_and_places,
+    group_columns,
     in_class_order,
     label_column,
     plain,
@@ -384,7 +385,7 @@ class Counts:
             actions = np.where(is_deferred, len(classes), actions)
             if checked_costs is not None:  # deferral costs nothing
                 checked_costs = np.pad(checked_costs, ((0, 0), (0, 1)))
-        names, numbers = GroupNames.read(groups, "groups", n, "y_true")
+        names, numbers = GroupNames.of(group_columns(groups, "groups"), "groups", n, "y_true")
         weights = relative_weights(sample_weight, n)
         strata, stratum = Strata.of(
             positions(truth, classes, "y_true"),

@@ -90,7 +90,7 @@ class Rows:
     X: Table = None
     clusters: Ints | None = None
     costs: Any = None
-    classes: Labels | None = None
+    classes: Any = None
     names: GroupNames | None = None
 
     @classmethod
@@ -140,14 +140,26 @@ class Rows:
             check_length(values, name, n, first)
         names = numbers = None
         if columns:
-            names, numbers = GroupNames.read(columns, f"groups{suffix}", n)
+            names, numbers = GroupNames.of(columns, f"groups{suffix}", n)
         if clusters is not None:
             _, clusters = coded(clusters, "clusters")
         weight = row_weights(sample_weight, n, f"sample_weight{suffix}")
         words = f"the {n:,} given rows"
-        rows = cls(y, weight, numbers, words, n_given=n, X=X, clusters=clusters, costs=costs)
-        rows = replace(rows, classes=classes, names=names)
-        return rows.part(weight > 0)
+        rows = cls(
+            y,
+            weight,
+            numbers,
+            words,
+            n_given=n,
+            X=X,
+            clusters=clusters,
+            costs=costs,
+            classes=classes,
+            names=names,
+        )
+        if weight.all():
+            return rows
+        return rows.part(weight > 0).occurring()
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -169,11 +181,6 @@ class Rows:
     def base(self) -> Floats:
         """Normalised weights, shape (n,)."""
         return self.weight / self.weight.sum()
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes of training rows, each of which has a row."""
-        return int(self.y.max()) + 1
 
     @property
     def places(self) -> Ints:
@@ -209,24 +216,28 @@ class Rows:
         groups = np.column_stack(numbers)
         return replace(self, classes=classes, y=y, names=names, groups=groups)
 
-    def numbered(self, classes: Labels, names: GroupNames | None, suffix: str = "") -> Self:
-        """Return the rows with the numbers of the labels and groups of a fit, and checked costs.
+    def numbered(
+        self, classes: Labels, names: GroupNames | None, words: str, suffix: str = ""
+    ) -> Self:
+        """Return the rows with the numbers of the labels and groups of a fit, and with hashes.
 
-        Raise ValueError for labels and groups that are not among them.
+        Costs are checked. Raise ValueError for labels and groups that are not among those of the fit.
         """
-        rows = self.occurring()
-        y = positions(rows.classes, classes, f"y{suffix}")[rows.y]
-        groups = rows.groups
-        if groups is not None and names is not None and rows.names is not None:
-            groups = rows.names.numbers_in(names, groups, f"groups{suffix}")
-        costs = rows.costs
-        if costs is not None:
-            costs = check_costs(costs, len(y), classes, f"costs{suffix}")
-        return replace(rows, y=y, classes=classes, groups=groups, names=names, costs=costs)
-
-    def without_features(self) -> Self:
-        """Return the rows as classifiers keep them."""
-        return replace(self, X=None, clusters=None, costs=None)
+        y = positions(self.classes, classes, f"y{suffix}")[self.y]
+        groups = self.groups
+        if groups is not None and names is not None and self.names is not None:
+            groups = self.names.numbers_in(names, groups, f"groups{suffix}")
+        costs = check_costs(self.costs, len(y), classes, f"costs{suffix}")
+        return replace(
+            self,
+            y=y,
+            classes=classes,
+            groups=groups,
+            names=names,
+            costs=costs,
+            words=words,
+            row_hashes=hash_rows(self.X),
+        )
 
     def sizes(self, stratum: Ints, n_strata: int) -> Floats:
         """Return Kish's effective size (Σw)²/Σw² of each stratum, shape (m,); 0 without rows.

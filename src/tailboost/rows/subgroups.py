@@ -60,16 +60,18 @@ class GroupNames:
     titles: tuple[Any, ...]  # name of each column; None for a column without a name
 
     @classmethod
-    def read(cls, groups: Groups, argument: str, n: int, of: str = "X") -> tuple[Self, Ints]:
+    def of(
+        cls, columns: Mapping[Any, Column], argument: str, n: int, of: str = "X"
+    ) -> tuple[Self, Ints]:
         """Return the names of the groups of n rows, and the number of each row's by column, shape (n, c).
 
-        Groups are sorted, or in the order of pandas' categories. A column without a name has the name None.
-        Messages call the groups ``argument`` and their table ``of``.
+        Groups are sorted, or in the order of pandas' categories. The ``columns`` are those of
+        `tailboost.core.checks.group_columns`. Messages call the groups ``argument`` and their table ``of``.
         """
         titles = []
         values = []
         numbers = []
-        for title, column in group_columns(groups, argument).items():
+        for title, column in columns.items():
             words = argument
             if title is not None:
                 words += f" column {title!r}"

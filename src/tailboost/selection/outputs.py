@@ -168,8 +168,9 @@ class Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
 
         Rows with equal hashes are one row; without hashes of the features all rows are different. Equal
-        weights of any scale become 1.
+        weights of any scale become 1. Features are not kept.
         """
+        rows = replace(rows, X=None, clusters=None, costs=None)
         if np.ptp(rows.weight) <= SAME_WEIGHT * rows.weight.max():
             rows = replace(rows, weight=np.ones(len(rows.y)))
         if rows.row_hashes is not None:
