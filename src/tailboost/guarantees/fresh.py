@@ -49,7 +49,6 @@ from tailboost.rows.judged import (
     final_step,
     group_arguments,
     judged,
-    last_step,
     predicted_labels,
     row_hashes,
 )
@@ -317,7 +316,7 @@ def _refuse_unknown(
         )
     if deferred is None and rate.needs_deferral:
         raise ValueError(
-            f"{rate!r}: this {type(last_step(model)).__name__} defers no row; tailboost.tune with this limit "
+            f"{rate!r}: this {type(final_step(model, None)[0]).__name__} defers no row; tailboost.tune with this limit "
             "gives a rule that may"
         )
 

@@ -36,19 +36,29 @@ def _mix(x: Hashes) -> Hashes:
     return x ^ (x >> np.uint64(31))
 
 
-def hash_rows(X: Table, seed: int = 0) -> Hashes:
+def hash_rows(X: Table, seed: int = 0, kept_bits: int | None = None) -> Hashes:
     """Hash every row of a table by its content, shape (n,).
 
     The table is an array with two or more axes, a sparse matrix, or a data frame or an object array with
     values of any type. Equal rows have equal hashes at any position, in an array and in a data frame.
     Different rows almost surely have different hashes. The hash of a row depends on the seed.
+
+    The hash is of the sum of the scrambled words of each row, one word for each column (`_words`). Zeros add
+    nothing, so a sparse and a dense matrix have equal sums. Sums wrap around at 2⁶⁴.
     """
-    return _mix(_hashes(X) + _mix(np.full(1, seed, dtype=np.uint64)))
-
-
-def hashes_of_pairs(first: Hashes, second: Hashes) -> Hashes:
-    """Hash pairs of hashes: equal pairs have equal hashes, different pairs almost surely different ones."""
-    return _mix(first * _ODD + second)
+    if len(X.shape) > 2:  # images
+        X = X.reshape(len(X), -1)
+    factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
+    sums = np.zeros(X.shape[0], dtype=np.uint64)
+    if hasattr(X, "tocsr"):
+        entries = summed(X).tocoo()  # one for each place
+        words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
+        np.add.at(sums, entries.row, words)
+    else:
+        for j, factor in enumerate(factors):
+            column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+            sums += _mix(_words(column, kept_bits)) * factor
+    return _mix(sums + _mix(np.full(1, seed, dtype=np.uint64)))
 
 
 def hash_rounded_rows(X: Table) -> Hashes:
@@ -58,54 +68,37 @@ def hash_rounded_rows(X: Table) -> Hashes:
     as text are numbers, truth values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Other
     text is unchanged.
     """
-    return _mix(_hashes(X, KEPT_BITS_ALONE if np.shape(X)[1:] == (1,) else KEPT_BITS))
+    return hash_rows(X, kept_bits=KEPT_BITS_ALONE if X.shape[1:] == (1,) else KEPT_BITS)
 
 
-def _hashes(X: Table, kept_bits: int | None = None) -> Hashes:
-    """Return the sum of the scrambled words of each row, one word for each column, shape (n,).
+def hashes_of_pairs(first: Hashes, second: Hashes) -> Hashes:
+    """Hash pairs of hashes: equal pairs have equal hashes, different pairs almost surely different ones."""
+    return _mix(first * _ODD + second)
 
-    Zeros add nothing, so a sparse and a dense matrix have equal sums. Sums wrap around at 2⁶⁴.
+
+def _words(column: Column, kept_bits: int | None) -> Hashes:
+    """Return the values of a column as 64-bit words, shape (n,), numbers exactly if ``kept_bits`` is None.
+
+    −0 equals 0, and all NaN are equal.
     """
-    if len(X.shape) > 2:  # images
-        X = X.reshape(len(X), -1)
-    factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
-    hashes = np.zeros(X.shape[0], dtype=np.uint64)
-    if hasattr(X, "tocsr"):
-        entries = summed(X).tocoo()  # one for each place
-        words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
-        np.add.at(hashes, entries.row, words)
-        return hashes
-    for j, factor in enumerate(factors):
-        column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
-        hashes += _mix(_column_words(column, kept_bits)) * factor
-    return hashes
-
-
-def _words(numbers: Array, kept_bits: int | None) -> Hashes:
-    """Return numbers as 64-bit words, exact ones for None; −0 equals 0, and all NaN are equal."""
+    if getattr(column.dtype, "kind", "O") not in "fiub":
+        values = column.tolist()
+        word_of_value = {value: _word(value, kept_bits) for value in dict.fromkeys(values)}
+        return np.fromiter(map(word_of_value.__getitem__, values), np.uint64, len(values))
+    if hasattr(column, "iloc"):
+        column = column.to_numpy(dtype=np.float64, na_value=np.nan)
     if kept_bits is None:
-        x = np.array(numbers, dtype=np.float64) + 0.0  # −0 becomes 0
+        x = np.array(column, dtype=np.float64) + 0.0  # −0 becomes 0
         x[np.isnan(x)] = np.nan  # NaN has many bit patterns
         return x.view(np.uint64)
     with np.errstate(over="ignore"):  # float32 has a smaller range
-        y = np.array(numbers, dtype=np.float32) + np.float32(0)
+        y = np.array(column, dtype=np.float32) + np.float32(0)
     y[np.isnan(y)] = np.nan
     bits = y.view(np.uint32)
     cut = np.uint32(24 - kept_bits)
     half = np.uint32(1) << (cut - np.uint32(1))
     rounded = ((bits + half) >> cut) << cut
     return np.where(np.rint(y) == y, bits, rounded).astype(np.uint64)
-
-
-def _column_words(column: Column, kept_bits: int | None) -> Hashes:
-    """Return the word of each value of a column, shape (n,)."""
-    if getattr(column.dtype, "kind", "O") in "fiub":
-        if hasattr(column, "iloc"):
-            column = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        return _words(column, kept_bits)
-    values = column.tolist()
-    word_of_value = {value: _word(value, kept_bits) for value in dict.fromkeys(values)}
-    return np.fromiter(map(word_of_value.__getitem__, values), np.uint64, len(values))
 
 
 def _word(value: Any, kept_bits: int | None) -> int:

@@ -28,7 +28,7 @@ from tailboost.core.exceptions import (
     UncertifiedGroupsWarning,
 )
 from tailboost.rows.fingerprints import hash_rounded_rows
-from tailboost.rows.seen import Attempt, Ledger, Records, Seen
+from tailboost.rows.seen import Ledger, Records, Seen
 
 
 class JudgedModel:
@@ -94,7 +94,7 @@ class JudgedModel:
 
 def judged(model: Model) -> Any:
     """Return the classifier at the end of a search or a pipeline; `JudgedModel` for another library."""
-    final = last_step(model)
+    final, _ = final_step(model, None)
     return final if hasattr(type(final), "_rule_digest") else JudgedModel()
 
 
@@ -106,11 +106,6 @@ def group_arguments(model: Model, groups: Groups) -> dict[str, Any]:
 
 
 # -- the classifier behind a pipeline or search ----------------------------------------------------------
-
-
-def last_step(model: Model) -> Any:
-    """Return the classifier at the end of a search or a pipeline."""
-    return final_step(model, None)[0]
 
 
 def final_step(model: Model, X: Table) -> tuple[Any, Any]:
@@ -184,20 +179,12 @@ def records_of_fit(estimator: Model, trained: Seen | None) -> Records:
     trained : Seen or None
         The training rows.
     """
-    complete = True
-    used = dict[Seen, None]()
-    attempts = dict[str, Attempt]()
-    for model in _frozen_models(estimator):
-        if (
-            judged(model) is not model
-        ):  # rows in another form, or of another library, are not known
-            complete = False
-            continue
-        inner = model.records_
-        complete = complete and inner.complete
-        used |= dict.fromkeys(inner.tables)
-        for attempt in inner.ledger.attempts:
-            attempts[attempt.key] = attempt
+    models = _frozen_models(estimator)
+    # Rows in another form, or of another library, are not known.
+    known = [model.records_ for model in models if isinstance(model, JudgedModel)]
+    complete = len(known) == len(models) and all(inner.complete for inner in known)
+    used = dict.fromkeys(table for inner in known for table in inner.tables)
+    attempts = {each.key: each for inner in known for each in inner.ledger.attempts}
     return Records(trained, complete, tuple(used), Ledger(tuple(attempts.values())))
 
 
@@ -211,7 +198,7 @@ def _frozen_models(estimator: Model) -> list[Any]:
         model = estimator.estimator
         if isinstance(model, FrozenEstimator):
             return _frozen_models(model)
-        if judged(model) is model:  # the records include models within this model
+        if isinstance(model, JudgedModel):  # its records include models within it
             return [model]
         return [model, *_frozen_models(model)]
     if isinstance(estimator, (list, tuple)):

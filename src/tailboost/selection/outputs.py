@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
-from tailboost.core.checks import as_table, check_length, n_rows_of
+from tailboost.core.checks import check_length, n_rows_of
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.score_kinds import shortest_decimals
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
@@ -182,7 +182,7 @@ class Models:
         """Return the hashes of rows: of the scores that the models read, or of the checked table."""
         if only_scores(self.fitted) and not self.are_given:
             X = np.hstack([model.estimator.values(X) for model in self.fitted])
-        return hash_rounded_rows(as_table(X))
+        return hash_rounded_rows(X)
 
     def probabilities(
         self,
