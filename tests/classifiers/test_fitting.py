@@ -22,13 +22,12 @@ from tailboost.rows.rows import Rows, Split
 
 def problem_of(X, y):
     n = len(y)
-    return Rows(y, np.ones(n), None, "rows", n_given=n, X=X)
+    return Rows(y, np.ones(n), None, "rows", n_given=n, X=X, classes=np.unique(y))
 
 
 def judged_by(estimators, problem, **options):
-    classes = np.arange(problem.n_classes)
     options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None, "verbose": False} | options
-    return fit_models(estimators, problem, classes, **options)[0]
+    return fit_models(estimators, problem, **options)[0]
 
 
 def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():

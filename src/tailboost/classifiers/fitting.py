@@ -206,7 +206,6 @@ def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
 def fit_models(
     estimators: Named,
     training: Rows,
-    classes: Any,
     *,
     cv: Any,
     weighted: bool,
@@ -227,8 +226,6 @@ def fit_models(
         Frozen estimators are not fitted. Their earlier training data must not include selection data.
     training : Rows
         The training rows.
-    classes : ndarray of shape (K,)
-        The labels.
     cv : "auto", int, float, splitter or iterable of splits
         As in `RobustMixtureClassifier`.
     weighted : bool
@@ -253,6 +250,7 @@ def fit_models(
     scheme : str, int or float
         The kind of selection data after resolution of "auto".
     """
+    classes = training.classes
     frozen = {name: each for name, each in estimators if isinstance(each, FrozenEstimator)}
     no_folds = np.full(len(training), -1)
     if validation is not None:

@@ -489,7 +489,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         fitted, selecting, self.validation_ = fit_models(
             estimators,
             training,
-            self.classes_,
             cv=N_FOLDS if self.cv is None else self.cv,
             factors=factors,
             weighted=weighted,

@@ -315,8 +315,9 @@ def _refuse_unknown(
             "that is True for a deferred row"
         )
     if deferred is None and rate.needs_deferral:
+        final, _ = final_step(model, None)
         raise ValueError(
-            f"{rate!r}: this {type(final_step(model, None)[0]).__name__} defers no row; tailboost.tune with this limit "
+            f"{rate!r}: this {type(final).__name__} defers no row; tailboost.tune with this limit "
             "gives a rule that may"
         )
 
