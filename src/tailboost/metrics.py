@@ -19,7 +19,6 @@ from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import (
     check_alpha,
     check_probabilities,
-    check_same_kind,
     group_columns,
     in_class_order,
     label_column,
@@ -196,7 +195,6 @@ def expected_zero_one_losses(
             f"y_proba has a column for each of {probabilities.shape[1]} labels, and y_true or labels= has "
             f"{len(names)}; pass labels=, the label of each column, if y_true lacks some"
         )
-    check_same_kind(truth, "y_true", names, "labels")
     codes = positions(truth, names, "y_true", f"labels not among {names.tolist()}")
     of_true_label = probabilities[np.arange(len(truth)), codes]
     return np.clip(1.0 - of_true_label, 0.0, 1.0)  # rounding may exceed [0, 1]

@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.core.long_work import unfitted
+from tailboost.core.long_work import fitting_apart
 from tailboost.learners.forest import TableForest
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.stumps import StumpClassifier
@@ -230,7 +230,8 @@ def test_a_refit_keeps_nothing_of_the_fit_before(name, first_fits):
     clf.set_params(**new.get_params(deep=False)).fit(rows, labels)
     assert set(vars(clf)) == set(vars(new))
     np.testing.assert_array_equal(clf.predict_proba(rows), new.predict_proba(rows))
-    assert set(vars(unfitted(clf))) == set(vars(clone(clf)))
+    with fitting_apart(clf) as unfitted:
+        assert set(vars(unfitted)) == set(vars(clone(clf)))
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -25,7 +25,6 @@ from tailboost.core.checks import (
     NAMES_SHOWN,
     as_pandas,
     check_costs,
-    check_same_kind,
     check_table,
     label_column,
     plain,
@@ -36,7 +35,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import FitInterruptedWarning, ResubstitutionWarning, warn_user
 from tailboost.core.long_work import noticing_interrupts, progress
-from tailboost.core.spelling import a_type_of, listed
+from tailboost.core.spelling import listed
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.forest import TableForest
@@ -156,7 +155,7 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
             given = model = GivenModel(given)
         if not hasattr(given, "fit" if is_frozen else "get_params"):
             raise TypeError(
-                f"{title} is {a_type_of(given)}, no classifier of scikit-learn; tailboost.tune takes "
+                f"{title} is no classifier of scikit-learn, but {type(given).__name__}; tailboost.tune takes "
                 "fitted models, tb.Scores('p', label) scores of the rows, and RobustMixtureClassifier."
                 "from_probabilities({'model': P}, y) probabilities"
             )
@@ -187,7 +186,6 @@ def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
     """
     title = f"classes_ of {name!r}"
     known = label_column(estimator.classes_, title)
-    check_same_kind(label_column(classes, "y"), "y", known, title)
     columns = positions(
         known, classes, title, f"classes that are not in y, which has {classes.tolist()[:5]}"
     )
@@ -566,8 +564,9 @@ def checked_table(
         classifier._columns = None
         if is_frame:
             classifier._columns, X = Columns.of(X)
-        return X
-    return X if classifier._columns is None else classifier._columns.read(X)
+    elif is_frame and classifier._columns is not None:
+        X = classifier._columns.read(X)
+    return X
 
 
 def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) -> Floats:

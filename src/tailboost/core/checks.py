@@ -93,7 +93,7 @@ def has_named_columns(X: Table) -> TypeGuard[Mapping[str, Any]]:
 
 
 def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
-    """Return rows as an object with a shape and row indexing; an object with both is returned unchanged.
+    """Return rows as an object with a shape; an object with one is returned unchanged.
 
     Parameters
     ----------
@@ -105,8 +105,6 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
     if has_named_columns(X):
         return np.column_stack([np.asarray(X[name]) for name in sorted(X, key=str)])
     X = as_pandas(X)
-    if hasattr(X, "tocsr"):
-        return X.tocsr()  # some formats have no row indexing
     if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
         return X[list(names)]
     return X if hasattr(X, "shape") else np.asarray(X)
@@ -119,10 +117,10 @@ def summed(X: Table) -> Any:
     """
     if not hasattr(X, "tocsr") or X.ndim != 2:
         return X
-    matrix = X if X.format in ("csr", "csc") else X.tocsr()
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
+    if X.format in ("csr", "csc") and X.has_canonical_format:
+        return X
+    matrix = X.tocsr(copy=True)
+    matrix.sum_duplicates()
     return matrix
 
 
@@ -184,11 +182,13 @@ def take(X: Table, rows: Array) -> Any:
 
 def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
     """Yield a table in batches, each with its row numbers; a table without rows is one batch."""
+    from sklearn.utils import gen_batches
+
     n = n_rows_of(X)
     values_per_row = int(np.prod(getattr(X, "shape", ())[1:]))
     n_in_batch = max(1, min(ROWS_OF_BATCH, BATCH_VALUES // max(values_per_row, 1)))
-    for start in range(0, max(n, 1), n_in_batch):
-        numbers = np.arange(n)[start : start + n_in_batch]
+    for rows in gen_batches(max(n, 1), n_in_batch):
+        numbers = np.arange(n)[rows]
         yield numbers, take(X, numbers)
 
 
@@ -485,15 +485,6 @@ def positions(
         listing = joined(list(map(repr, known_values)), NAMES_SHOWN)
         raise ValueError(f"{name} holds {fault}: {unknown[:5]}; {near}known are {listing}")
     return np.fromiter(map(place_of_value.__getitem__, entries), np.intp, len(entries))
-
-
-def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) -> None:
-    """Raise if text would be compared with numbers, for which all answers would be wrong."""
-    if (values.dtype.kind == "U") != (others.dtype.kind == "U"):
-        raise ValueError(
-            f"{name} and {other_name}: one holds text, the other numbers; map one to the "
-            f"other, as in pd.Series({name}).map({{{values[:1].tolist()[0]!r}: …}})"
-        )
 
 
 # -- groups ----------------------------------------------------------------------------------------

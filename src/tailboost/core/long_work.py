@@ -117,25 +117,13 @@ def noticing_interrupts() -> Iterator[Callable[[], bool]]:
 # -- fits ----------------------------------------------------------------------------------------------------
 
 
-def unfitted(estimator: E) -> E:
-    """Return a copy with the same parameter objects and without the results of a fit.
-
-    Results are private attributes, and names with an underscore at the end, as in scikit-learn.
-    """
-    copy = object.__new__(type(estimator))
-    for name, value in vars(estimator).items():
-        is_result = name.startswith("_") or name.endswith("_")
-        if name.startswith(OF_SKLEARN) or not is_result:
-            copy.__dict__[name] = value
-    return copy
-
-
 @contextmanager
 def fitting_apart(estimator: E) -> Iterator[E]:
     """Yield an unfitted copy; at the end of the block the estimator takes its state, in one assignment.
 
-    If the block raises, the estimator is not changed: parameters, answers and stored files are those of the
-    fit before.
+    The copy has the same parameter objects and no results of a fit. Results are private attributes, and
+    names with an underscore at the end, as in scikit-learn. If the block raises, the estimator is not
+    changed: parameters, answers and stored files are those of the fit before.
 
     Examples
     --------
@@ -149,15 +137,19 @@ def fitting_apart(estimator: E) -> Iterator[E]:
     >>> vars(model)
     {'C': 1.0, 'coef_': 2.0}
     """
-    copy = unfitted(estimator)
+    copy = object.__new__(type(estimator))
+    for name, value in vars(estimator).items():
+        is_result = name.startswith("_") or name.endswith("_")
+        if name.startswith(OF_SKLEARN) or not is_result:
+            copy.__dict__[name] = value
     yield copy
     estimator.__dict__ = copy.__dict__
 
 
 @cache
-def _controller(library: str) -> Any:
-    """Return the controller of the threads of OpenMP or BLAS; the search is slow, so the result is cached."""
-    return ThreadpoolController().select(user_api=library)
+def _blas() -> Any:
+    """Return the controller of the threads of BLAS; the search is slow, so the result is cached."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
@@ -206,7 +198,7 @@ def one_blas_thread() -> Iterator[None]:
         yield
         return
     try:
-        with _controller("blas").limit(limits=1):
+        with _blas().limit(limits=1):
             yield
     finally:
         _BLAS.release()

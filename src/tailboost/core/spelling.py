@@ -29,14 +29,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {' or '.join(quoted)}? "
 
 
-def a_type_of(thing: object) -> str:
-    """Return the name of a type with its article: "a Pipeline", "an AdaBoostClassifier"."""
-    name = type(thing).__name__
-    if name[0] in "AEIOaeio":
-        return f"an {name}"
-    return f"a {name}"
-
-
 def how_many(n: int, one: str, several: str = "") -> str:
     """Return a number with its noun: "1 row", "2,000 rows"."""
     if n == 1:

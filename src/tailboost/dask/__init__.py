@@ -17,7 +17,6 @@ import pandas as pd
 from dask import compute, delayed
 
 from tailboost.core.array_types import Column, Document, Floats, Groups, Model, Table
-from tailboost.core.spelling import a_type_of
 
 __all__ = ["gathered"]
 
@@ -79,8 +78,8 @@ def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) ->
             continue
         if not isinstance(values, da.Array | dd.DataFrame | dd.Series):
             raise TypeError(
-                f"{name} is {a_type_of(values)}: a Dask array or data frame is needed; rows in memory "
-                "go to the functions of tailboost itself"
+                f"{name} has the type {type(values).__name__}: a Dask array or data frame is needed; "
+                "rows in memory go to the functions of tailboost itself"
             )
         blocks[name] = _blocks(values)
     score = delayed(_scores, pure=False)

@@ -31,7 +31,7 @@ from tailboost.core.checks import (
     check_deferred,
     check_length,
     check_probabilities,
-    check_same_kind,
+    coded,
     in_class_order,
     label_column,
     n_rows_of,
@@ -413,8 +413,7 @@ def _given_answers(answers: Any, given: Rows) -> tuple[Labels, Labels]:
 
 def _all_labels(y: Labels, answers: Labels) -> Labels:
     """Return all labels of rows and answers, sorted."""
-    check_same_kind(answers, "model", y, "y")
-    return np.unique(np.concatenate([y, answers]))
+    return coded([*y.tolist(), *answers.tolist()], "y with the answers")[0]
 
 
 def _classes_of(model: Model, given: Rows) -> Labels:

@@ -15,7 +15,7 @@ from tailboost.core.checks import (
     check_deferred,
     check_indexes,
     check_length,
-    check_same_kind,
+    coded,
     distinct_and_places,
     group_columns,
     in_class_order,
@@ -376,8 +376,7 @@ class Counts:
             )
         predicted = truth if draws else label_column(answers, "answers")
         if labels is None:
-            check_same_kind(predicted, "answers", truth, "y_true")
-            labels = np.unique(np.concatenate([truth, predicted]))
+            labels, _ = coded([*truth.tolist(), *predicted.tolist()], "y_true with the answers")
         classes = label_column(labels, "labels")
         actions = positions(predicted, classes, "answers")
         checked_costs = check_costs(costs, n, classes)
