@@ -305,8 +305,7 @@ def selected_on_part(
     selects = drawn_part(
         selecting_numbers(contents, ties, given.clusters), share, needed=needed
     )
-    selecting = given.part(selects).occurring()
-    certifying = given.part(~selects)
+    selecting, certifying = given.part(selects), given.part(~selects)
     try:
         return tuned(selecting, limits), certifying
     except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
@@ -399,17 +398,18 @@ def calibrate_selected(
     objective = model.selection_.problem.objective
     call = repr((objective, stated, confidence, fresh.equal_rows, model._rule_digest))
     rows = fresh.content if fresh.clusters is None else fresh.draws
+    ledger = model.records_.ledger
     known = [table.digests.tobytes() for table in model.records_.tables]
     attempt = Attempt(digest(*known, np.sort(rows).tobytes(), call.encode()), fresh.used)
     recorded = attempt, earlier, fresh.equal_rows
-    planned = Ledger(model.ledger_.attempts).record(*recorded)  # a copy: nothing is spent yet
+    planned = Ledger(ledger.attempts).record(*recorded)  # a copy: nothing is spent yet
     _refuse_few_rows(stated, fresh, planned[-1].spent * (1.0 - confidence), earlier)
     selection = model.selection_
     if list(selection.problem.limits) != stated:
         selection = model._selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.
-    attempts = model.ledger_.record(*recorded)
+    attempts = ledger.record(*recorded)
     level = attempts[-1].spent * (1.0 - confidence)
     try:
         outcome = outcome_of(selection, fresh, level)

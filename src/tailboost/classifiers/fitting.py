@@ -505,6 +505,7 @@ def training_rows(classifier: Model, rows: Rows) -> Rows:
         raise ValueError(
             f"{type(classifier).__name__} requires y to be passed, but the target y is None"
         )
+    rows = rows.occurring()
     X = checked_table(classifier, rows.X, reset=True)
     check_classification_targets(rows.labels)
     classifier.classes_ = rows.classes
@@ -544,6 +545,8 @@ def checked_table(
     try:
         if is_frame:
             check_table(X)
+        elif names and np.ndim(X) < 2:
+            raise ValueError(f"got {type(X).__name__}")
         if is_frame and {*X.columns} == {*names}:
             X = X[names]
         X = validate_data(

@@ -588,7 +588,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
 
     def _on_scores(self) -> Any:
         """Return the rule on a single `Scores`; this classifier for other models."""
-        models = [getattr(each, "estimator", None) for each in self.estimators_]
+        fitted = self.selection_.engine.models.fitted
+        models = [getattr(each, "estimator", None) for each in fitted]
         if len(models) > 1 or not isinstance(models[0], Scores):
             return self
         model: Any = models[0]
@@ -604,12 +605,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             "group": list(self._group_titles),
             "by_group": by_group or None,
             "objective": self.objective,
-            "limits": self._stated_limits,
+            "limits": self.limits,
             "target": None,
             "cluster": None,
         }
         named = {} if certificate is None else certificate.groups_named
-        rule = RuleOnScores(self.rule_, settings, list(map(plain, self.groups_)), named)
+        rule = RuleOnScores(
+            self.selection_.written, settings, list(map(plain, self.groups_)), named
+        )
         rule.scores = model
         rule.records_ = self.records_
         rule.certificate_ = certificate and replace(certificate, model=rule)

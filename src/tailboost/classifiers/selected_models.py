@@ -712,9 +712,10 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             columns = [
                 (each.column_list, each.label, each.kind, each.missing) for each in scores
             ]
-            return digest_of_rule(self.rule_, columns)
+            return digest_of_rule(self.selection_.written, columns)
         return digest(
-            digest_of_rule(self.rule_).encode(), *(log.tobytes() for log in models.logs)
+            digest_of_rule(self.selection_.written).encode(),
+            *(log.tobytes() for log in models.logs),
         )
 
     def _row_hashes(self, X: Table) -> Hashes:

@@ -157,9 +157,7 @@ class Rows:
             classes=classes,
             names=names,
         )
-        if weight.all():
-            return rows
-        return rows.part(weight > 0).occurring()
+        return rows.part(weight > 0)
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -223,20 +221,21 @@ class Rows:
 
         Costs are checked. Raise ValueError for labels and groups that are not among those of the fit.
         """
-        y = positions(self.classes, classes, f"y{suffix}")[self.y]
-        groups = self.groups
-        if groups is not None and names is not None and self.names is not None:
-            groups = self.names.numbers_in(names, groups, f"groups{suffix}")
-        costs = check_costs(self.costs, len(y), classes, f"costs{suffix}")
+        rows = self.occurring()
+        y = positions(rows.classes, classes, f"y{suffix}")[rows.y]
+        groups = rows.groups
+        if groups is not None and names is not None and rows.names is not None:
+            groups = rows.names.numbers_in(names, groups, f"groups{suffix}")
+        costs = check_costs(rows.costs, len(y), classes, f"costs{suffix}")
         return replace(
-            self,
+            rows,
             y=y,
             classes=classes,
             groups=groups,
             names=names,
             costs=costs,
             words=words,
-            row_hashes=hash_rows(self.X),
+            row_hashes=hash_rows(rows.X),
         )
 
     def sizes(self, stratum: Ints, n_strata: int) -> Floats:
