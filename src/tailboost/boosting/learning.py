@@ -27,7 +27,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tailboost.boosting.game import Hypothesis, Units
 from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import (
-    as_pandas,
     check_indexes,
     check_table,
     label_column,
@@ -195,7 +194,6 @@ class Boosting(ClassifierMixin, BaseEstimator):
         if not reset:
             check_is_fitted(self)
         X, _ = unpack(X)
-        X = as_pandas(X)
         is_frame = hasattr(X, "iloc")  # the learner reads the columns of a data frame
         if is_frame:
             check_table(X)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from math import prod
@@ -23,10 +23,9 @@ from sklearn.utils.validation import validate_data
 from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     NAMES_SHOWN,
-    as_pandas,
     check_costs,
     check_table,
-    label_column,
+    coded,
     plain,
     positions,
     summed,
@@ -34,7 +33,7 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.exceptions import FitInterruptedWarning, ResubstitutionWarning, warn_user
-from tailboost.core.long_work import noticing_interrupts, progress
+from tailboost.core.long_work import noticing_interrupts
 from tailboost.core.spelling import listed
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
@@ -185,7 +184,7 @@ def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
     Raise ValueError if it has a class that is not among ``classes``, the labels of y.
     """
     title = f"classes_ of {name!r}"
-    known = label_column(estimator.classes_, title)
+    known, place = coded(estimator.classes_, title)
     columns = positions(
         known, classes, title, f"classes that are not in y, which has {classes.tolist()[:5]}"
     )
@@ -195,7 +194,7 @@ def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
             f"y has labels that {name!r} does not know: {unknown[:NAMES_SHOWN]}; it knows {known.tolist()}. "
             "Leave their rows out, or train the model on such rows too"
         )
-    return columns
+    return columns[place]
 
 
 # -- fits ------------------------------------------------------------------------------------------------
@@ -209,7 +208,7 @@ def fit_models(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-    verbose: bool,
+    verbose: int,
     factors: Floats | None = None,
     validation: Rows | None = None,
 ) -> tuple[Models, Rows, Any]:
@@ -232,8 +231,8 @@ def fit_models(
         Seeds the folds, and the estimators without a seed.
     n_jobs : int or None
         Number of parallel fits.
-    verbose : bool
-        Whether to print the progress.
+    verbose : int
+        Progress of the fits that joblib prints.
     factors : ndarray of shape (n,), optional
         Factors from ``class_weight``. The fits use weights times factors, the selection data only weights.
     validation : Rows, optional
@@ -326,7 +325,7 @@ def _fits(
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-    verbose: bool,
+    verbose: int,
 ) -> dict[str, list[Fit]]:
     """Return the `Fit`s of each estimator by name: one for each part, and the final model.
 
@@ -346,25 +345,23 @@ def _fits(
         Seed of the estimators without a seed of their own.
     n_jobs : int or None
         Number of parallel fits.
-    verbose : bool
-        Whether to print the progress.
+    verbose : int
+        Progress of the fits that joblib prints.
     """
     learners = {name: _seeded(estimator, seed) for name, estimator in estimators}
     of_tables = [name for name in learners if isinstance(learners[name], TableLearner)]
     parts = [*split.fitted, np.ones(len(training), dtype=bool)]  # the last is on all rows
     tasks = [(name, rows) for name in learners if name not in of_tables for rows in parts]
     fits: dict[str, list[Fit]] = {name: [] for name in learners}
-    threads = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-    processes = Parallel(n_jobs=n_jobs, return_as="generator")
-    report = progress("fits", len(parts) * len(learners), told=verbose)
+    options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
+    threads = Parallel(prefer="threads", **options)
+    processes = Parallel(**options)
     with noticing_interrupts() as interrupted:
         try:
             if of_tables:
                 table = OpenTable(training.X)
                 found = threads(
-                    delayed(_fits_on_table)(
-                        training, split, seed, report, table, name, learners[name]
-                    )
+                    delayed(_fits_on_table)(training, split, seed, table, name, learners[name])
                     for name in of_tables
                 )
                 fits |= zip(of_tables, found, strict=True)
@@ -377,7 +374,6 @@ def _fits(
                 if interrupted():
                     raise KeyboardInterrupt
                 fits[name].append(fit)
-                report(detail=name)
         except KeyboardInterrupt:
             pass  # what is finished stays
     return {name: fits[name] for name in fits if len(fits[name]) == len(parts)}
@@ -414,7 +410,6 @@ def _fits_on_table(
     training: Rows,
     split: Split,
     seed: int,
-    report_fit: Callable[..., None],
     opened: OpenTable,
     name: str,
     learner: Model,
@@ -432,8 +427,6 @@ def _fits_on_table(
         The parts of the rows that are held out.
     seed : int
         Seed of the fits.
-    report_fit : callable
-        Called after each fit.
     opened : OpenTable
         The features of the training rows, prepared once for all learners.
     name : str
@@ -446,17 +439,11 @@ def _fits_on_table(
         session = learner.open_table(opened, training.y, len(training.classes), weight)
     except (TypeError, ValueError) as error:
         raise _failed_fit(name, learner, error) from error
-    fitted_parts = split.fitted
-    models = list[Any]()
-    for rows in fitted_parts:
-        models.append(session.fit(weight, seed, rows))
-        report_fit(detail=name)
-
+    models = [session.fit(weight, seed, rows) for rows in split.fitted]
     if split.is_partition and isinstance(session, AveragingLearner):
         models.append(session.mean(models))
     else:
         models.append(session.fit(weight, seed))
-    report_fit(detail=name)
     return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in models]
 
 
@@ -538,7 +525,6 @@ def checked_table(
     ``argument`` is the name of the table in messages.
     """
     X, _ = unpack(X)
-    X = as_pandas(X)
     is_frame = hasattr(X, "iloc")
     names = list(getattr(classifier, "feature_names_in_", ()))
     tags = get_tags(classifier).input_tags

@@ -139,7 +139,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     random_state : int, RandomState or None
         Seeds the folds, and the estimators without a seed.
     verbose : int, default=0
-        Above 0 each fit is printed, with the number of fits and about the time left.
+        Above 0 joblib prints the progress of the fits.
 
     Attributes
     ----------
@@ -494,7 +494,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             weighted=weighted,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             n_jobs=self.n_jobs,
-            verbose=bool(self.verbose),
+            verbose=self.verbose,
             validation=judging,
         )
         # Learners of tables have no models of earlier fits inside, unless they are frozen.

@@ -344,7 +344,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         models = engine.models
         if X is None and groups is None:
             new._check_groups(problem, models.rows.groups)
-            new._set_rule(engine.select(problem))
+            new = new._answering(engine.select(problem))
             new.selection_.warn()
             return new
         given = Rows.read(X, y, groups, sample_weight, costs)
@@ -375,7 +375,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             new._name_groups(of_rows)
             models = replace(models, rows=replace(rows, groups=of_rows.groups))
             engine = new._engine_of(problem, models)
-        new._set_rule(engine.select(problem))
+        new = new._answering(engine.select(problem))
         new.selection_.warn()
         return new
 
@@ -453,15 +453,15 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     def _within(self, objective: Objective, limits: Sequence[Limit]) -> Self:
         """Return a copy with the rule of another objective and other limits."""
         new = self._restated(objective, limits)
-        new._set_rule(self.selection_.engine.select(new._problem()))
-        return new
+        return new._answering(self.selection_.engine.select(new._problem()))
 
     def _answering(self, selection: Selection, limits: Sequence[Limit] | None = None) -> Self:
         """Return a copy with another selection of the same candidates, and perhaps other stated limits."""
         new = copy.copy(self)
         if limits is not None:
             new.limits = list(limits)
-        new._set_rule(selection)
+        new.selection_ = selection
+        new.certificate_ = None  # of another rule
         return new
 
     def _selection_within(self, limits: Sequence[Limit]) -> Selection:
@@ -470,12 +470,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         new.limits = list(limits)
         new.confidence = None
         return self.selection_.engine.select(new._problem())
-
-    def _set_rule(self, selection: Selection) -> None:
-        """Set the selection of a new classifier, or of a copy, and drop the certificate of another rule."""
-        self.selection_ = selection
-        self.certificate_ = None
-        self._can_defer = selection.program.strata.defers
 
     def _first_selection(self, engine: Engine, problem: Problem, records: Records) -> None:
         """Select on the rows of the records: only this step makes a fitted classifier.
@@ -486,7 +480,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         models = engine.models.fitted
         self._reads_scores = only_scores(models)
         try:
-            self._set_rule(engine.select(problem))
+            self.selection_ = engine.select(problem)
         except InfeasibleLimitsError as failure:
             self.selection_ = cast("Selection", SimpleNamespace(engine=engine, problem=problem))
             failure.unselected = self
@@ -677,6 +671,11 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     def _stated_limits(self) -> tuple[Limit, ...]:
         """The limits on rates of the parameter ``limits``."""
         return self._problem().limits
+
+    @property
+    def _can_defer(self) -> bool:
+        """Whether the rule may defer rows."""
+        return self.selection_.program.strata.defers
 
     def _reads(self, column: Any) -> bool:
         """Return whether answers need the groups of a column."""

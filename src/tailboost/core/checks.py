@@ -125,13 +125,13 @@ def summed(X: Table) -> Any:
 
 
 def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
-    """Return a torch Dataset as arrays, with its labels if ``y`` is None; return other tables unchanged.
+    """Return a table as `as_pandas`, and labels; a torch Dataset as arrays, with its labels if ``y`` is None.
 
     PyTorch is not imported here: a user with a Dataset has imported torch.
     """
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(X, data.Dataset):
-        return X, y
+        return as_pandas(X), y
     rows, labels = read_dataset(X)
     if y is None:
         y = labels

@@ -1,4 +1,4 @@
-"""Long work: its progress, Ctrl-C, its number of threads, and a fit with results only after its end.
+"""Long work: Ctrl-C, its number of threads, and a fit with results only after its end.
 
 Some learners, such as scikit-learn's multilayer perceptron, catch KeyboardInterrupt and return a half-trained
 model. OpenBLAS starts a thread per core for sums of 10,000 numbers, and these threads wait for each other by
@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing import parent_process
 from numbers import Integral
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,8 +29,6 @@ from threadpoolctl import ThreadpoolController
 
 from tailboost.core.array_types import Array, Table
 
-# Seconds of work without a line.
-PAUSE = 5.0
 # Begins of attributes of scikit-learn about an estimator and not about a fit.
 OF_SKLEARN = (
     "_metadata_request",
@@ -53,31 +50,6 @@ N_JOBS: list[Any] = [
 # A forked process has another number: there GNU's OpenMP would wait for threads of this one.
 _PROCESS = os.getpid()
 E = TypeVar("E")
-
-# -- progress ------------------------------------------------------------------------------------------------
-
-
-def progress(what: str, total: int, *, told: bool) -> Callable[..., None]:
-    """Return a function that counts finished steps, called ``what``, from any thread.
-
-    It takes the number of further finished steps and, if the progress is ``told``, prints a line after a
-    `PAUSE`, with a detail of the last step.
-    """
-    last_line = time.monotonic()
-    n_done = 0
-    lock = Lock()
-
-    def done(n: int = 1, detail: str = "") -> None:
-        nonlocal n_done, last_line
-        with lock:
-            n_done += n
-            now = time.monotonic()
-            if told and now - last_line >= PAUSE:
-                last_line = now
-                print(f"{what}: {n_done:,} of {total:,} {detail}".rstrip(), flush=True)
-
-    return done
-
 
 # -- Ctrl-C --------------------------------------------------------------------------------------------------
 

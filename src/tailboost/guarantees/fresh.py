@@ -381,7 +381,7 @@ def _answered(
                 f"{costs.max():g}"
             )
         strata = replace(strata, cost_range=(low, high))
-    return Counts(strata, stratum, given.base, costs, actions)
+    return Counts(strata, stratum, given.weight / given.weight.sum(), costs, actions)
 
 
 def _given_answers(answers: Any, given: Rows) -> tuple[Labels, Labels]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Mask, Table
 from tailboost.core.checks import (
-    as_pandas,
     check_costs,
     check_indexes,
     check_length,
@@ -116,7 +115,6 @@ class Rows:
             objects about these rows have different indexes.
         """
         X, y = unpack(X, y)
-        X = as_pandas(X)
         columns = group_columns(groups, f"groups{suffix}", X)
         arguments = {"X": X, "y": y, "groups": groups if columns else None, "costs": costs}
         arguments |= {"clusters": clusters, "sample_weight": sample_weight}
@@ -174,11 +172,6 @@ class Rows:
             return {}
         each = zip(self.names.titles, self.names.values, self.groups.T, strict=True)
         return {title: values[numbers] for title, values, numbers in each}
-
-    @property
-    def base(self) -> Floats:
-        """Normalised weights, shape (n,)."""
-        return self.weight / self.weight.sum()
 
     @property
     def places(self) -> Ints:

@@ -193,4 +193,4 @@ def counted(
                 f"by_group: the selection data have no row of group(s) {absent.tolist()} to select on"
             )
     strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
-    return Counts(strata, stratum, rows.base, costs)
+    return Counts(strata, stratum, rows.weight / rows.weight.sum(), costs)
