@@ -19,13 +19,13 @@ from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import (
     check_alpha,
     check_probabilities,
+    check_weights,
     group_columns,
     in_class_order,
     label_column,
     loss_vector,
     n_rows_of,
     positions,
-    relative_weights,
 )
 from tailboost.rates.make import error
 from tailboost.rates.rate import measure
@@ -82,7 +82,7 @@ def cvar(losses: ArrayLike, alpha: float, sample_weight: Column = None) -> float
     0.75
     """
     values = loss_vector(losses)
-    return solvers.cvar(values, alpha, relative_weights(sample_weight, len(values)))
+    return solvers.cvar(values, alpha, check_weights(sample_weight, len(values)))
 
 
 def cvar_zero_one_loss(
@@ -161,7 +161,7 @@ def cvar_curve(
         As in `cvar_zero_one_loss`.
     """
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
-    weight = relative_weights(sample_weight, len(losses))
+    weight = check_weights(sample_weight, len(losses))
     return np.array([solvers.cvar(losses, alpha, weight) for alpha in alphas])
 
 

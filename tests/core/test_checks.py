@@ -32,17 +32,15 @@ def test_weights():
     np.testing.assert_array_equal(_checks.check_weights(None, 3), [1, 1, 1])
     np.testing.assert_array_equal(_checks.check_weights(2, 3), [2, 2, 2])
     np.testing.assert_array_equal(_checks.check_weights(pd.Series([0, 1, 2], index=[5, 6, 7]), 3), [0, 1, 2])
-    np.testing.assert_array_equal(_checks.relative_weights([1e308, 1e308, 0], 3), [1, 1, 0])
 
 
-@pytest.mark.parametrize("check", [_checks.check_weights, _checks.relative_weights])
 @pytest.mark.parametrize(
     "weights",
     [[1, 1], np.ones((3, 1)), [1, np.nan, 1], [1, 1, -2], ["a", "b", "c"], [1, None, 1], [0, 0, 0], 0],
 )
-def test_bad_weights(check, weights):
+def test_bad_weights(weights):
     with pytest.raises(ValueError, match="weight_val"):
-        check(weights, 3, "weight_val")
+        _checks.check_weights(weights, 3, "weight_val")
 
 
 @pytest.mark.parametrize("known", [["a", "b", "c"], ["c", "a", "b"], [3, 1, 2], [False, True], [-1.5, 2.5]])

@@ -287,12 +287,6 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
     return checked
 
 
-def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
-    """Return the weights of n rows divided by the largest, shape (n,)."""
-    checked = check_weights(weights, n, name)
-    return checked / checked.max(initial=0)
-
-
 def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
     """Return sample weights as numbers of rows, shape (n,): a row of weight 2 counts as two rows.
 
@@ -392,13 +386,10 @@ def coded(
         If the column is empty, has another shape than (n,), has missing entries, or mixes kinds.
     """
     values = with_interval_names(values)
-    dtype = getattr(values, "dtype", None)
     # Of a million rows categories and text of pandas take .02 seconds, objects .1.
-    if hasattr(values, "factorize") and (
-        hasattr(dtype, "categories") or str(dtype) in ("str", "string")
-    ):
+    if str(getattr(values, "dtype", "")) in ("category", "str", "string"):
         rows, distinct = values.factorize()
-        if len(rows) and rows.min() >= 0:
+        if rows.min(initial=0) >= 0:
             names, number = coded(np.asarray(distinct), name, target=target)
             return names, number[rows]
     # NumPy would turn 1 beside "a" into "1".
@@ -477,7 +468,7 @@ def positions(
         If a value is unknown: "{name} holds {fault}: [...]; known are …".
     """
     known_values = np.asarray(known).tolist()
-    place_of_value = dict(zip(known_values, range(len(known_values)), strict=True))
+    place_of_value = {value: place for place, value in enumerate(known_values)}
     entries = np.asarray(values).tolist()
     unknown = sorted(set(entries) - place_of_value.keys(), key=str)
     if unknown:
@@ -501,16 +492,14 @@ def with_interval_names(column: Any) -> Any:
     return column
 
 
-def with_missing_group(
-    columns: Mapping[Any, Any], known: Collection[Any], name: Any = MISSING_GROUP
-) -> Mapping[Any, Any]:
-    """Return columns of groups with a name for missing entries, if this is a known group."""
-    if name not in known:
+def with_missing_group(columns: Mapping[Any, Any], known: Collection[Any]) -> Mapping[Any, Any]:
+    """Return columns of groups with 'missing' for missing entries, if this is a known group."""
+    if MISSING_GROUP not in known:
         return columns
     filled = {}
     for title, column in columns.items():
         array = np.array(column, dtype=object)
-        array[list(map(is_missing, array.tolist()))] = name
+        array[list(map(is_missing, array.tolist()))] = MISSING_GROUP
         filled[title] = array
     return filled
 

@@ -83,8 +83,3 @@ def held(path: FilePath, patience: float = 0.0) -> Iterator[None]:
         with suppress(OSError):
             lock_path.unlink()
         file.close()
-
-
-def is_same_file(path: FilePath, other: FilePath) -> bool:
-    """Return whether two paths name the same file, also through links; the file need not exist."""
-    return os.path.realpath(path) == os.path.realpath(other)

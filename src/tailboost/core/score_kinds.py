@@ -145,8 +145,7 @@ def shortest_decimals(numbers: Floats32) -> Floats:
     exact = numbers.astype(np.float64)
     decimals = exact.copy()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        magnitude = np.floor(np.log10(np.abs(exact)))
-        is_large_or_small = (magnitude > MOST_DIGITS_BEFORE) | (magnitude < -MOST_ZEROS_BEHIND)
+        magnitude = np.floor(np.log10(np.abs(exact)))  # not finite for 0, NaN and infinity
         # Nine digits always tell a float32 number. Each shorter decimal that does replaces the longer
         # one; fewer than six digits are six with zeros at the end.
         for n_digits in (9, 8, 7, 6):
@@ -155,6 +154,7 @@ def shortest_decimals(numbers: Floats32) -> Floats:
             is_same = rounded.astype(np.float32) == numbers
             decimals[is_same] = rounded[is_same]
     # The power of ten of such numbers is rounded itself, so their text decides; it is slower.
-    others = is_large_or_small & np.isfinite(exact) & (exact != 0.0)
+    is_large_or_small = (magnitude > MOST_DIGITS_BEFORE) | (magnitude < -MOST_ZEROS_BEHIND)
+    others = is_large_or_small & np.isfinite(magnitude)
     decimals[others] = numbers[others].astype(str).astype(np.float64)
     return decimals

@@ -15,6 +15,7 @@ from tailboost.core.checks import (
     check_deferred,
     check_indexes,
     check_length,
+    check_weights,
     coded,
     distinct_and_places,
     group_columns,
@@ -22,7 +23,6 @@ from tailboost.core.checks import (
     label_column,
     plain,
     positions,
-    relative_weights,
 )
 from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
 
@@ -385,7 +385,8 @@ class Counts:
             if checked_costs is not None:  # deferral costs nothing
                 checked_costs = np.pad(checked_costs, ((0, 0), (0, 1)))
         names, numbers = GroupNames.of(group_columns(groups, "groups"), "groups", n, "y_true")
-        weights = relative_weights(sample_weight, n)
+        weights = check_weights(sample_weight, n)
+        weights /= weights.max()  # no sum of these overflows
         strata, stratum = Strata.of(
             positions(truth, classes, "y_true"),
             numbers,

@@ -13,7 +13,7 @@ from typing import Any, Self
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from tailboost.core.files import is_same_file, write_output
+from tailboost.core.files import write_output
 from tailboost.core.spelling import did_you_mean
 
 _PARQUET = (".parquet", ".pq")
@@ -229,5 +229,5 @@ def check_output(out: Path, endings: Sequence[str], *inputs: Path | None) -> Non
     if out.is_dir():
         raise ValueError(f"--out: {str(out)!r} is a folder")
     for path in inputs:
-        if path is not None and is_same_file(out, path):
+        if path is not None and out.resolve() == path.resolve():
             raise ValueError(f"--out: {str(out)!r} is read by this command; name another file")
