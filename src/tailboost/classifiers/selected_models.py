@@ -718,7 +718,9 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         )
 
     def _row_hashes(self, X: Table) -> Hashes:
-        """Return the hashes of rows: of the scores that the rule reads, or of features."""
+        """Return the hashes of rows, which may be opened: of the scores that the rule reads, or features."""
+        if isinstance(X, LogProbabilities):
+            return X.models.row_hashes(X.X)
         if not hasattr(self, "selection_"):
             check_is_fitted(self)
         models, table = self._read(X)

@@ -186,7 +186,9 @@ class Fresh:
         compared = False
         only_scores = bool(reader._reads_scores)
         if is_model:
-            hashes = row_hashes(model, given.X)
+            # The models of a classifier read the rows once, and answer once for all its rules.
+            table = reader._opened(given.X, groups) if reader is model else given.X
+            hashes = row_hashes(model, table)
             content, compared = _compared(model, given, hashes, equal_rows, training_rows)
             # Equal scores are different rows also without a statement, but not if all rows are copied.
             if equal_rows != "natural" and given.clusters is None:
@@ -195,8 +197,6 @@ class Fresh:
             if only_scores:
                 of_labels = np.asarray(strata.classes)[strata.y[answered.stratum]]
             used = Seen.of(hashes, CALIBRATED_ON, of_labels)
-            # The models of a classifier answer once for all its rules.
-            table = reader._opened(given.X, groups) if reader is model else given.X
             answered = replace(answered, actions=_actions(model, table, groups, strata))
         else:
             content = hash_rows(answered.actions[:, None])

@@ -17,7 +17,7 @@ from tailboost.core.checks import (
     as_pandas,
     check_length,
     check_probabilities,
-    label_column,
+    coded,
     n_rows_of,
     plain,
 )
@@ -130,10 +130,10 @@ class Scores(ClassifierMixin, BaseEstimator):
         ValueError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
-        y = label_column(y, "y", target=True)
-        self.classes_ = self._labels(np.unique(y))
+        labels, numbers = coded(y, "y", target=True)
+        self.classes_ = self._labels(labels)
         values = self.values(X)
-        check_length(y, "y", len(values))
+        check_length(numbers, "y", len(values))
         if values.shape[1] > 1:
             return self
         score = values[:, 0]
@@ -314,7 +314,7 @@ class GivenModel(ClassifierMixin, BaseEstimator):
         """Learn the labels; no model is trained."""
         labels = getattr(self.model, "classes_", getattr(self.model, "class_labels", None))
         if labels is None:
-            labels = np.unique(label_column(y, "y"))
+            labels, _ = coded(y, "y")
         self.classes_ = np.asarray(labels)
         return self
 

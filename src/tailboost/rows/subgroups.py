@@ -117,12 +117,12 @@ class GroupNames:
         ValueError
             If columns differ from the columns in fit, or a value did not occur in fit.
         """
-        titles = list(self.named_as(known.titles).titles)
-        if known.titles == (None,) and len(titles) == 1:
-            titles = [None]
+        titles = self.titles
+        if len(titles) == len(known.titles) == 1 and None in titles + known.titles:
+            titles = known.titles  # a single column needs no name
         if set(titles) != set(known.titles):
             raise ValueError(
-                f"{argument} has the columns {titles}, but the groups in fit had "
+                f"{argument} has the columns {list(titles)}, but the groups in fit had "
                 f"{list(known.titles)}: give these under these names, None for a column "
                 "without a name"
             )
