@@ -10,8 +10,8 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.certificates import CertifiedBound
-from tailboost.guarantees.monitor import Bets, Evidence, state_digest as digest_of
+from tailboost.guarantees.certificates import CertifiedBound, digest_of
+from tailboost.guarantees.monitor import Bets, Evidence
 from tailboost.rates import Sample
 
 SCORES = tb.Scores("score", "yes")
@@ -170,8 +170,8 @@ def test_a_changed_or_forged_state_is_refused(rule):
     state["batches"][0]["labelled"] += 1
     with pytest.raises(ValueError, match="changed"):
         tb.Monitor.from_dict(state, rule)
-    del state["bets"], state["digest"]
-    state["digest"] = digest_of(state, rule.certificate_)
+    del state["bets"]
+    state["digest"] = digest_of(state, rule.certificate_.to_dict())
     with pytest.raises(ValueError, match="state"):
         tb.Monitor.from_dict(state, rule)
 

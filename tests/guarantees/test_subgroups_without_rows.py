@@ -15,8 +15,6 @@ from tailboost.rates.bounds import (
     most_reached,
     pair_p_value,
 )
-from tailboost.selection.rule import ThresholdRule
-from tailboost.storage.rule_files import RuleOnScores
 
 LISTED = {"group": [("g", "a"), ("g", "b"), ("s", "m"), ("s", "f")], "class": [0, 1]}
 CROSSED = rates.error(by=("g", "s"))
@@ -154,20 +152,3 @@ def test_without_rows_no_level_gives_a_bound(delta):
     assert clopper_pearson_upper(0, 0, delta) == 1.0
     assert clopper_pearson_upper(0, 1, delta) == pytest.approx(1 - delta)  # P(no error of one) = 1 − rate
     assert pair_p_value((0, 0), (0, 7), gap=delta) == pair_p_value((0, 0), (7, 0), gap=delta) == 1.0
-
-
-def rule_of_bands(bands):
-    """A rule file's rule on a score p for the groups a and b, as a service loads it."""
-    rule = ThresholdRule("p", ["no", "yes"], ["a", "b"], bands, "probability", group_column="site")
-    selection = {"scores": ["p"], "labels": ["yes"], "kind": "probability", "missing": None}
-    return RuleOnScores(
-        rule,
-        {
-            "selection": selection | {"by_group": "site", "limits": []},
-            "groups": [("site", "a"), ("site", "b")],
-            "groups_named": [],
-            "certificate": None,
-            "used": {"selection": [], "attempts": 0},
-            "ledger": {"attempts": []},
-        },
-    )

@@ -38,7 +38,7 @@ def rule_file(request, tmp_path_factory):
     table = pd.DataFrame({"s": s, "g": rng.choice(["a", "b"], len(s))})
     y = np.where(rng.random(len(s)) < s, "ill", "well")
     rule = tb.calibrate(
-        tb.Scores("s", "ill"), table[["s"]], y, groups=table[["g"]], by_group=request.param,
+        tb.Scores("s", ["ill"]), table[["s"]], y, groups=table[["g"]], by_group=request.param,
         limits=["miss(ill, by=g) <= 30%"],
     )  # fmt: skip
     path = tmp_path_factory.mktemp("rules") / "rule.json"
@@ -106,19 +106,21 @@ def test_a_file_has_the_day_of_its_certificate(rule_file):
     assert f"Date: {day} (UTC)." in tb.load_rule(path).certificate_.assumptions
 
 
-@pytest.mark.parametrize("part", ["confidence", "bounds", "n_rows", "used", "n", "target"])
-def test_a_damaged_certificate_is_refused_where_it_is_read(rule_file, tmp_path, part):
+@pytest.mark.parametrize("part", ["confidence", "n_rows", "n", "target", "upper", "absent"])
+def test_an_edited_certificate_is_refused_where_it_is_read(rule_file, tmp_path, part):
     path, _ = rule_file
     content = json.loads(path.read_text())
-    if part in ("n", "target"):
-        content["certificate"]["bounds"][0][part] = {"n": None, "target": "x"}[part]
+    certificate = content["certificate"]
+    edited = certificate if part in certificate else certificate["bounds"][-1]
+    if part == "absent":
+        del certificate["bounds"]
     else:
-        del (content if part == "used" else content["certificate"])[part]
+        edited[part] *= 0.9
     damaged = tmp_path / "damaged.json"
     damaged.write_text(json.dumps(content))
     rule = tb.load_rule(damaged)
     assert len(rule.predict([0.1], groups=["a"] if rule.groups else None)) == 1
-    with pytest.raises(ValueError, match="has"):
+    with pytest.raises(ValueError, match="certificate"):
         _ = rule.certificate_
 
 

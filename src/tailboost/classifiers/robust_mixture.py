@@ -51,7 +51,7 @@ from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import Scores, as_fitted, only_scores
-from tailboost.rates import Limit, Rate, Statistic
+from tailboost.rates import Expression, Limit, Rate, Statistic
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.judged import records_of_fit
 from tailboost.rows.rows import MOST_FOLDS, N_FOLDS, Rows
@@ -597,6 +597,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         by_group = self.by_group
         if by_group is True:
             by_group = self._group_titles[0] or True
+        objective = self.objective
         settings = {
             "scores": model.column_list,
             "labels": model.label_list,
@@ -604,17 +605,15 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             "missing": model.missing,
             "group": list(self._group_titles),
             "by_group": by_group or None,
-            "objective": self.objective,
-            "limits": self.limits,
+            "objective": repr(objective) if isinstance(objective, Expression) else objective,
+            "limits": list(map(repr, self.limits)),
             "target": None,
             "cluster": None,
         }
         named = {} if certificate is None else certificate.groups_named
-        rule = RuleOnScores(
-            self.selection_.written, settings, list(map(plain, self.groups_)), named
-        )
+        groups = list(map(plain, self.groups_))
+        rule = RuleOnScores(self.selection_.written, settings, groups, named, self.records_)
         rule.scores = model
-        rule.records_ = self.records_
         rule.certificate_ = certificate and replace(certificate, model=rule)
         return rule
 

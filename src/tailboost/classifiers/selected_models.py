@@ -677,10 +677,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         """Whether the rule may defer rows."""
         return self.selection_.program.strata.defers
 
-    def _reads(self, column: Any) -> bool:
-        """Return whether answers need the groups of a column."""
-        return self.by_group is True or (bool(self.by_group) and self.by_group == column)
-
     def _numbered_answers(
         self: Any, X: Table, groups: Groups, classes: Labels, *, defers: bool
     ) -> Ints | None:
@@ -709,7 +705,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         if self._reads_scores and not models.are_given:
             scores = [model.estimator for model in models.fitted]
             columns = [
-                (each.column_list, each.label, each.kind, each.missing) for each in scores
+                [each.column_list, each.label_list, each.kind, each.missing] for each in scores
             ]
             return digest_of_rule(self.selection_.written, columns)
         return digest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -38,9 +39,10 @@ from tailboost.rates import (
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rates.rate import ABOVE, BELOW
 from tailboost.rates.strata import GROUP, groups_in
+from tailboost.rows.fingerprints import digest
 from tailboost.rows.judged import judged
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import Attempt, EqualRows, Seen, checked_equal_rows
+from tailboost.rows.seen import Attempt, EqualRows, Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.table import number_or_none
@@ -242,12 +244,7 @@ class CertifiedBound:
         """Return a bound written by `to_dict`; raise KeyError, TypeError or ValueError for no bound."""
         values = {part.name: document[part.name] for part in fields(cls)}
         values |= {name: _tuples(values[name]) for name in ("subgroup", "subgroups")}
-        rate = parse(values["rate"])
-        if rate.rate is not rate:
-            raise ValueError(f"{document['rate']!r} is no rate")
-        for name in ("lower", "upper"):
-            check_number(values[name], name, -np.inf, np.inf, closed=True)
-        return cls(**values | {"rate": rate})
+        return cls(**values | {"rate": parse(values["rate"])})
 
 
 def _tuples(name: Any) -> Any:
@@ -659,12 +656,13 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model and rows as plain types, for JSON."""
-        return {name: getattr(self, name) for name in STORED} | {
+        document = {name: getattr(self, name) for name in STORED} | {
             "certified": self.certified,
             "bounds": [bound.to_dict() for bound in self.bounds],
             "notes": list(self.notes),
             "price": [asdict(price) for price in self.price],
         }
+        return document | {"digest": digest_of(document)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -673,19 +671,25 @@ class Certificate:
         Raises
         ------
         ValueError
-            If the document is no certificate.
+            If the document is no certificate, or was changed.
         """
         with reading("certificate"):
-            check_number(document["confidence"], "confidence", 0, 1, below=True)
-            checked_equal_rows(document["equal_rows"])
-            certificate = cls(
+            if document["digest"] != digest_of(document):
+                raise ValueError("it was changed after it was written: restore it")
+            return cls(
                 tuple(map(CertifiedBound.from_dict, document["bounds"])),
                 notes=tuple(document["notes"]),
                 price=tuple(Price(**entry) for entry in document["price"]),
                 **{name: document[name] for name in STORED},
             )
-            str(certificate)  # raises for values of another type
-            return certificate
+
+
+def digest_of(document: Mapping[str, Any], *about: Any) -> str:
+    """Return the digest of a document, also read from JSON, without its own one, and of what it is about."""
+    content = json.dumps(
+        [{**document, "digest": None}, *about], sort_keys=True, allow_nan=False
+    )
+    return digest(content.encode())
 
 
 def refuse_rule_alone(model: Model) -> None:

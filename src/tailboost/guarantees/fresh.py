@@ -179,7 +179,7 @@ class Fresh:
         if any(rate.needs_costs for rate in rates):
             costs = check_costs(given.costs, len(given), classes)
         answered = _answered(given, actions, classes, reader, deferred, costs, cost_range)
-        equal_rows = checked_equal_rows(equal_rows or reader._equal_rows)
+        equal_rows = checked_equal_rows(equal_rows)
         strata = answered.strata
         stratum = answered.stratum.astype(np.uint64)
         table = used = None
@@ -187,7 +187,9 @@ class Fresh:
         only_scores = bool(reader._reads_scores)
         if is_model:
             # The models of a classifier read the rows once, and answer once for all its rules.
-            table = reader._opened(given.X, groups) if reader is model else given.X
+            table = given.X
+            if hasattr(model, "_opened"):
+                table = model._opened(given.X, groups)
             hashes = row_hashes(model, table)
             content, compared = _compared(model, given, hashes, equal_rows, training_rows)
             # Equal scores are different rows also without a statement, but not if all rows are copied.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -40,6 +39,7 @@ from tailboost.core.tables import text_table
 from tailboost.guarantees.certificates import (
     Certificate,
     CertifiedBound,
+    digest_of,
     percent,
     refuse_rule_alone,
 )
@@ -47,7 +47,7 @@ from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Sample
 from tailboost.rates.bounds import STAKES
 from tailboost.rates.rate import GAP
-from tailboost.rows.fingerprints import digest, hashes_of_names, hashes_of_pairs, random_numbers
+from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs, random_numbers
 from tailboost.rows.judged import (
     group_arguments,
     judged,
@@ -64,7 +64,7 @@ from tailboost.rows.subgroups import (
     warn_of_other_groups,
 )
 
-MONITOR_FORMAT = 11  # version of the state's JSON
+MONITOR_FORMAT = 12  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
 
 
@@ -568,7 +568,7 @@ class Monitor:
             "ids": self.ids.tolist(),
             "seen": [rows.to_dict() for rows in self.seen],
         }
-        return state | {"digest": state_digest(state, self.certificate)}
+        return state | {"digest": digest_of(state, self.certificate.to_dict())}
 
     @classmethod
     def from_dict(
@@ -589,8 +589,7 @@ class Monitor:
                 "the state",
                 "begin a new state with these batches",
             )
-            content = {key: value for key, value in state.items() if key != "digest"}
-            if state["digest"] != state_digest(content, monitor.certificate):
+            if state["digest"] != digest_of(state, monitor.certificate.to_dict()):
                 raise ValueError(
                     "the state was changed after it was written, or is about another certificate: its "
                     "checksum differs"
@@ -615,7 +614,7 @@ def _answered_rows(view: Any, groups: Groups) -> Mask:
     """
     known = by_column(view.groups_)
     for name, column in named_columns(groups, None, known).items():
-        if name in known and view._reads(name):
+        if name in known and view.by_group in (True, name):
             names = list(map(unit_name, known[name]))
             is_other, others = other_groups(column, names)
             if not is_other.any():
@@ -637,9 +636,3 @@ def _answered_rows(view: Any, groups: Groups) -> Mask:
 def _part(given: dict[str, Any], rows: Mask) -> dict[str, Any]:
     """Return some of the rows."""
     return {name: take(as_pandas(column), rows) for name, column in given.items()}
-
-
-def state_digest(state: Mapping[str, Any], certificate: Certificate) -> str:
-    """Return the checksum of a state about a certificate, also of a state read from JSON."""
-    content = json.dumps([state, certificate.to_dict()], sort_keys=True, allow_nan=False)
-    return digest(content.encode())

@@ -94,12 +94,13 @@ class Scores(ClassifierMixin, BaseEstimator):
     @property
     def label_list(self) -> list[Any]:
         """The label of each column, also of a single score."""
-        return list(self.label) if isinstance(self.label, (list, tuple)) else [self.label]
+        labels = self.label if isinstance(self.label, (list, tuple)) else [self.label]
+        return list(map(plain, labels))
 
     def __repr__(self, *args: object) -> str:
-        labels = list(map(plain, self.label_list))
+        labels = self.label_list
         if not isinstance(self.label, (list, tuple)):
-            labels = labels[0]
+            (labels,) = labels
         missing = "" if self.missing is None else f", missing={self.missing!r}"
         return f"Scores({self.columns!r}, {labels!r}, kind={self.kind!r}{missing})"
 

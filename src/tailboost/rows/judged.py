@@ -47,8 +47,6 @@ class JudgedModel:
     group_combinations_: Any = ()
     #: Names of the columns of groups of the fit; None for a column without a name.
     _group_titles: Any = ()
-    #: Reason for equal rows, as in the certificate.
-    _equal_rows: Any = "copies"
     #: The limits on rates of the fit.
     _stated_limits: Any = ()
     #: Whether the rule may defer rows; the method ``defers`` of the classifier returns a mask of them.
@@ -59,17 +57,9 @@ class JudgedModel:
     #: `reweight`, other thresholds and other models change it.
     _rule_digest: Any = None
 
-    def _reads(self, column: Any) -> bool:
-        """Return whether answers need the groups of a column."""
-        return False
-
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the given groups; a rule of a file takes its group column from the table ``X``."""
         return groups
-
-    def _opened(self, X: Table, groups: Groups = None) -> Any:
-        """Return rows, opened by models that answer once for several classifiers."""
-        return X
 
     def _numbered_answers(
         self, X: Table, groups: Groups, classes: Labels, *, defers: bool

@@ -69,15 +69,13 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
 
     if not hasattr(model, "fit"):
         raise TypeError(
-            "model must be a fitted model or a pipeline (save_rule writes a rule), got "
-            f"{model!r:.80}"
+            f"model must be a fitted model or a pipeline (save_rule writes a rule), got {model!r:.80}"
         )
     check_is_fitted(model)
     record = {"versions": versions(), "notes": dict(notes or {})}
-    content = BytesIO()
     try:
-        skops.io.dump(model, content, compression=zipfile.ZIP_DEFLATED)
-    except (skops.io.exceptions.UnsupportedTypeException, TypeError, RuntimeError) as error:
+        content = BytesIO(skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED))
+    except (TypeError, RuntimeError) as error:
         raise TypeError(f"a part of this model has no form without code: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
         archive.writestr(NOTES, json.dumps(record))
@@ -129,9 +127,9 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
     except Exception as error:  # skops raises what a damaged file meets
         raise ValueError(f"{str(path)!r} is refused: {error!r:.400}") from error
     changed = [
-        f"{name} {saved[name]}"
-        for name in ("tailboost", "scikit-learn", "xgboost")
-        if saved.get(name) != versions().get(name)
+        f"{name} {version}"
+        for name, version in saved.items()
+        if name in ("tailboost", "scikit-learn", "xgboost") and version != versions().get(name)
     ]
     if changed:
         warn_user(

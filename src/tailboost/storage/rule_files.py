@@ -14,14 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import (
-    Array,
-    Document,
-    FilePath,
-    Groups,
-    Model,
-    Table,
-)
+from tailboost.core.array_types import Array, Document, FilePath, Groups, Model, Table
 from tailboost.core.checks import (
     as_pandas,
     check_format,
@@ -30,15 +23,13 @@ from tailboost.core.checks import (
     with_missing_group,
 )
 from tailboost.core.files import write_output
-from tailboost.rates import Expression, checked_limits
+from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule, hash_rounded_rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, warn_of_other_groups
 from tailboost.selection.rule import Rule, ThresholdRule
 
-# Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
-# named no rule. Form 3 did not name the column of a rule, and form 4 no groups of the certificate.
-RULE_FILE_FORMAT = 6
+RULE_FILE_FORMAT = 7
 
 
 def load_rule(path: FilePath) -> Any:
@@ -64,7 +55,8 @@ def load_rule(path: FilePath) -> Any:
         If there is no such file.
     ValueError
         If the file is no rule file, its rule is damaged, or it is of another version; if its certificate is
-        about another rule, because somebody edited the rule. A damaged certificate raises where it is read.
+        about another rule, because somebody edited the rule. A certificate that was damaged or edited raises
+        where it is read.
 
     Examples
     --------
@@ -88,8 +80,12 @@ def load_rule(path: FilePath) -> Any:
         certificate = content["certificate"]
         named = dict(content["groups_named"] if certificate else ())
         groups = list(map(tuple, content["groups"]))
-        loaded = RuleOnScores(rule, content["selection"], groups, named)
-        loaded.content = content
+        ledger = Ledger.from_dict(content["ledger"])
+        attempts = ledger.attempts[: content["attempts"]]
+        used = [*map(Seen.from_dict, content["selected_on"]), *(each.rows for each in attempts)]
+        records = Records(used=tuple(used), ledger=ledger)
+        loaded = RuleOnScores(rule, content["selection"], groups, named, records)
+        loaded.stored = (certificate, attempts)
         if certificate and certificate["rule"] != loaded._rule_digest:
             raise ValueError(
                 "its certificate is about another rule: the rule was edited after the calibration. "
@@ -114,11 +110,15 @@ class RuleOnScores:
         The groups of the selection data, of named columns as pairs of column and group.
     groups_named : mapping
         The groups in the limits of the certificate, by column. `predict` warns of rows in other groups.
+    records : Records
+        The rows of the selection and of the attempts up to the certificate, and all attempts.
 
     Attributes
     ----------
     limits : list of Limit
         The stated limits.
+    ledger_ : Ledger
+        The attempts to calibrate.
     certificate_ : Certificate or None
         The certificate.
     """
@@ -126,9 +126,8 @@ class RuleOnScores:
     # What certificates and monitors read of a model, see `tailboost.rows.judged.JudgedModel`.
     _reads_scores = True
     group_combinations_ = ()
-    _equal_rows = "copies"
     _rule_digest = ""
-    content: Document  # of the file, if one was read
+    stored: Any  # certificate of a file, not yet read, and its attempts
 
     def __init__(
         self,
@@ -136,24 +135,23 @@ class RuleOnScores:
         settings: Document,
         groups: list[Any],
         groups_named: Any,
+        records: Records,
     ) -> None:
-        columns = settings["scores"]
-        labels = settings["labels"]
-        if not 0 < len(columns) == len(labels):
-            raise ValueError("each score needs a label")
         self.rule_ = rule
         self.settings = settings
         self.groups_ = groups
         self.groups_named = groups_named
+        self.records_ = records
+        self.ledger_ = records.ledger
         self.classes_ = np.asarray(rule.classes)
         self.by_group = settings["by_group"]
         self.limits = self._stated_limits = list(checked_limits(settings["limits"]))
         self._groups_by_column = by_column(groups)
         self._group_titles = tuple(self._groups_by_column)
-        limited = {limit.rate.counts_deferral for limit in self.limits}
-        self._can_defer = rule.defers or True in limited
-        label = labels if len(columns) > 1 else labels[0]
-        self._scores = (columns, label, settings["kind"], settings["missing"])
+        self._can_defer = rule.defers or any(
+            limit.rate.counts_deferral for limit in self.limits
+        )
+        self._scores = [settings[name] for name in ("scores", "labels", "kind", "missing")]
         self._rule_digest = digest_of_rule(rule, [self._scores])
 
     def __getattr__(self, name: str) -> Any:
@@ -167,36 +165,19 @@ class RuleOnScores:
         """The certificate; None without one."""
         from tailboost.guarantees.certificates import Certificate
 
-        if self.content["certificate"] is None:
-            return None
-        with reading("rule file"):
-            certificate = Certificate.from_dict(self.content["certificate"])
-            attempts = self.records_.ledger.attempts[: self.content["used"]["attempts"]]
-        return replace(certificate, model=self, attempts=attempts)
-
-    @cached_property
-    def records_(self) -> Records:
-        """The rows of the selection and of the attempts up to the certificate, and all attempts."""
-        with reading("rule file"):
-            used = self.content["used"]
-            ledger = Ledger.from_dict(self.content["ledger"])
-            tables = [Seen.from_dict(rows) for rows in used["selection"]]
-            tables += [attempt.rows for attempt in ledger.attempts[: int(used["attempts"])]]
-        return Records(used=tuple(tables), ledger=ledger)
-
-    @property
-    def ledger_(self) -> Ledger:
-        """The attempts to calibrate."""
-        return self.records_.ledger
+        document, attempts = self.stored
+        return document and replace(
+            Certificate.from_dict(document), model=self, attempts=attempts
+        )
 
     @cached_property
     def scores(self) -> Any:
         """The columns of scores, as `Scores`."""
         from tailboost.learners.scores import Scores
 
-        columns, label, kind, missing = self._scores
-        scores = Scores(columns, label, kind=kind, missing=missing)
-        scores.classes_ = np.asarray(label)  # several columns need no fit
+        columns, labels, kind, missing = self._scores
+        scores = Scores(columns, labels, kind=kind, missing=missing)
+        scores.classes_ = np.asarray(labels)  # several columns need no fit
         return scores
 
     def predict(self, X: Table, groups: Groups = None, *, default: Any = ...) -> Array:
@@ -261,7 +242,7 @@ class RuleOnScores:
         """Return the answers as numbers of labels; deferral has the number of labels."""
         answers = self.predict(X, groups if self.by_group else None).tolist()
         actions = [*self.rule_.classes, HUMAN_REVIEW]
-        return np.array([actions.index(answer) for answer in answers], dtype=np.intp)
+        return np.array([*map(actions.index, answers)], dtype=np.intp)
 
     def _row_hashes(self, X: Table) -> Any:
         """Return the hashes of rows by their scores."""
@@ -270,13 +251,6 @@ class RuleOnScores:
     def _without_score(self, X: Table) -> Any:
         """Return which rows lack a score that the rule reads, shape (n,)."""
         return self.scores.without_score(X)
-
-    def _reads(self, column: Any) -> bool:
-        """Return whether answers need the groups of a column."""
-        return self.by_group is True or bool(self.by_group and self.by_group == column)
-
-    def _opened(self, X: Table, groups: Groups = None) -> Any:
-        return X
 
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the groups of rows, by default the columns of the table that the limits and the rule read.
@@ -319,11 +293,11 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
     """
     if Path(path).suffix != ".json":
         raise ValueError(f"{str(path)!r}: the name of a rule file must end in '.json'")
-    write_output(path, rule_text(classifier, target))
+    write_output(path, rule_text(classifier, target=target))
 
 
-def rule_text(classifier: Model, target: str | None, cluster: str | None = None) -> str:
-    """Return the text of a rule file, with the columns of labels and clusters of other files."""
+def rule_text(classifier: Model, **columns: str | None) -> str:
+    """Return the text of a rule file; the columns ``target`` and ``cluster`` are those of other files."""
     rule = getattr(classifier, "_on_scores", lambda: classifier)()
     if not isinstance(rule, RuleOnScores):
         raise TypeError(
@@ -336,29 +310,18 @@ def rule_text(classifier: Model, target: str | None, cluster: str | None = None)
             raise ValueError(
                 f"the column {name!r} has no name: select on a table, such as groups={{'site': site}}"
             )
-    objective = settings["objective"]
-    if isinstance(objective, Expression):
-        objective = repr(objective)
     certificate = rule.certificate_
     content = {
         "format": RULE_FILE_FORMAT,
         "rule": rule.rule_.to_dict(),
-        "selection": {
-            **settings,
-            "objective": objective,
-            "limits": list(map(repr, rule.limits)),
-            "target": target or settings["target"],
-            "cluster": cluster or settings["cluster"],
-        },
+        "selection": settings | {name: column for name, column in columns.items() if column},
         "groups": rule.groups_,
         "groups_named": list(rule.groups_named.items()),
         "certificate": certificate and certificate.to_dict(),
-        "used": {
-            "selection": [
-                rows.to_dict() for rows in rule.records_.used if rows.use == SELECTED_ON
-            ],
-            "attempts": len(certificate.attempts) if certificate else 0,
-        },
+        "selected_on": [
+            rows.to_dict() for rows in rule.records_.used if rows.use == SELECTED_ON
+        ],
+        "attempts": len(certificate.attempts) if certificate else 0,
         "ledger": rule.ledger_.to_dict(),
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -65,7 +65,7 @@ class Stored:
 def write(classifier: Any, path: Path, roles: Roles) -> None:
     """Write a classifier as a rule file or a model file."""
     if path.suffix == RULE:
-        write_output(path, rule_text(classifier, roles.target, roles.cluster))
+        write_output(path, rule_text(classifier, target=roles.target, cluster=roles.cluster))
     else:
         tb.save_model(classifier, path, notes={"roles": asdict(roles)})
 
@@ -124,9 +124,10 @@ def _counting(
     for entry in entries:
         if entry.target == target:
             campaign = [] if entry.certified else [*campaign, entry]
-    others = [entry for entry in entries if entry not in campaign]
     on_these = [
-        entry for entry in others if any(each.repeats(entry.attempt.rows) for each in given)
+        entry
+        for entry in entries
+        if entry not in campaign and any(each.repeats(entry.attempt.rows) for each in given)
     ]
     return [*campaign, *on_these]
 
