@@ -53,7 +53,8 @@ def test_no_content_wins_the_votes():
         cert = tb.certify(First(low), X, y, clusters=person, equal_rows="natural")
         by_answers = tb.certify(First(low).predict(X), None, y, clusters=person)
         later = few_valued(rng, low)
-        (_, found), *_ = cert.recheck(*later[:2], clusters=later[2]).batches[0].errors
+        (n, found), *_ = cert.recheck(*later[:2], clusters=later[2]).batches[0].errors
+        assert n == cert.bounds[0].n == by_answers.bounds[0].n == 200
         assert found == pytest.approx(mean, abs=4 * np.sqrt(0.21 / 200))
         for bound in (cert.bounds[0], by_answers.bounds[0]):
             assert bound.estimate == pytest.approx(mean, abs=4 * np.sqrt(0.21 / 200))
@@ -159,12 +160,13 @@ def test_calibrated_limits_count_persons():
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_a_certificate_names_the_persons_that_count_before_their_rows():
-    """400 persons with three rows each; a certificate without persons names the rows alone."""
+    """400 persons with three rows each: the bound is that of 400 rows."""
     rows = np.repeat(X, 3, axis=0) + RNG.normal(scale=0.1, size=(3 * PERSONS, 2))
     y, person = np.repeat(LABEL, 3), np.repeat(np.arange(PERSONS), 3)
     by_person = tb.certify(Ruler(), rows, y, limits=["error <= 90%"], clusters=person)
-    for clusters in (None, np.arange(3 * PERSONS)):
-        tb.certify(Ruler(), rows, y, limits=["error <= 90%"], clusters=clusters)
+    (bound,) = by_person.bounds
+    k = round(bound.estimate * PERSONS)
+    assert bound.estimate == pytest.approx(k / PERSONS)
+    assert bound.upper == pytest.approx(stats.beta.ppf(0.95, k + 1, PERSONS - k))
     stored = tb.Certificate.from_dict(by_person.to_dict())
     assert stored.title == by_person.title
-    {name: entry for name, entry in by_person.to_dict().items() if name != "n_clusters"}

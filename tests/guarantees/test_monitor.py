@@ -151,6 +151,8 @@ def test_ids_are_the_same_in_integers_and_floats(rule):
     monitor = tb.Monitor(rule).add(**batch(3, 1), id=[0, 1, 2])
     with pytest.raises(tb.LeakageError, match="another batch"):
         monitor.add(**batch(3, 2), id=[2.0, 3.0, 4.5])
+    with pytest.raises(ValueError, match="new label"):
+        monitor.add(**batch(3, 1), id=[0.0, 1.0, 2.0], name="1")
 
 
 def test_state_goes_on_where_it_was(rule):
