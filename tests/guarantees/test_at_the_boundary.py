@@ -1,5 +1,7 @@
 """Each procedure of `calibrate`: false certificates at the boundary, and tests and ranks by brute force."""
 
+from contextlib import suppress
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,8 @@ from scipy.stats import binom, binomtest
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers import calibrating
-from tailboost.guarantees.fresh import Tests as ExactTests
+from tailboost.guarantees import sequence
+from tailboost.guarantees.fresh import Case, Tests as ExactTests
 from tailboost.rates import Counts, parse
 from tailboost.rates.bounds import pair_p_value
 
@@ -166,6 +169,32 @@ def test_a_limit_on_one_of_several_groups_has_the_whole_level():
     of_a = (g == "a") & (y == 1)
     k, n = (rule.predict(s[:, None], groups=groups)[of_a] == 0).sum(), of_a.sum()
     assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 < binom.cdf(k + 1, n, 0.2)
+
+
+@pytest.mark.parametrize(("n_labels", "least"), [(2, 0.8), (3, 0.6)])
+def test_a_sequence_ends_at_its_first_failure(n_labels, least, monkeypatch):
+    """Of rules on one score, and within tightened limits: binomial tests of all tried rules by hand."""
+    tried, failed = [], 0
+    own_passes, own_bounds = Case.passes, sequence.tested_bounds
+    monkeypatch.setattr(Case, "passes", lambda *given: tried.append(given[1]) or own_passes(*given))
+    monkeypatch.setattr(
+        sequence, "tested_bounds", lambda *given: tried.append(given[1]) or own_bounds(*given)
+    )
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        P = pd.DataFrame(rng.dirichlet(np.ones(n_labels), 700)).add_prefix("p")
+        y = np.array([rng.choice(n_labels, p=p) for p in P.to_numpy()])
+        scores = tb.Scores("p1", 1) if n_labels == 2 else tb.Scores(list(P), list(range(n_labels)))
+        tried.clear()
+        with suppress(tb.NotCertifiedError):
+            tb.calibrate(scores, P, y, limits=[f"precision(1) >= {least}"], objective="miss(1)")
+        answered = [each.answered for each in tried]
+        wrong = [((each.actions == 1) & (each.strata.y[each.stratum] != 1)).sum() for each in answered]
+        n = [(each.actions == 1).sum() for each in answered]
+        passes = (binom.cdf(wrong, n, 1 - least) <= 0.045) | (np.array(n) == 0)
+        assert passes[:-1].all()
+        failed += not passes[-1]
+    assert failed > 0
 
 
 def test_each_procedure_serves_its_limits():

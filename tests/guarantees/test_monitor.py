@@ -330,5 +330,5 @@ def test_bounds_divide_the_level_of_an_alarm_evenly(n_groups):
     limits = ["error(by=group) <= 40%"]
     rule = tb.calibrate(tb.Scores(0, 1), p[:2000], y[:2000], groups=g[:2000], limits=limits, confidence=0.9)
     monitor = tb.Monitor(rule).add(p[2000:], y[2000:], groups=g[2000:])
-    assert len(monitor.tested) == n_groups
+    assert len(monitor.certificate.bounds) == n_groups
     assert monitor.threshold == pytest.approx(n_groups / 0.1)

@@ -407,7 +407,7 @@ class MonitorDisplay:
         """
         ax = _axes(ax, "MonitorDisplay", (5.4, 4.0))
         names = [batch.name for batch in self.batches]
-        for number, bound in enumerate(self.monitor.tested):
+        for number, bound in enumerate(self.monitor.certificate.bounds):
             pairs = [batch.errors[number] for batch in self.batches]
             rates = np.array([np.nan if rate is None else rate for _, rate in pairs])
             (line,) = ax.plot(range(len(names)), rates, marker="o", label=bound.title)

@@ -410,12 +410,7 @@ def _given_answers(answers: Any, given: Rows) -> tuple[Labels, Labels]:
         )
     labels = label_column(array, "model")
     check_length(labels, "model", len(y), "y")
-    return labels, _all_labels(y, labels)
-
-
-def _all_labels(y: Labels, answers: Labels) -> Labels:
-    """Return all labels of rows and answers, sorted."""
-    return coded([*y.tolist(), *answers.tolist()], "y with the answers")[0]
+    return labels, coded([*y.tolist(), *labels.tolist()], "y with the answers")[0]
 
 
 def _classes_of(model: Model, given: Rows) -> Labels:
@@ -429,7 +424,7 @@ def _classes_of(model: Model, given: Rows) -> Labels:
             f"{model!r} has no thresholds yet: give the rule of tune or calibrate, as in "
             "certify(tune(scores, X, y, limits=…), X_fresh, y_fresh)"
         )
-    return _all_labels(given.labels, np.asarray(model.predict(given.X)))
+    return _given_answers(model.predict(given.X), given)[1]
 
 
 def _compared(
@@ -567,10 +562,9 @@ class Tests:
         """
         if self.limit.compares:
             counts = np.rint(np.stack([wrong, rows], axis=2)).astype(int).tolist()
-            factor, gap = self.limit.pair
             return np.array(
                 [
-                    all_pairs_pass(each, (factor, gap), level) or is_kept
+                    all_pairs_pass(each, self.limit.pair, level) or is_kept
                     for each, is_kept in zip(counts, kept[:, 0].tolist(), strict=True)
                 ]
             )

@@ -305,11 +305,6 @@ class Monitor:
         self.certificate = certificate
         self.bets = self.bets or tuple(start)
 
-    @property
-    def tested(self) -> list[CertifiedBound]:
-        """The tested bounds."""
-        return list(self.certificate.bounds)
-
     def add(
         self,
         X: Table,
@@ -351,7 +346,7 @@ class Monitor:
         n = n_rows_of(X)
         if not n:
             raise ValueError("X has no rows")
-        given = {"X": X, "y": y, "groups": groups, "clusters": clusters}
+        given = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
         for argument, column in given.items():
             if column is not None:
                 check_length(column, argument, n)
@@ -365,7 +360,7 @@ class Monitor:
         if reader.by_group and groups is not None:
             is_answered &= _answered_rows(reader, groups)
         given = _part(given, is_answered)
-        id = take(as_pandas(id), is_answered)
+        id = given.pop("id")
         values = [None] * int(is_answered.sum())
         if y is not None:
             values = np.asarray(given["y"], dtype=object).tolist()
@@ -395,7 +390,7 @@ class Monitor:
             rows=len(values),
             labelled=int(is_tested.sum()),
             waiting=int((~has_label).sum()),
-            errors=list(map(_rate_of, self.tested, sums)),
+            errors=list(map(_rate_of, self.certificate.bounds, sums)),
             evidence=[each.value for each in bets],
         )
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
@@ -429,7 +424,6 @@ class Monitor:
                 "id: earlier batches were given without ids; leave it out here too"
             )
         n = len(has_label)
-        check_length(id, "id", n)
         hashes = hashes_of_names(label_column(id, "id"))
         if len(np.unique(hashes)) < n:
             raise ValueError(
@@ -456,7 +450,7 @@ class Monitor:
 
     def _bets_after(self, given: Rows) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""
-        rates = [bound.rate for bound in self.tested]
+        rates = [bound.rate for bound in self.certificate.bounds]
         # Later rows may equal earlier ones.
         fresh = Fresh.of(self.rule, given, rates, equal_rows="natural")
         used = self.certificate.used
@@ -464,7 +458,7 @@ class Monitor:
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
         bets = []
         draws = random_numbers(fresh.content, fresh.clusters)
-        for bound, before in zip(self.tested, self.bets, strict=True):
+        for bound, before in zip(self.certificate.bounds, self.bets, strict=True):
             samples = {sample.name: sample for sample in fresh.samples(bound.rate)}
             absent = next(iter(samples.values())).taken([])
             named = [samples.get(each, absent) for each in bound.subgroups or (bound.subgroup,)]
@@ -482,7 +476,7 @@ class Monitor:
     @property
     def threshold(self) -> float:
         """Evidence from which on a bound is contradicted."""
-        return round(len(self.tested) / (1.0 - self.certificate.confidence), 9)
+        return round(len(self.certificate.bounds) / (1.0 - self.certificate.confidence), 9)
 
     @property
     def _since(self) -> list[str | None]:
@@ -490,27 +484,27 @@ class Monitor:
         threshold = self.threshold
         return [
             next((batch.name for batch in self.batches if batch.evidence[j] >= threshold), None)
-            for j in range(len(self.tested))
+            for j in range(len(self.certificate.bounds))
         ]
 
     @property
     def alarms(self) -> list[CertifiedBound]:
         """The contradicted bounds, now or after an earlier batch."""
-        return list(compress(self.tested, self._since))
+        return list(compress(self.certificate.bounds, self._since))
 
     @property
     def verdict(self) -> str:
         """The result, in a sentence."""
         n_batches = len({batch.name for batch in self.batches})
         n_rows = sum(batch.labelled for batch in self.batches)
-        of_bounds = how_many(len(self.tested), "bound")
+        of_bounds = how_many(len(self.certificate.bounds), "bound")
         if not n_batches:
             return f"No rows yet: {of_bounds} to test."
         batches = how_many(n_batches, "batch", "batches")
         rows = f"{how_many(n_rows, 'row')} of {batches} contradict"
         since = [
             f"{bound.title} {bound.bound_text} since {name}"
-            for bound, name in zip(self.tested, self._since, strict=True)
+            for bound, name in zip(self.certificate.bounds, self._since, strict=True)
             if name is not None
         ]
         if not since:
@@ -530,7 +524,7 @@ class Monitor:
             alarm,
         ]
         rows = []
-        each = enumerate(zip(self.tested, self.bets, self._since, strict=True))
+        each = enumerate(zip(self.certificate.bounds, self.bets, self._since, strict=True))
         for j, (bound, bets, since) in each:
             n, rate = _rate_of(bound, bets.sums)
             latest: list[Any] = self.batches[-1].errors[j] if self.batches else [0, None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,17 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from tailboost.core.array_types import Floats, Ints, Stated
+from tailboost.core.array_types import Floats, Ints, Mask, Stated
 from tailboost.core.checks import check_number
 from tailboost.rates import Limit, checked_limits
 from tailboost.rates.bounds import most_reached
 from tailboost.rows.seen import SPENT_EACH
 from tailboost.rows.subgroups import unit_name
+
+# A larger number of rows is not named.
+MOST_ROWS = 10**9
+# Numbers of rows tried after the first sufficient one.
+AHEAD = 4096
 
 
 @dataclass(frozen=True)
@@ -180,36 +185,19 @@ def _rows(
     if not (errors < allowed)[limited].all():
         raise broken
 
-    def power_at(total: Ints) -> Floats:
+    def suffices(total: Ints) -> Mask:
         powers = np.ones(np.shape(total))
         for j in limited:
             n = np.floor(shares[j] * total + 1e-9).astype(np.intp)
             most = most_reached(n, allowed[j], level)
             powers *= binom.cdf(most, n, errors[j])
-        return powers
+        return powers >= power
 
-    total = fewest_rows(power_at, power)
-    if total is None:
-        raise ValueError(f"{limit!r}: no practical number of rows certifies it")
-    return total
-
-
-# A larger number of rows is not named.
-MOST_ROWS = 10**9
-# Numbers of rows tried after the first sufficient one: counts are whole numbers, so the power
-# falls a little between their steps.
-AHEAD = 4096
-
-
-def fewest_rows(power_at: Callable[[Ints], Floats], power: float) -> int | None:
-    """Return the smallest number of rows from which on the power is at least a stated one.
-
-    ``power_at`` returns the powers at numbers of rows, shape (k,). None stands for more than `MOST_ROWS`.
-    """
     fewest = 1 + bisect_left(
-        range(1, MOST_ROWS + 1), True, key=lambda n: power_at(np.array([n]))[0] >= power
+        range(1, MOST_ROWS + 1), True, key=lambda n: suffices(np.array([n]))[0]
     )
     if fewest > MOST_ROWS:
-        return None
-    numbers = np.arange(fewest, fewest + AHEAD)  # the power may fall again a little above
-    return int(numbers[power_at(numbers) < power].max(initial=fewest - 1)) + 1
+        raise ValueError(f"{limit!r}: no practical number of rows certifies it")
+    # Counts are whole numbers, so the power may fall again a little above.
+    numbers = np.arange(fewest, fewest + AHEAD)
+    return int(numbers[~suffices(numbers)].max(initial=fewest - 1)) + 1

@@ -47,6 +47,9 @@ WORTHWHILE = -2.0
 # The same of each limit, where limits are tightened.
 TIGHTER = np.arange(3.5, -1.31, -0.6)
 PRICES = np.linspace(0.0, 1.0, 101)
+LAST = (
+    "The rule is the last one before a failure in a sequence fixed before these rows were used"
+)
 PASSES = 3  # over all cuts, in the search for a better rule
 
 #: Places with a sequence of their own, and its rules, shape (K, m, 2).
@@ -163,8 +166,7 @@ def run(case: Case, paths: list[Path]) -> Outcome:
         if passed is None:
             return Outcome(case.answered_by(first), level)
         cuts[places] = passed
-    made = "The rule is the last one before a failure in a sequence fixed before these rows were used"
-    made += f", for each of {len(paths)} groups alone." if len(paths) > 1 else "."
+    made = LAST + (f", for each of {len(paths)} groups alone." if len(paths) > 1 else ".")
     rule = case.rule(cuts)
     return Outcome(case.fresh.by(rule), case.level, made, rule, "fixed sequence")
 
@@ -199,8 +201,5 @@ def _within_tightened(case: Case) -> Outcome:
         return Outcome(answered, case.level)
     answered, rule = passed
     within = "; ".join(map(str, rule.problem.limits))
-    made = (
-        "The rule is the last one before a failure in a sequence fixed before these rows were used. It was "
-        f"selected within {within}."
-    )
+    made = f"{LAST}. It was selected within {within}."
     return Outcome(answered, case.level, made, rule, "fixed sequence")
