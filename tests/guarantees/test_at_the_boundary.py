@@ -144,35 +144,44 @@ def test_tests_are_those_of_scipy(limit):
         assert test.passes(wrong, rows, kept, 0.05)[0] == expected
 
 
-def test_a_threshold_at_a_rank_has_the_most_misses_that_pass():
-    """All rows certify: the objective drives the threshold to the last rank of the binomial test."""
+@pytest.mark.parametrize("digits", [16, 2])
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_threshold_at_a_rank_has_the_most_errors_that_pass(label, digits):
+    """All rows certify: the objective drives the threshold to the last value within the binomial test."""
     rng = np.random.default_rng(0)
-    s = rng.random(1500)
+    s = rng.random(1500).round(digits)
     y = (rng.random(1500) < s).astype(int)
-    rule = tb.calibrate(tb.Scores(0, 1), s[:, None], y, limits=["miss(1) <= .2"], objective="selected(1)")
-    missed = rule.predict(s[:, None])[y == 1] == 0
+    limits, objective = [f"miss({label}) <= .2"], f"selected({label})"
+    rule = tb.calibrate(tb.Scores(0, 1), s[:, None], y, limits=limits, objective=objective)
     assert rule.certificate_.n_rows == 1500
-    k, n = missed.sum(), len(missed)
-    assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 < binom.cdf(k + 1, n, 0.2)
+    answers = rule.predict(s[:, None])
+    nearest = s[answers == label].min() if label else s[answers == label].max()
+    k, n = ((y == label) & (answers != label)).sum(), (y == label).sum()
+    more = ((y == label) & (s == nearest)).sum()
+    assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 < binom.cdf(k + more, n, 0.2)
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.UncertifiedGroupsWarning")
-def test_a_limit_on_one_of_several_groups_has_the_whole_level():
+@pytest.mark.parametrize("limited", ["a", "ab", "abcde"])
+def test_limits_on_some_of_several_groups_divide_the_whole_level(limited):
     rng = np.random.default_rng(1)
     s, g = rng.random(3000), rng.choice(list("abcde"), 3000)
     y = (rng.random(3000) < s).astype(int)
     groups = pd.DataFrame({"g": g})
     rule = tb.calibrate(
         tb.Scores(0, 1), s[:, None], y, groups=groups, by_group="g", objective="selected(1)",
-        limits=[rates.miss(1, by="g") <= {"a": 0.2}],
+        limits=[rates.miss(1, by="g") <= dict.fromkeys(limited, 0.2)],
     )  # fmt: skip
-    of_a = (g == "a") & (y == 1)
-    k, n = (rule.predict(s[:, None], groups=groups)[of_a] == 0).sum(), of_a.sum()
-    assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 < binom.cdf(k + 1, n, 0.2)
+    missed = rule.predict(s[:, None], groups=groups) == 0
+    for group in limited:
+        here = (g == group) & (y == 1)
+        k, n = missed[here].sum(), here.sum()
+        assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 / len(limited) < binom.cdf(k + 1, n, 0.2)
 
 
-@pytest.mark.parametrize(("n_labels", "least"), [(2, 0.8), (3, 0.6)])
-def test_a_sequence_ends_at_its_first_failure(n_labels, least, monkeypatch):
+@pytest.mark.parametrize(("kind", "most"), [("precision(1) >=", (0.2, 0.4)), ("error <=", (0.3, 0.45))])
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, monkeypatch):
     """Of rules on one score, and within tightened limits: binomial tests of all tried rules by hand."""
     tried, failed = [], 0
     own_passes, own_bounds = Case.passes, sequence.tested_bounds
@@ -186,13 +195,17 @@ def test_a_sequence_ends_at_its_first_failure(n_labels, least, monkeypatch):
         y = np.array([rng.choice(n_labels, p=p) for p in P.to_numpy()])
         scores = tb.Scores("p1", 1) if n_labels == 2 else tb.Scores(list(P), list(range(n_labels)))
         tried.clear()
+        bound = most[n_labels - 2]
+        limit = f"{kind} {bound if kind.startswith('error') else 1 - bound}"
         with suppress(tb.NotCertifiedError):
-            tb.calibrate(scores, P, y, limits=[f"precision(1) >= {least}"], objective="miss(1)")
-        answered = [each.answered for each in tried]
-        wrong = [((each.actions == 1) & (each.strata.y[each.stratum] != 1)).sum() for each in answered]
-        n = [(each.actions == 1).sum() for each in answered]
-        passes = (binom.cdf(wrong, n, 1 - least) <= 0.045) | (np.array(n) == 0)
-        assert passes[:-1].all()
+            tb.calibrate(scores, P, y, limits=[limit], objective="miss(1)")
+        passes = []
+        for each in tried:
+            answers, labels = each.answered.actions, each.answered.strata.y[each.answered.stratum]
+            among = (answers == 1) | kind.startswith("error")
+            wrong = (among & (answers != labels)).sum()
+            passes.append(not among.any() or binom.cdf(wrong, among.sum(), bound) <= 0.045)
+        assert all(passes[:-1])
         failed += not passes[-1]
     assert failed > 0
 

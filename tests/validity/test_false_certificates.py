@@ -21,7 +21,15 @@ AWARE = {"by_group": True}
 SETTINGS = {
     "ranks, one threshold": ([1.0], [0.4], [1.0], 500, ["miss(1) <= 0.3"], 500, ALARMS),
     "ranks by group": (FOUR, [0.3] * 4, [1.0] * 4, 500, MISSES, 1000, ALARMS | AWARE),
-    "ranks by group, 16 values": (FOUR, [0.3] * 4, [1.0] * 4, 16, MISSES, 1000, ALARMS | AWARE),
+    "ranks by group, 16 values": (
+        FOUR,
+        [0.3] * 4,
+        [1.0] * 4,
+        16,
+        ["false_alarm(1, by=group) <= 0.3"],
+        1000,
+        {"objective": "miss(1)"} | AWARE,
+    ),
     "ranks by group, tiny groups": (TINY, [0.3] * 4, [1.0] * 4, 500, MISSES, 500, ALARMS | AWARE),
     "one threshold, four groups": (FOUR, [0.3] * 4, [1.0] * 4, 500, MISSES, 1000, ALARMS),
     "clusters of two rows": (
