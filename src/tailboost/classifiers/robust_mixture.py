@@ -606,7 +606,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             "group": list(self._group_titles),
             "by_group": by_group or None,
             "objective": repr(objective) if isinstance(objective, Expression) else objective,
-            "limits": list(map(repr, self.limits)),
+            "limits": list(map(repr, self._stated_limits)),
             "target": None,
             "cluster": None,
         }
