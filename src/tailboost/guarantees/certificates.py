@@ -303,7 +303,7 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
         counts = bool(np.isin(rate.tables(strata)[0], rate.range(strata)).all())
     template = CertifiedBound(
         rate,
-        sense={(ABOVE,): "≤", (BELOW,): "≥"}.get(sides, ""),
+        sense=stated.sense if len(sides) == 1 else "",
         in_percent=limit is not None and limit.in_percent,
     )
     shares: dict[Any, float] = {}

@@ -195,10 +195,7 @@ class Fresh:
             # Equal scores are different rows also without a statement, but not if all rows are copied.
             if equal_rows != "natural" and given.clusters is None:
                 refuse_copied("X", hashes_of_pairs(hashes, stratum))
-            of_labels = None
-            if only_scores:
-                of_labels = np.asarray(strata.classes)[strata.y[answered.stratum]]
-            used = Seen.of(hashes, CALIBRATED_ON, of_labels)
+            used = Seen.of(hashes, CALIBRATED_ON, given.labels if only_scores else None)
             answered = replace(answered, actions=_actions(model, table, groups, strata))
         else:
             content = hash_rows(answered.actions[:, None])

@@ -373,7 +373,8 @@ class Monitor:
 
         names = {batch.name for batch in self.batches}
         name = str(len(names) + 1 if name is None else name)
-        is_tested, ids, seen = self._unused(name, given, has_label, id)
+        is_new = name not in names
+        is_tested, ids, seen = self._unused(name, is_new, given, has_label, id)
         bets = self.bets
         if is_tested.any():
             y = classes[labels[is_tested[has_label]]]
@@ -381,7 +382,7 @@ class Monitor:
         else:  # unreadable rows are refused now, not with their late labels
             of_groups = group_arguments(self.rule, given["groups"])
             predicted_labels(self.rule, given["X"], **of_groups)
-        if name not in names:
+        if is_new:
             named = self.certificate.groups_named
             warn_of_other_groups(named, given["X"], given["groups"])
         sums = [after.sums - before.sums for before, after in zip(self.bets, bets, strict=True)]
@@ -396,14 +397,13 @@ class Monitor:
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
 
     def _unused(
-        self, name: str, given: dict[str, Any], has_label: Mask, id: Any
+        self, name: str, is_new: bool, given: dict[str, Any], has_label: Mask, id: Any
     ) -> tuple[Mask, Hashes, tuple[Seen, ...]]:
         """Return which rows of a look are tested, and what `ids` and `seen` are after it.
 
         Each row bets at most once: with ids the first time it has a label, otherwise with its only look.
         Raise LeakageError if another batch had rows of this one, ValueError if ids are missing.
         """
-        is_new = name not in {batch.name for batch in self.batches}
         if id is None:
             if len(self.ids) or not is_new:
                 raise ValueError(
