@@ -179,6 +179,24 @@ def test_limits_on_some_of_several_groups_divide_the_whole_level(limited):
         assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 / len(limited) < binom.cdf(k + 1, n, 0.2)
 
 
+@pytest.mark.parametrize("by", ["g", "class"])
+def test_shares_deferred_beside_ranks_pass_the_exact_test_at_their_part_of_the_level(by):
+    """The objective defers as many rows as it may: a fifth of .045 is divided between two limits."""
+    p_values = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        s, g = rng.random(3000), rng.choice(["a", "b"], 3000)
+        y = (rng.random(3000) < s).astype(int)
+        rule = tb.calibrate(
+            tb.Scores(0, 1), s[:, None], y, groups=pd.DataFrame({"g": g}), by_group="g",
+            limits=["miss(1, by=g) <= .3", f"deferred(by={by}) <= .4"], objective="error()",
+        )  # fmt: skip
+        bounds = [bound for bound in rule.certificate_.bounds if bound.rate.kind == "deferred"]
+        assert len(bounds) == 2
+        p_values += [binom.cdf(round(bound.estimate * bound.n), bound.n, 0.4) for bound in bounds]
+    assert 0.0045 / 4 < max(p_values) <= 0.0045
+
+
 @pytest.mark.parametrize(("kind", "most"), [("precision(1) >=", (0.2, 0.4)), ("error <=", (0.3, 0.45))])
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, monkeypatch):

@@ -1,7 +1,6 @@
 """A deferred row counts as deferred in metrics, rates and certificates; bare answers need `deferred=`."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import tailboost as tb
@@ -11,8 +10,6 @@ R = np.random.default_rng(0)
 Y = R.integers(0, 2, 400)
 ANSWERS = np.where(R.random(400) < 0.2, 1 - Y, Y)
 DEFERRED = R.random(400) < 0.165
-GROUPS = R.choice(["f", "m"], 400)
-WORDS = "A deferred row is no error and no miss, and stays among the rows of a class or group"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +25,24 @@ def test_rates_of_deferral_need_to_know_the_deferred_rows(rate):
     with pytest.raises(ValueError, match="deferred"):
         tb.certify(ANSWERS, None, Y, rates=[rate])
     assert tb.certify(ANSWERS, None, Y, rates=[rate], deferred=DEFERRED).n_rows == 400
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
+def test_a_certificate_of_a_classifier_counts_its_deferred_rows_as_deferred():
+    """Rates by hand: a deferred row is no error and no miss."""
+    r = np.random.default_rng(3)
+    score = r.random((3000, 1))
+    y = (r.random(3000) < score[:, 0]).astype(int)
+    limits = ["deferred() <= .4", "miss(1) <= .2", "false_alarm(1) <= .2"]
+    given = tb.tune(tb.Scores(0, 1), score[:1000], y[:1000], limits=limits)
+    X, y = score[1000:], y[1000:]
+    deferred = given.defers(X)
+    wrong = (given.predict(X) != y) & ~deferred
+    asked = [rates.deferred(), rates.answered_error(), rates.error(), rates.miss(1)]
+    bounds = tb.certify(given, X, y, rates=asked).bounds
+    expected = [deferred.mean(), wrong[~deferred].mean(), wrong.mean(), wrong[y == 1].mean()]
+    assert [bound.estimate for bound in bounds] == pytest.approx(expected)
+    assert [bound.n for bound in bounds] == [2000, (~deferred).sum(), 2000, (y == 1).sum()]
 
 
 @pytest.mark.slow
@@ -63,22 +78,3 @@ def test_probabilities_are_no_labels():
     assert tb.certify(ANSWERS.astype(float), None, Y).n_rows == 400
     halves = np.where(Y == 0, 0.5, 1.5)
     assert tb.certify(halves, None, halves).bounds[0].estimate == 0
-
-
-@pytest.fixture(scope="module")
-def sites():
-    """Scores that tell less at one site, where most unsure rows are."""
-    r = np.random.default_rng(4)
-    n = 8000
-    site = np.where(r.random(n) < 0.3, "South", "North")
-    score = np.where(site == "South", r.uniform(0.35, 0.65, n), r.random(n) > 0.4)
-    score = np.clip(score + r.normal(0, 0.1, n), 0.01, 0.99)
-    ill = np.where(r.random(n) < score, "ill", "well")
-    return pd.DataFrame({"s": score}), ill, pd.DataFrame({"site": site})
-
-
-@pytest.fixture(scope="module")
-def deferring(sites):
-    X, y, groups = sites
-    limits = ["miss(ill, by=site) <= 30%", "deferred() <= 30%"]
-    return tb.calibrate(tb.Scores("s", "ill"), X, y, groups=groups, limits=limits)

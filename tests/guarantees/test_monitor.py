@@ -145,6 +145,8 @@ def test_clusters_and_batches_with_each_others_names_are_different(rule):
     monitor = tb.Monitor(rule).add(**batch(2, 1), clusters=["a", "b"], id=[0, 1], name="b")
     monitor = monitor.add(**batch(2, 2), clusters=["b", "c"], id=[2, 3], name="a")
     assert monitor.batches[-1].labelled == 2
+    with pytest.raises(ValueError, match="new label"):
+        monitor.add(**batch(2, 3), clusters=["b", "c"], id=[4, 5], name="a")
 
 
 def test_ids_are_the_same_in_integers_and_floats(rule):
