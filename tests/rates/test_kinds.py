@@ -235,6 +235,8 @@ def as_rows(y, a, groups):
 @pytest.mark.parametrize("by", [None, "g"])
 def test_a_certified_rule_passes_the_test_of_its_rows(kind, by):
     """All procedures of `calibrate`: ranks, sequences of thresholds, bets on F scores and costs."""
+    if by is None and kind in ACROSS:
+        pytest.skip("compares subgroups")
     (X, y, groups), (new, labels, new_groups) = scored(400, 0), scored(900, 1)
     free = tb.tune(tb.Scores(0, 1), X, y, groups=groups, limits=[rates.error(by="g") <= 0.9], by_group=True)
     before = as_rows(labels, free.predict(new, groups=new_groups), new_groups)
