@@ -105,10 +105,11 @@ def test_false_certificates_of_one_batch(name):
 
 
 # Limits, an objective with counts at the edge of the test, and the largest level of a group. With a limit
-# with room, the misses of two groups have nine tenths of the level. Two precisions divide it by their power.
+# with room, the misses of two groups have nine tenths of the level. Two precisions or errors divide it.
 EXACT = {
     "misses": (["miss(1, by=group) <= .2", "false_alarm(1, by=group) <= .9"], rates.selected(1), 0.0225),
-    "precision": (["precision(1, by=group) >= .7"], rates.miss(1), 0.05),
+    "precision": (["precision(1, by=group) >= .7"], rates.miss(1), 0.025),
+    "errors": (["error(by=group) <= .3"], rates.selected(1), 0.025),
 }
 
 
@@ -126,6 +127,8 @@ def test_certified_counts_pass_the_exact_test_at_their_part_of_the_level(name):
         wrong, among, bound = answers == 0, labels == 1, 0.2
         if name == "precision":
             wrong, among, bound = labels == 0, answers == 1, 0.3
+        elif name == "errors":
+            wrong, among, bound = answers != labels, labels >= 0, 0.3
         p_values = []
         with_two_more = []  # further errors
         for group in "ab":
