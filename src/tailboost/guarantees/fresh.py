@@ -188,7 +188,7 @@ class Fresh:
         if is_model:
             # The models of a classifier read the rows once, and answer once for all its rules.
             table = given.X
-            if hasattr(model, "_opened"):
+            if hasattr(type(model), "_opened"):
                 table = model._opened(given.X, groups)
             hashes = row_hashes(model, table)
             content, compared = _compared(model, given, hashes, equal_rows, training_rows)
