@@ -130,9 +130,11 @@ def test_inequalities_of_limits_have_the_weights_of_rows():
     counts = np.zeros((4, 2))
     counts[STRATA.index(("no", "b"))] = [5 / 20, 9 / 20]
     counts[STRATA.index(("yes", "a"))] = [1 / 20, 5 / 20]
-    (alarms,) = (rates.false_alarm("yes", by="g") <= 0.5).rows(strata)
+    (alarms,), (misses,) = (
+        (rate <= 0.5).rows(rate.terms(strata))
+        for rate in (rates.false_alarm("yes", by="g"), rates.miss("yes", by="g"))
+    )
     assert (alarms[0] * counts).sum() - alarms[2] == pytest.approx(9 / 14 - 0.5)
-    (misses,) = (rates.miss("yes", by="g") <= 0.5).rows(strata)
     assert (misses[0] * counts).sum() - misses[2] == pytest.approx(1 / 6 - 0.5)
 
 
@@ -390,9 +392,10 @@ def test_bounds_name_units():
     strata, _ = rates.Strata.of(np.array([0, 1]), None, np.ones(2), ["no", "yes"])
     limit = rates.error(by="class") <= {"yes": 0.3}
     assert np.isnan(limit.bounds(["no", "yes"])[0])
-    assert len(limit.rows(strata)) == 1
+    terms = limit.rate.terms(strata)
+    assert len(limit.rows(terms)) == 1
     with pytest.raises(ValueError, match="subgroup"):
-        (rates.error(by="class") <= {"ja": 0.3}).rows(strata)
+        (rates.error(by="class") <= {"ja": 0.3}).rows(terms)
 
 
 def test_a_chain_of_comparisons_is_refused():

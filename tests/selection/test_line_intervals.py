@@ -8,9 +8,8 @@ from scipy.stats import beta, binomtest
 
 from tailboost import rates
 from tailboost.rates import Counts, as_objective
-from tailboost.selection.intervals import REFIT
 from tailboost.selection.search import Program
-from tailboost.selection.table import RateTable
+from tailboost.selection.table import REFIT, RateTable
 
 COST = rates.cost([[0.0, 1.0], [20.0, 0.0]])
 

@@ -59,6 +59,7 @@ def value_of(rate, strata, tally):
 
 def best_mixture(table, x, objective, limits):
     """Return the optimum over mixtures of all rules by a generic solver, from the rates of each rule."""
+    objective = as_objective(objective)
     tallies, strata = every_rule(table, x), table.data.strata
     T = len(tallies)
     rows, right = [], []
@@ -66,7 +67,7 @@ def best_mixture(table, x, objective, limits):
     n_more = worst + len(limits)
     tie = np.array([value_of(rates.error(), strata, t)[0] for t in tallies])
     cost = np.zeros(T + n_more)
-    scale = (objective.rate if worst else objective).scale(strata)
+    scale = objective.rate.terms(strata).scale
     if worst:
         cost[:T], cost[T] = 1e-3 * tie, 1.0
         V = np.array([value_of(objective.rate, strata, t) for t in tallies]) / scale
@@ -74,7 +75,7 @@ def best_mixture(table, x, objective, limits):
             rows.append(np.r_[column, -1.0, np.zeros(len(limits))])
             right.append(0.0)
     else:
-        cost[:T] = [value_of(objective, strata, t)[0] / scale for t in tallies]
+        cost[:T] = [value_of(objective.rate, strata, t)[0] / scale for t in tallies]
     for j, limit in enumerate(limits):
         z = np.eye(n_more)[worst + j]
         terms = limit.rate.terms(strata)

@@ -51,7 +51,7 @@ from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import Scores, as_fitted, only_scores
-from tailboost.rates import Expression, Limit, Rate, Statistic
+from tailboost.rates import Limit, Rate, Statistic
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.judged import records_of_fit
 from tailboost.rows.rows import MOST_FOLDS, N_FOLDS, Rows
@@ -164,7 +164,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     gap_ : float
         By how much a mixture of the candidates could lower the objective on the selection data within the
         limits; 0 if the rule is the best mixture.
-    objective_ : Objective
+    objective_ : Statistic
         The minimised rate.
     validation_ : str, int or float
         The selection data: "cv", a fraction, "X_val", or "frozen" if all rows given to `fit` are used.
@@ -598,6 +598,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         if by_group is True:
             by_group = self._group_titles[0] or True
         objective = self.objective
+        if isinstance(objective, Rate | Statistic):
+            objective = repr(objective)
         settings = {
             "scores": model.column_list,
             "labels": model.label_list,
@@ -605,7 +607,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             "missing": model.missing,
             "group": list(self._group_titles),
             "by_group": by_group or None,
-            "objective": repr(objective) if isinstance(objective, Expression) else objective,
+            "objective": objective,
             "limits": list(map(repr, self._stated_limits)),
             "target": None,
             "cluster": None,

@@ -45,8 +45,8 @@ from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,
-    Objective,
     Rate,
+    Statistic,
     error,
 )
 from tailboost.rows.fingerprints import digest, digest_of_rule
@@ -435,7 +435,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             _source=self,
         )
 
-    def _restated(self, objective: Objective, limits: Sequence[Limit]) -> Self:
+    def _restated(self, objective: Statistic, limits: Sequence[Limit]) -> Self:
         """Return a copy that states another objective and other limits; nothing is selected.
 
         An error budget is dropped if the overall error is the objective or limited.
@@ -450,7 +450,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         new._check_groups(new._problem(), self.selection_.engine.models.rows.groups)
         return new
 
-    def _within(self, objective: Objective, limits: Sequence[Limit]) -> Self:
+    def _within(self, objective: Statistic, limits: Sequence[Limit]) -> Self:
         """Return a copy with the rule of another objective and other limits."""
         new = self._restated(objective, limits)
         return new._answering(self.selection_.engine.select(new._problem()))

@@ -25,10 +25,10 @@ from tailboost.core.tables import (
 )
 from tailboost.guarantees.fresh import Fresh, all_pairs_pass
 from tailboost.rates import (
-    Expression,
     Limit,
     Rate,
     Sample,
+    Statistic,
     checked_limits,
     checked_rates,
     deferred as deferred_rate,
@@ -285,13 +285,14 @@ def _upper(sample: Sample, level: float, *, counts: bool) -> float:
     return sample.low + width * share
 
 
-def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
+def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
     """Return the bounds of a rate or limit on each subgroup, each side at the level, then on a gap or ratio.
 
     Shares of rows have Clopper–Pearson bounds, other means and ratios of sums betting bounds. Without a level
     nothing but possible values bounds a rate, and what an answer keeps by construction.
     """
-    rate, limit, sides = stated.rate, stated.limit, stated.sides
+    rate, sides = stated.rate, stated.sides
+    limit = stated if isinstance(stated, Limit) else None
     samples = fresh.samples(rate)
     names = [sample.name for sample in samples]
     targets = [float("nan")] * len(names)
@@ -380,7 +381,7 @@ def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[C
 
 
 def joint_bounds(
-    expressions: Sequence[Expression], fresh: Fresh, level: float
+    expressions: Sequence[Statistic], fresh: Fresh, level: float
 ) -> list[CertifiedBound]:
     """Return bounds on rates on new rows that hold together with a probability of at least 1 − level.
 

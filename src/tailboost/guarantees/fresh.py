@@ -38,7 +38,7 @@ from tailboost.core.checks import (
     positions,
 )
 from tailboost.learners.scores import Scores
-from tailboost.rates import Counts, Limit, Objective, Rate, Sample, Strata
+from tailboost.rates import Counts, Limit, Rate, Sample, Statistic, Strata
 from tailboost.rates.bounds import most_reached, pair_p_value
 from tailboost.rows.fingerprints import (
     hash_rows,
@@ -622,7 +622,7 @@ def all_pairs_pass(
     )
 
 
-def losses_of(objective: Objective, strata: Strata) -> Floats | None:
+def losses_of(objective: Statistic, strata: Strata) -> Floats | None:
     """Return the loss of each answer by stratum, shape (S, 3); None if the objective is no sum of losses."""
     rate = objective.rate
     if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:

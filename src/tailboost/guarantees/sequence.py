@@ -38,7 +38,7 @@ from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.certificates import tested_bounds
 from tailboost.guarantees.fresh import ALWAYS, NEVER, Case, Cells, Outcome
 from tailboost.rates import InfeasibleLimitsError
-from tailboost.selection.intervals import tightened
+from tailboost.selection.table import tightened
 
 # Probits of the predicted probability of passing all tests, along the sequence.
 STEPS = np.r_[ALWAYS, np.arange(3.5, -1.31, -0.3)]

@@ -6,7 +6,6 @@ report and certificate. Rates are values: they compare equal, and can be hashed,
 
 from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates.make import (
-    Objective as Objective,
     answered_error,
     as_objective as as_objective,
     checked_limits as checked_limits,
@@ -36,7 +35,6 @@ from tailboost.rates.make import (
     tpr,
 )
 from tailboost.rates.rate import (
-    Expression as Expression,
     Limit,
     Rate,
     Statistic,

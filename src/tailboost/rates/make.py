@@ -23,8 +23,8 @@ from tailboost.rates.rate import (
     GAP,
     KINDS,
     LARGEST,
+    LOWERED_RATIOS,
     RATIO,
-    Expression,
     Limit,
     Pairs,
     Rate,
@@ -33,12 +33,9 @@ from tailboost.rates.rate import (
 )
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
-#: What a selection minimises: one rate, or the largest rate of a family.
-Objective = Rate | Statistic
 
-
-def as_objective(objective: Any) -> Objective:
-    """Return the objective of a rate or of the largest rate of a family.
+def as_objective(objective: Any) -> Statistic:
+    """Return what a selection minimises: one rate, or the largest rate of a family.
 
     A rate of which large values are better is replaced by its complement.
 
@@ -47,6 +44,7 @@ def as_objective(objective: Any) -> Objective:
     TypeError, ValueError
         If ``objective`` cannot be an objective.
     """
+    objective = as_statistic(objective)
     if getattr(objective, "form", None) not in (EACH, LARGEST):
         raise TypeError(
             f"objective={objective!r} must be a rate or the largest of a family; limit a gap or ratio"
@@ -54,12 +52,13 @@ def as_objective(objective: Any) -> Objective:
     rate = objective.rate
     is_best_if_large = objective.worst and rate.is_gain
     is_family = not objective.worst and rate.by is not None
-    if is_best_if_large or is_family or not rate.can_be_lowered:
+    can_be_lowered = not rate.is_ratio or rate.kind in LOWERED_RATIOS
+    if is_best_if_large or is_family or not can_be_lowered:
         raise ValueError(
             f"objective={objective!r} must be a rate of all rows, or the largest(...) of a family, whose "
             "small values are better also where few rows have an answer; limit this rate instead"
         )
-    return replace(rate, complement=True) if rate.is_gain else objective
+    return Statistic(EACH, replace(rate, complement=True)) if rate.is_gain else objective
 
 
 def error(by: By = None) -> Rate:
@@ -609,7 +608,7 @@ def parse(text: str) -> Rate | Statistic | Limit:
         found = _value(ast.parse(in_python, mode="eval").body)
     except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as failure:
         raise ValueError(f"{text!r:.120}: {failure}; {_EXAMPLE}") from None
-    if not isinstance(found, Expression):
+    if not isinstance(found, (Rate, Statistic)):
         raise ValueError(f"{text!r:.120} is no rate or limit; {_EXAMPLE}")
     if isinstance(found, Limit):
         pieces = _OTHERWISE.finditer(text)
@@ -647,38 +646,40 @@ def _value(node: Any) -> Any:
             bound = _value(right)
             if isinstance(node.ops[0], ast.GtE):
                 return limited >= bound
+            limit = limited <= bound
             # Who writes 1, and not 1.0, may mean one percent.
-            if repr(bound) == "1" and limited.rate.kind != "cost":
+            if repr(bound) == "1" and limit.rate.kind != "cost":
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            return limited <= bound
+            return limit
     raise ValueError(
         f"{ast.unparse(node)!r} is not understood; the rates are called {', '.join(FUNCTIONS)}"
     )
 
 
-def parsed(stated: Stated) -> Any:
-    """Return a text as `parse` reads it; other values unchanged."""
-    return parse(stated) if isinstance(stated, str) else stated
+def as_statistic(stated: Stated) -> Any:
+    """Return a text as `parse` reads it, and a rate as the statistic of itself; other values unchanged."""
+    found = parse(stated) if isinstance(stated, str) else stated
+    return Statistic(EACH, found) if isinstance(found, Rate) else found
 
 
-def checked_rates(stated: Stated) -> list[Expression]:
-    """Return rates and limits as a list of expressions; texts are read by `parse`.
+def checked_rates(stated: Stated) -> list[Statistic]:
+    """Return rates and limits as a list; texts are read by `parse`.
 
     Raises
     ------
     TypeError, ValueError
         If an entry is neither, or is a gap or ratio without a bound.
     """
-    entries = [stated] if isinstance(stated, (str, Expression)) else stated
+    entries = [stated] if isinstance(stated, (str, Rate, Statistic)) else stated
     if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
         raise TypeError(
             f"limits and rates must be lists, such as ['miss(1) <= 40%'], got {stated!r}"
         )
-    expressions = list(map(parsed, entries))
-    for expression in expressions:
-        if not isinstance(expression, (Rate, Limit)):
-            raise TypeError(f"{expression!r} is no rate or limit; a gap or ratio needs a bound")
-    return expressions
+    statistics = list(map(as_statistic, entries))
+    for each in statistics:
+        if not isinstance(each, Limit) and getattr(each, "form", None) != EACH:
+            raise TypeError(f"{each!r} is no rate or limit; a gap or ratio needs a bound")
+    return statistics
 
 
 def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...]:

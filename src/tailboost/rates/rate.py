@@ -75,72 +75,8 @@ KINDS = {
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
 
 
-class Expression:
-    """What rates, their largest, gaps, ratios and limits have in common: ``form`` and the family ``rate``."""
-
-    form: Any
-    rate: Any
-    limit: Any = None  # the expression itself if it is a limit
-    worst: bool  # whether the largest rate of the family is meant
-    compares: bool  # whether the gap or ratio between subgroups is meant
-    from_above: bool  # whether a bound is an upper bound
-    sense: str  # direction of the bounds as a sign
-    sign: float  # 1 or −1 for it: the violation is ``sign`` times rate minus bound
-    sides: Any  # sides on which rates are bounded for a certificate
-    # Of a rate:
-    crossed: Any  # names of columns in ``by`` with perhaps "class", or one other value
-    is_ratio: bool  # whether the denominator depends on the answers, as for a precision
-    is_share: bool  # whether it is a share of rows: then its numerator is a binomial count
-    is_gain: bool  # whether large values are better: right answers count, and no errors
-    can_be_lowered: bool  # whether it can be an objective
-    needs_costs: bool  # whether it is a mean of given costs of the rows
-    needs_groups: bool  # whether the subgroups are groups
-    needs_deferral: bool  # whether it counts deferred rows, or has a cost of deferral
-    counts_deferral: bool  # whether it depends on the set of deferred rows
-
-    def __post_init__(self) -> None:
-        from_above = self.form not in (AT_LEAST, RATIO)
-        one_sided = {AT_MOST: (ABOVE,), LARGEST: (ABOVE,), AT_LEAST: (BELOW,)}
-        vars(self).update(  # expressions are frozen
-            worst=self.form == LARGEST,
-            compares=self.form in COMPARISONS,
-            from_above=from_above,
-            sense="≤" if from_above else "≥",
-            sign=1.0 if from_above else -1.0,
-            sides=one_sided.get(self.form, (ABOVE, BELOW)),
-        )
-
-    @property
-    def most(self) -> float:
-        """The loosest limit, which each rule satisfies: 1 for fractions and gaps, for costs the largest."""
-        if self.form == RATIO or self.rate.kind != "cost":
-            return float(self.form != RATIO)
-        return max(map(max, self.rate.matrix or [(ALL_COSTS,)]))
-
-    def within(self, level: Stated) -> Limit:
-        """Return the limit at a level."""
-        return Limit.of(self.form if self.compares else AT_MOST, self.rate, level)
-
-    def value(self, values: Floats) -> float:
-        """Return the gap, the ratio, the largest or the smallest rate, depending on the form.
-
-        Undefined rates are NaN and do not count. The ratio of two rates of 0 is 1.
-        """
-        smallest, largest = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
-        if self.form == GAP:
-            return largest - smallest
-        if self.form == RATIO:
-            return 1.0 if largest == 0 else smallest / largest
-        return largest if self.from_above else smallest
-
-    def __lt__(self, bound: Stated) -> Any:
-        raise TypeError(f"a limit of {self!r} includes its bound {bound!r}: write <= or >=")
-
-    __gt__ = __lt__
-
-
 @dataclass(frozen=True)
-class Rate(Expression):
+class Rate:
     """Family of rates: the same count on each subgroup. Made by `error`, `miss` and others.
 
     A comparison with a number makes a limit: ``selected("yes") <= 0.3``. A dict has a bound for each
@@ -181,11 +117,18 @@ class Rate(Expression):
     among: Pairs = ()
     name: str = ""
 
-    form = EACH
+    crossed: Any = field(init=False)  # names of columns in ``by`` with perhaps "class", or None
+    is_ratio: bool = field(init=False)  # whether the denominator depends on the answers
+    is_share: bool = field(init=False)  # whether it is a share of rows, with a binomial count
+    is_gain: bool = field(init=False)  # whether large values are better: right answers count
+    needs_costs: bool = field(init=False)  # whether it is a mean of given costs of the rows
+    needs_groups: bool = field(init=False)  # whether the subgroups are groups
+    # Whether it counts deferred rows or has a cost of deferral, and whether it depends on which are deferred.
+    needs_deferral: bool = field(init=False)
+    counts_deferral: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        filled = vars(self)
+        filled = vars(self)  # the class is frozen
         if self.kind != "custom":
             if self.kind not in KINDS:
                 raise ValueError(
@@ -207,7 +150,6 @@ class Rate(Expression):
             is_ratio=bool(named),
             is_share=self.kind not in ("cost", "f_score"),
             is_gain=is_right and not self.complement,
-            can_be_lowered=not named or self.kind in LOWERED_RATIOS,
             needs_costs=self.kind == "cost" and self.matrix is None,
             needs_groups=not {None, CLASS}.issuperset(crossed),
             needs_deferral=defers,
@@ -215,15 +157,16 @@ class Rate(Expression):
             counts_deferral=defers or HUMAN_REVIEW in named or len(named) > 1,
         )
 
-    __le__ = Expression.within
+    def __le__(self, bound: Stated) -> Limit:
+        return Limit.of(AT_MOST, self, bound)
 
     def __ge__(self, bound: Stated) -> Limit:
         return Limit.of(AT_LEAST, self, bound)
 
-    @property
-    def rate(self) -> Rate:
-        """The rate itself."""
-        return self
+    def __lt__(self, bound: Stated) -> Any:
+        raise TypeError(f"a limit of {self!r} includes its bound {bound!r}: write <= or >=")
+
+    __gt__ = __lt__
 
     # -- what is counted -----------------------------------------------------------------------------
 
@@ -241,19 +184,18 @@ class Rate(Expression):
         classes, actions = np.indices((K, strata.n_actions))
         own = classes if self.label is None else strata.label(self.label)
 
-        def has(part: Any, numbers: Any) -> Any:
+        def are(numbers: Any, part: Any) -> Any:
             """Return where classes or actions are a part of a pair."""
             if part == OTHER:
                 return (numbers != own) & (numbers < K)
             number_of = {None: numbers, LABEL: own, HUMAN_REVIEW: K}
             return numbers == (number_of[part] if part in number_of else strata.label(part))
 
-        def tables_of(pairs: Pairs) -> Floats:
-            found = [has(label, classes) & has(answer, actions) for label, answer in pairs]
-            return np.array(found, dtype=np.float64)
-
-        among = tables_of(self.among)
-        top, bottom = tables_of(self.counted).max(axis=0), among.max(axis=0)
+        counted, among = (
+            np.array([are(classes, label) & are(actions, answer) for label, answer in pairs])
+            for pairs in (self.counted, self.among)
+        )
+        top, bottom = counted.max(axis=0) * 1.0, among.max(axis=0) * 1.0
         if self.kind == "f_score":
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
         if self.matrix is not None:
@@ -286,10 +228,6 @@ class Rate(Expression):
         costs = self._costs(strata)
         return float(costs.min()), float(costs.max())
 
-    def scale(self, strata: Strata) -> float:
-        """Return the scale of the values: 1 for fractions, for costs the largest absolute one."""
-        return max(1e-300, *map(abs, self.range(strata)))  # a divisor, also if all costs are 0
-
     def terms(self, strata: Strata) -> Terms:
         """Return numerators and denominators over confusion counts, for each subgroup.
 
@@ -313,14 +251,15 @@ class Rate(Expression):
             zeros = np.zeros_like(top)
             bottom = np.concatenate([bottom, zeros], axis=1)
             top = np.concatenate([zeros, top] if self.needs_costs else [top, zeros], axis=1)
-        return Terms(names, top, bottom, mass, self.is_ratio)
+        low, high = self.range(strata)
+        scale = max(1e-300, abs(low), abs(high))  # a divisor, also if all costs are 0
+        return Terms(names, top, bottom, mass, self.is_ratio, low, high, scale)
 
     def samples(self, answered: Counts) -> list[Sample]:
         """Return the rows of each subgroup with their values; the rate is the mean of the values.
 
         A rate is the mean of values between ``low`` and ``high``, so certificates of a bounded mean apply.
         """
-        low, high = self.range(answered.strata)
         terms = self.terms(answered.strata)
         cell = answered.stratum * answered.strata.n_actions + answered.actions
         samples = []
@@ -330,7 +269,7 @@ class Rate(Expression):
             values = top.ravel()[cell[rows]]
             if self.needs_costs and answered.costs is not None:
                 values = answered.costs[rows, answered.actions[rows]]
-            samples.append(Sample(name, rows, values, low, high, among[rows]))
+            samples.append(Sample(name, rows, values, terms.low, terms.high, among[rows]))
         return samples
 
     # -- words ---------------------------------------------------------------------------------------
@@ -357,49 +296,6 @@ class Rate(Expression):
         return f"1 - {call}" if self.complement else call
 
 
-@dataclass(frozen=True)
-class Statistic(Expression):
-    """Largest rate, gap or ratio of a family, made by `largest`, `gap` or `ratio`.
-
-    The largest rate is for objectives. A comparison of a gap or ratio with a number makes a limit.
-
-    Parameters
-    ----------
-    form : {"largest", "gap", "ratio"}
-        What is meant of the rates.
-    rate : Rate
-        The family.
-    """
-
-    form: str
-    rate: Rate
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.rate, Rate):
-            raise TypeError(
-                f"{self.form} takes a rate, such as error(by='class'), got {self.rate!r}"
-            )
-
-    def __le__(self, bound: Stated) -> Limit:
-        if self.form != GAP:
-            raise ValueError(
-                f"{self!r} has no upper bound: a ratio is limited from below, rates each"
-            )
-        return self.within(bound)
-
-    def __ge__(self, bound: Stated) -> Limit:
-        if self.form != RATIO:
-            raise ValueError(f"{self!r} has no lower bound: gap(...) <= 0.02")
-        return self.within(bound)
-
-    def __str__(self) -> str:
-        return f"largest {self.rate}" if self.worst else f"{self.rate}: {self.form}"
-
-    def __repr__(self) -> str:
-        return f"{self.form}({self.rate!r})"
-
-
 @dataclass(frozen=True, eq=False)
 class Terms:
     """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each of m subgroups."""
@@ -409,6 +305,9 @@ class Terms:
     bottom: Floats  # shape (m, W, A)
     mass: Floats  # shape (m,): weight in the denominator; for a ratio, weight of the subgroup
     is_ratio: bool  # whether ``bottom`` depends on the answers
+    low: float  # the smallest and the largest possible value of a row
+    high: float
+    scale: float  # of the values: 1 for fractions, for costs the largest absolute one
 
     def values(self, counts: Floats) -> Floats:
         """Return the rates of confusion counts (…, W, A), NaN if the denominator is 0, shape (…, m)."""
@@ -440,7 +339,94 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Limit(Expression):
+class Statistic:
+    """What is meant of a family of rates: made by `largest`, `gap` or `ratio`.
+
+    The largest rate is for objectives. A comparison of a gap or ratio with a number makes a limit.
+
+    Parameters
+    ----------
+    form : {"each", "largest", "gap", "ratio"}
+        What is meant of the rates. Of a single rate "each" is the rate itself.
+    rate : Rate
+        The family.
+    """
+
+    form: str
+    rate: Rate
+
+    worst: bool = field(init=False)  # whether the largest rate of the family is meant
+    compares: bool = field(init=False)  # whether the gap or ratio between subgroups is meant
+    from_above: bool = field(init=False)  # whether a bound is an upper bound
+    sense: str = field(init=False)  # direction of the bounds as a sign
+    sign: float = field(
+        init=False
+    )  # 1 or −1 for it: the violation is ``sign`` times rate minus bound
+    sides: Any = field(init=False)  # sides on which rates are bounded for a certificate
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rate, Rate):
+            raise TypeError(
+                f"{self.form} takes a rate, such as error(by='class'), got {self.rate!r}"
+            )
+        from_above = self.form not in (AT_LEAST, RATIO)
+        one_sided = {AT_MOST: (ABOVE,), LARGEST: (ABOVE,), AT_LEAST: (BELOW,)}
+        vars(self).update(  # the class is frozen
+            worst=self.form == LARGEST,
+            compares=self.form in COMPARISONS,
+            from_above=from_above,
+            sense="≤" if from_above else "≥",
+            sign=1.0 if from_above else -1.0,
+            sides=one_sided.get(self.form, (ABOVE, BELOW)),
+        )
+
+    def __le__(self, bound: Stated) -> Limit:
+        if self.form != GAP:
+            raise ValueError(
+                f"{self!r} has no upper bound: a ratio is limited from below, rates each"
+            )
+        return self.within(bound)
+
+    def __ge__(self, bound: Stated) -> Limit:
+        if self.form != RATIO:
+            raise ValueError(f"{self!r} has no lower bound: gap(...) <= 0.02")
+        return self.within(bound)
+
+    __lt__ = __gt__ = Rate.__lt__
+
+    @property
+    def most(self) -> float:
+        """The loosest limit, which each rule satisfies: 1 for fractions and gaps, for costs the largest."""
+        if self.form == RATIO or self.rate.kind != "cost":
+            return float(self.form != RATIO)
+        return max(map(max, self.rate.matrix or [(ALL_COSTS,)]))
+
+    def within(self, level: Stated) -> Limit:
+        """Return the limit at a level."""
+        return Limit.of(self.form if self.compares else AT_MOST, self.rate, level)
+
+    def value(self, values: Floats) -> float:
+        """Return the gap, the ratio, the largest or the smallest rate, depending on the form.
+
+        Undefined rates are NaN and do not count. The ratio of two rates of 0 is 1.
+        """
+        smallest, largest = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+        if self.form == GAP:
+            return largest - smallest
+        if self.form == RATIO:
+            return 1.0 if largest == 0 else smallest / largest
+        return largest if self.from_above else smallest
+
+    def __str__(self) -> str:
+        words = {EACH: f"{self.rate}", LARGEST: f"largest {self.rate}"}
+        return words.get(self.form, f"{self.rate}: {self.form}")
+
+    def __repr__(self) -> str:
+        return repr(self.rate) if self.form == EACH else f"{self.form}({self.rate!r})"
+
+
+@dataclass(frozen=True)
+class Limit(Statistic):
     """Limit on a family of rates.
 
     Parameters
@@ -457,10 +443,10 @@ class Limit(Expression):
         Whether the bound was stated in percent, and is printed so.
     """
 
-    form: str
-    rate: Rate
     bound: Stated
     in_percent: bool = field(default=False, compare=False, repr=False)
+
+    __le__ = __ge__ = Statistic.__lt__
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Stated) -> Limit:
@@ -503,11 +489,6 @@ class Limit(Expression):
         stated = tuple(numbers.items()) if by_name else numbers[None]
         return cls(form, rate, stated, in_percent=in_percent)
 
-    @property
-    def limit(self) -> Limit:
-        """The limit itself."""
-        return self
-
     def bounds(self, names: list[Any]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
 
@@ -524,25 +505,24 @@ class Limit(Expression):
         rest = bound_of.get(None, np.nan)
         return np.array([bound_of.get(unit, rest) for unit in units], dtype=np.float64)
 
-    def rows(self, strata: Strata) -> list[tuple[Floats, float, float]]:
+    def rows(self, terms: Terms) -> list[tuple[Floats, float, float]]:
         """Return the inequalities ``⟨matrix, N⟩ + free z ≤ bound`` of the limit over confusion counts N.
 
-        They are scaled to rates of about 1. Subgroups without rows and free subgroups have none. Of a gap or
-        ratio, each rate is at most the free variable z, and at least a z − c for the `pair` (a, c). Raise
-        ValueError for a ratio of rates that may be negative.
+        ``terms`` are those of the limited rate. The inequalities are scaled to rates of about 1. Subgroups
+        without rows and free subgroups have none. Of a gap or ratio, each rate is at most the free variable
+        z, and at least a z − c for the `pair` (a, c). Raise ValueError for a ratio of rates that may be
+        negative.
         """
-        terms = self.rate.terms(strata)
-        scale = self.rate.scale(strata)
         defined = terms.mass > 0
         if self.compares:
-            self.refuse_negative(min(self.rate.range(strata)))
-            matrices = terms.beyond(0.0)[defined] / scale
+            self.refuse_negative(terms.low)
+            matrices = terms.beyond(0.0)[defined] / terms.scale
             a, c = self.pair
             below = [(matrix, -1.0, 0.0) for matrix in matrices]
-            return below + [(-matrix, a, c / scale) for matrix in matrices]
+            return below + [(-matrix, a, c / terms.scale) for matrix in matrices]
         bounds = self.bounds(terms.names)
         limited = defined & ~np.isnan(bounds)
-        matrices = self.sign / scale * terms.beyond(np.nan_to_num(bounds))[limited]
+        matrices = self.sign / terms.scale * terms.beyond(np.nan_to_num(bounds))[limited]
         return [(matrix, 0.0, 0.0) for matrix in matrices]
 
     def refuse_negative(self, lowest_rate: float) -> None:

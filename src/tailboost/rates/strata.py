@@ -78,6 +78,7 @@ class Strata:
     n_classes: int = field(init=False)  # K
     n_combinations: int = field(init=False)  # G
     n_actions: int = field(init=False)  # A: the labels, and deferral if allowed
+    y: Ints = field(init=False)  # shape (S,): class number of each stratum
     # Shape (S, c + 2): numbers of the class, of the value of each column of groups, and 0.
     numbers: Ints = field(init=False)
 
@@ -92,7 +93,7 @@ class Strata:
         y = np.repeat(np.arange(K), G)
         groups = np.tile(self.combinations, (K, 1))
         filled = vars(self)  # the class is frozen
-        filled.update(n_classes=K, n_combinations=G, n_actions=K + self.defers)
+        filled.update(n_classes=K, n_combinations=G, n_actions=K + self.defers, y=y)
         filled["numbers"] = np.column_stack([y, groups, np.zeros_like(y)])
 
     @classmethod
@@ -142,14 +143,14 @@ class Strata:
         stratum = y * len(combinations) + combination
         n_strata = len(classes) * len(combinations)
         share = weight / weight.sum()
-        sums = _sums_by_stratum(np.column_stack([share, share**2]), stratum, n_strata)
-        mass, squares = sums.T
+        mass: Any = np.bincount(stratum, share, n_strata)
+        squares = np.bincount(stratum, share**2, n_strata)
         cost_range = (0.0, 1.0)
         mean_costs = None
         if costs is not None:
             cost_range = (float(costs.min()), float(costs.max()))
-            mean_costs = _sums_by_stratum(share[:, None] * costs, stratum, n_strata)
-            mean_costs /= np.where(mass > 0, mass, 1.0)[:, None]  # 0 without rows
+            of_actions = [np.bincount(stratum, share * each, n_strata) for each in costs.T]
+            mean_costs = np.column_stack(of_actions) / np.where(mass > 0, mass, 1.0)[:, None]
         strata = cls(
             plain(tuple(classes)),
             plain(tuple(columns)),
@@ -162,11 +163,6 @@ class Strata:
             cost_range,
         )
         return strata, stratum
-
-    @property
-    def y(self) -> Ints:
-        """Class number of each stratum, shape (S,)."""
-        return self.numbers[:, 0]
 
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
@@ -203,12 +199,20 @@ class Strata:
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
         values = [self.classes, *self.values, (EVERYTHING,)]
+        columns = [CLASS, *self.columns]
         crosses = isinstance(by, tuple)
+        named = by if crosses else (by,)
         # Families of subgroups, each of some columns of the numbers of strata.
         if by in (GROUP, CELL):
             families = [[j, 0][: 1 + (by == CELL)] for j in range(1, len(values) - 1)]
         else:
-            families = [list(map(self._place, by if crosses else (by,)))]
+            for name in named:
+                if name not in (*columns, EVERYTHING):
+                    raise ValueError(
+                        f"by={name!r}: groups= has no column of this name; there are "
+                        f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
+                    )
+            families = [[-1 if name is EVERYTHING else columns.index(name) for name in named]]
         if not families:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
         names: list[Any] = []
@@ -231,23 +235,6 @@ class Strata:
                     name = (self.columns[family[0] - 1], name)
                 names.append((key[1], name) if by == CELL else name)
         return names, np.concatenate(masks)
-
-    def _place(self, name: Any) -> int:
-        """Return the place of a column in the numbers of strata; raise ValueError if there is none."""
-        known = [CLASS, *self.columns]
-        if name is EVERYTHING:
-            return -1
-        if name not in known:
-            raise ValueError(
-                f"by={name!r}: groups= has no column of this name; there are "
-                f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
-            )
-        return known.index(name)
-
-
-def _sums_by_stratum(values: Floats, stratum: Ints, n_strata: int) -> Floats:
-    """Return the sums of a table (n, A) over the rows of each stratum, shape (S, A)."""
-    return np.column_stack([np.bincount(stratum, column, n_strata) for column in values.T])
 
 
 def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, Any]]:

@@ -65,9 +65,9 @@ class Curve:
     ----------
     points : tuple of CurvePoint
         From the tightest limit to the loosest, each with its classifier.
-    limited : Objective or Statistic
+    limited : Statistic
         The limited rate.
-    objective : Objective
+    objective : Statistic
         The minimised rate.
     measured_on : str
         Description of the selection data, and the limits on other rates that each point keeps.
@@ -224,7 +224,7 @@ def points_along(
         The candidates on the selection data.
     problem : Problem
         The objective within limits on other rates.
-    limited : Objective or Statistic
+    limited : Statistic
         The limited rate; a ratio is limited from below.
 
     Raises

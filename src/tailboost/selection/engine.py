@@ -9,7 +9,6 @@ from scipy.special import ndtri, softmax
 
 from tailboost.core.array_types import Floats, Table
 from tailboost.learners.scores import only_scores
-from tailboost.selection.intervals import REFIT, tightened
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.problem import Problem, counted
 from tailboost.selection.search import (
@@ -21,6 +20,7 @@ from tailboost.selection.search import (
     within_budget,
 )
 from tailboost.selection.selection import Selection
+from tailboost.selection.table import REFIT, tightened
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, StratumProbabilities
 

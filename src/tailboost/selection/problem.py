@@ -19,10 +19,9 @@ from tailboost.rates import (
     deferred,
     error,
     largest,
-    parse,
 )
-from tailboost.rates.make import parsed
-from tailboost.rates.rate import AT_MOST, GAP, LARGEST, RATIO
+from tailboost.rates.make import as_statistic
+from tailboost.rates.rate import AT_MOST, EACH, GAP, LARGEST, RATIO
 from tailboost.rows.rows import Rows
 
 # The statistic of the rates that a limit of each form limits.
@@ -41,7 +40,7 @@ NAMED = {
 class Problem:
     """An objective within limits, and the kind of the selected rule."""
 
-    objective: Stated  # a rate, or the largest rate of a family
+    objective: Statistic  # a rate, or the largest rate of a family
     limits: tuple[Limit, ...] = ()
     # Largest increase of the overall error; None for no limit.
     error_budget: float | None = None
@@ -78,18 +77,19 @@ class Problem:
             ``a`` is given, the overall error. A rate is not traded against itself, but against the largest
             error of a class.
         """
-        limited, minimised = map(parsed, (a, b))
+        limited, minimised = map(as_statistic, (a, b))
         if getattr(minimised, "compares", False):
             limited, minimised = minimised, limited
+        overall = Statistic(EACH, error())
         if minimised is None:
-            minimised = self.objective if limited is None else error()
+            minimised = self.objective if limited is None else overall
         if limited is None:
             of_limits = [
-                each.rate if each.rate.by is None else Statistic(FORMS[each.form], each.rate)
+                Statistic(EACH if each.rate.by is None else FORMS[each.form], each.rate)
                 for each in self.limits
                 if each.form in FORMS
             ]
-            limited = next((each for each in of_limits if each != minimised), error())
+            limited = next((each for each in of_limits if each != minimised), overall)
         if limited == minimised:
             minimised = largest(error(by="class"))
         objective = as_objective(minimised)
@@ -139,7 +139,7 @@ def stated(
             raise ValueError(
                 f"objective={objective!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
             )
-        objective = NAMED.get(objective) or parse(objective)
+        objective = NAMED.get(objective, objective)
     return Problem(
         as_objective(objective), all_limits, error_budget=error_budget, confidence=confidence
     )

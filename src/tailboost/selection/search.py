@@ -18,7 +18,14 @@ from scipy.special import softmax
 
 from tailboost.core.array_types import Floats
 from tailboost.core.long_work import one_blas_thread
-from tailboost.rates import InfeasibleLimitsError, Limit, Objective, Strata, error
+from tailboost.rates import (
+    InfeasibleLimitsError,
+    Limit,
+    Statistic,
+    Strata,
+    as_objective,
+    error,
+)
 from tailboost.selection.table import RateTable
 
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
@@ -83,7 +90,7 @@ class Program:
     ----------
     strata : Strata
         The strata of the counts.
-    objective : Objective
+    objective : Statistic
         A rate, or the largest rate of a family: then z_0 is the largest.
     limits : sequence of Limit
         The limits.
@@ -102,7 +109,7 @@ class Program:
     limit_of_row : ndarray of shape (J,)
         Number of the limit behind each row, −1 for the objective.
     terms : list
-        Of the objective and of each limit, with the scale of its rate.
+        Of the rate of the objective and of each limit.
     errors : ndarray of shape (W, A)
         The overall error is the sum of its products with counts.
 
@@ -114,23 +121,25 @@ class Program:
     """
 
     def __init__(
-        self, strata: Strata, objective: Objective, limits: Sequence[Limit], level: float = 1.0
+        self, strata: Strata, objective: Statistic, limits: Sequence[Limit], level: float = 1.0
     ) -> None:
         rates = [objective.rate, *(limit.rate for limit in limits)]
         self.strata = strata
         self.objective = objective
         self.limits = tuple(limits)
         self.level = level * objective.rate.is_ratio
-        self.terms = [(rate.terms(strata), rate.scale(strata)) for rate in rates]
+        self.terms = [rate.terms(strata) for rate in rates]
         self.errors = error().terms(strata).beyond(0.0)[0]
-        terms, scale = self.terms[0]
-        minimised = terms.beyond(self.level)[terms.mass > 0] / scale
+        terms, *limited = self.terms
+        minimised = terms.beyond(self.level)[terms.mass > 0] / terms.scale
         if not len(minimised):
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
         cost = minimised[0]
-        rows = [(i, *row) for i, limit in enumerate(limits) for row in limit.rows(strata)]
+        rows = [
+            (i, *row) for i, each in enumerate(limited) for row in self.limits[i].rows(each)
+        ]
         if objective.worst:
             cost = TIE_PRICE * self.errors
             rows = [*((-1, each, -1.0, 0.0) for each in minimised), *rows]
@@ -160,7 +169,7 @@ class Program:
 
     def value(self, counts: Floats) -> float:
         """Return the objective of confusion counts (W, A), in units of its rate."""
-        return self.objective.value(self.terms[0][0].values(counts))
+        return self.objective.value(self.terms[0].values(counts))
 
     def violations(self, counts: Floats) -> Floats:
         """Return by how much confusion counts violate each limit, in units of its rate's scale.
@@ -168,8 +177,8 @@ class Program:
         The counts have the shape (…, W, A), and the result (…, n_limits).
         """
         excesses = [
-            limit.excess(terms.names, terms.values(counts)) / scale
-            for limit, (terms, scale) in zip(self.limits, self.terms[1:], strict=True)
+            limit.excess(terms.names, terms.values(counts)) / terms.scale
+            for limit, terms in zip(self.limits, self.terms[1:], strict=True)
         ]
         return np.moveaxis(np.array(excesses), 0, -1)
 
@@ -179,11 +188,13 @@ class Program:
 
     def charged(self, counts: Floats) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
-        terms, scale = self.terms[0]
-        values = np.nan_to_num(terms.values(counts), nan=-scale)  # without rows none is above
+        terms = self.terms[0]
+        values = np.nan_to_num(
+            terms.values(counts), nan=-terms.scale
+        )  # without rows none is above
         violation = self.violations(counts).max(axis=-1, initial=0.0)
         broken = np.where(violation <= SLIGHT, 0.0, BROKEN * (1.0 + violation))
-        return np.asarray((values.max(axis=-1) / scale + broken).round(DECIMALS))
+        return np.asarray((values.max(axis=-1) / terms.scale + broken).round(DECIMALS))
 
     def best(self, counts: Sequence[Floats]) -> int:
         """Return the number of the least charged counts, of equal ones that with the least error."""
@@ -290,7 +301,7 @@ def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
     may be deferred, only rules within the limits on deferral count.
     """
     caps = [limit for limit in program.limits if limit.rate.needs_deferral]
-    of_error = Program(program.strata, error(), caps)
+    of_error = Program(program.strata, as_objective(error()), caps)
     select(pool, of_error)
     most = float(of_error.charged(np.array(pool.counts)).min()) + error_budget
     return program.within((*program.limits, error() <= min(1.0, most)))

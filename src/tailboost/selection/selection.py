@@ -19,7 +19,7 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.core.spelling import joined
-from tailboost.rates import Limit, Objective, Rate, Statistic, error
+from tailboost.rates import Limit, Rate, Statistic, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.outputs import LOG_ODDS, LogProbabilities
 from tailboost.selection.problem import Problem
@@ -154,7 +154,7 @@ class Selection:
         """Number of selection rows; of weighted rows the effective number."""
         return float(self.program.strata.size.sum())
 
-    def value(self, measured: Objective | Statistic) -> float:
+    def value(self, measured: Statistic) -> float:
         """Return another objective, or the gap or ratio of a family."""
         return measured.value(measured.rate.terms(self.program.strata).values(self.counts))
 
