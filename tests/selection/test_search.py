@@ -185,7 +185,7 @@ def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
     y, g = (rng.random(n) < p).astype(int), (rng.random(n) < q).astype(int)
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), ((0, 1),))
     belief = np.stack([(1 - p) * (1 - q), (1 - p) * q, p * (1 - q), p * q]).astype(np.float32)
-    table = ClassWeights(Counts(strata, stratum, np.full(n, 1 / n)), belief)
+    table = ClassWeights(Counts(strata, stratum, np.full(n, 1 / n)), probabilities=belief)
     for limits in TOLD.values():
         pool, alone = one_rule(table, rates.error(), limits)
         program = Program(table.data.strata, as_objective(rates.error()), limits)

@@ -1,6 +1,7 @@
 """Selection against the mixtures of all deterministic rules of a small table, by a generic solver."""
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
     np.add.at(frequency, (x, stratum), share)
     frequency /= frequency.sum(axis=1, keepdims=True)
     belief = np.ascontiguousarray(frequency[x].T, dtype=np.float32)
-    return ClassWeights(Counts(strata, stratum, share, costs), belief), x
+    return ClassWeights(Counts(strata, stratum, share, costs), probabilities=belief), x
 
 
 def every_rule(table, x):
@@ -116,7 +117,8 @@ def one_rule(table, objective, limits, error_budget=None):
     pool = first_rules(table, program)
     if error_budget is not None:
         program = within_budget(pool, program, error_budget)
-    return pool, select(pool, program)
+    number, mixture = select(pool, program)
+    return pool, SimpleNamespace(rule=pool.rules[number], counts=pool.counts[number], mixture=mixture)
 
 
 PROGRAMS = {
@@ -222,7 +224,7 @@ def test_units_without_rows_limit_nothing():
     y, g = rng.integers(2, size=200), np.zeros((200, 1), dtype=int)
     strata, stratum = Strata.of(y, g, np.ones(200), NAMES[:2], ("sex",), (("f", "m"),))
     belief = np.where(np.arange(2)[:, None] == y, 0.8, 0.2).astype(np.float32)
-    table = ClassWeights(Counts(strata, stratum, np.full(200, 1 / 200)), belief)
+    table = ClassWeights(Counts(strata, stratum, np.full(200, 1 / 200)), probabilities=belief)
     limits = [rates.gap(rates.miss("b", by="sex")) <= 0.0, rates.error(by="cell") <= 0.1]
     _, _, counted = grown(table, rates.largest(rates.error(by="cell")), limits)
     assert counted.feasible
@@ -333,7 +335,9 @@ def test_the_number_of_threads_changes_no_digit():
     s = (belief.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, S - 1)
     groups, columns = (s % 10)[:, None], (("sex",), (tuple(range(10)),))
     strata, stratum = Strata.of(s // 10, groups, np.ones(n), NAMES[:2], *columns)
-    table = ClassWeights(Counts(strata, stratum, np.full(n, 1 / n)), np.ascontiguousarray(belief.T))
+    table = ClassWeights(
+        Counts(strata, stratum, np.full(n, 1 / n)), probabilities=np.ascontiguousarray(belief.T)
+    )
     limits = [rates.selected("b", by="sex") <= 0.45]
     found = []
     for threads in (1, 2):

@@ -55,11 +55,10 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import GroupNames, warn_of_other_groups
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along
-from tailboost.selection.engine import Engine
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.problem import Problem, stated
 from tailboost.selection.rule import stacked
-from tailboost.selection.selection import Selection
+from tailboost.selection.selection import Engine, Selection
 from tailboost.selection.table import RateTable
 
 

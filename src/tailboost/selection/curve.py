@@ -259,7 +259,7 @@ def points_along(
     for i in kept[undominated(values[kept], sign * rates[kept])].tolist():
         rate = float(rates[i])
         limits = (*problem.limits, limited.within(rate))
-        rule = engine.rule(problem, least.program, pool.rules[i], counts[i])
+        rule = engine.selected(problem, least.program, pool, i)
         found.append((rate, float(values[i]), rule.stated_within(limits)))
     return found
 

@@ -50,7 +50,7 @@ class LogProbabilities:
     groups: Any = None  # shape (n,): number of the group of each row, 0 for group-blind rules
     X: Table = None  # features of the rows, from which groups are estimated
     scores: Floats | None = None  # shape (n,): the single score of the models, as it was read
-    # Probabilities of strata by their `StratumProbabilities`, computed once.
+    # Probabilities of strata by `ClassWeights`, computed once.
     of_strata: dict[Any, Any] = field(init=False, default_factory=dict)
 
     def __getitem__(self, model: int) -> Floats:

@@ -1,16 +1,20 @@
-"""The selection: a rule selected among candidates for a problem, with its rates, warnings and summary."""
+"""The engine, which selects among the rules of a family on selection data without a fit, and its selections.
+
+A selection is a rule for a problem, with its rates and warnings.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from scipy.special import ndtri, softmax
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Table
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
@@ -19,24 +23,24 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.core.spelling import joined
+from tailboost.learners.scores import only_scores
 from tailboost.rates import Limit, Rate, Statistic, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.outputs import LOG_ODDS, LogProbabilities
-from tailboost.selection.problem import Problem
+from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
+from tailboost.selection.problem import Problem, counted
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
+    Mixture,
+    Pool,
     Program,
+    contradiction,
+    first_rules,
+    select,
+    within_budget,
 )
-from tailboost.selection.table import RateTable
-from tailboost.selection.thresholds import (
-    FEW,
-    Thresholds,
-    costs_of,
-)
-from tailboost.selection.weights import expected_costs
-
-if TYPE_CHECKING:
-    from tailboost.selection.engine import Engine
+from tailboost.selection.table import REFIT, RateTable, tightened
+from tailboost.selection.thresholds import FEW, Thresholds, costs_of
+from tailboost.selection.weights import ClassWeights, expected_costs
 
 # Maximum number of subgroups in a warning.
 SUBGROUPS_SHOWN = 4
@@ -45,6 +49,164 @@ SUBGROUPS_SHOWN = 4
 MOST_EQUAL = 0.95
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
+
+
+@dataclass(eq=False)
+class Engine:
+    """Selects among rules on models' outputs. Another selection needs no fit.
+
+    Parameters
+    ----------
+    problem : Problem
+        Determines the strata and costs.
+    models : Models
+        The models with their log-probabilities, and their average.
+    classes : ndarray of shape (K,)
+        The labels.
+    names : GroupNames or None
+        Names of the groups of all columns.
+    told : int or None
+        Number of the group column of group-aware rules; None for group-blind rules.
+    infer_groups : bool
+        Whether group-blind rules weigh an estimate of the group of each row. They do for the largest rate of
+        a group or cell, too.
+    X : table of n rows, optional
+        Features from which groups are estimated; without them the log-probabilities are used.
+    costs : ndarray of shape (n, K), optional
+        Cost of each answer in each row.
+    """
+
+    problem: Problem
+    models: Models
+    classes: Any
+    names: Any
+    told: int | None
+    infer_groups: bool = False
+    X: InitVar[Table] = None
+    costs: InitVar[Floats | None] = None
+    family: Thresholds | ClassWeights = field(init=False)
+    # The groups of group-aware rules and the name of their column; None for group-blind rules.
+    groups_read: tuple[Any, Any] = (None, None)
+    # The spread of rates under a refit of the models; 0 if the counted models answer.
+    spread: float = field(init=False)
+    words: str = field(init=False)  # the selection data, for people
+
+    def __post_init__(self, X: Table, costs: Floats | None) -> None:
+        models = self.models
+        rows = models.rows
+        data = counted(self.problem, rows, self.classes, self.names, costs, self.told)
+        strata = data.strata
+        column = None
+        if self.told is not None:
+            title, values = self.names.titles[self.told], self.names.values[self.told].tolist()
+            self.groups_read = (values, title)
+            if len(values) > 1:
+                column = strata.columns.index(title)
+        groups = strata.place(column)[data.stratum]
+        table = LogProbabilities(len(groups), models.logs.__getitem__, models, groups, X)
+        infers = self._infers(self.problem) and strata.n_combinations > 1
+        estimates_groups = False
+        if infers or strata.n_classes > 2:
+            family = ClassWeights(data, column)
+            if infers:
+                family.fit_groups(table, rows.weight)
+            family.probabilities = family.predict(table)
+            estimates_groups = bool(family.models)
+            self.family = family
+        if strata.n_classes == 2 and not estimates_groups:
+            sign = 2.0 * models.score.positive_ - 1.0
+            chance = softmax(table.pooled, axis=1)[:, 1]
+            self.family = Thresholds(data, sign * table.score, chance, column, sign)
+        self.spread = REFIT if rows.refit or estimates_groups else 0.0
+        self.words = rows.words
+        if estimates_groups:
+            self.words += ", with groups estimated by models of other rows"
+
+    def _infers(self, problem: Problem) -> bool:
+        """Return whether rules weigh an estimate of the group: if stated, or for the largest rate of a group.
+
+        Rules that read the group need none, and columns of scores show none.
+        """
+        models, objective = self.models, problem.objective
+        has_features = models.are_given or not only_scores(models.fitted)
+        wanted = self.infer_groups or (objective.worst and objective.rate.needs_groups)
+        return wanted and has_features and self.told is None
+
+    def on(self, problem: Problem) -> Engine:
+        """Return the engine with the strata of another problem, on the same selection data.
+
+        Raises
+        ------
+        ValueError
+            If the kept selection data lack costs or groups of the problem.
+        """
+        strata = self.family.data.strata
+        titles = () if self.names is None else self.names.titles
+        covers = (
+            {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
+            and problem.needs("deferral") == strata.defers
+            and problem.needs("costs") <= self.problem.needs("costs")
+            and self._infers(problem) <= self._infers(self.problem)
+        )
+        return self if covers else replace(self, problem=problem, X=None, costs=None)
+
+    # -- selection -------------------------------------------------------------------------------------
+
+    def select(self, problem: Problem, pool: Pool | None = None) -> Selection:
+        """Return the selected rule of a problem; new rules are added to the pool, if one is given.
+
+        With a ``confidence``, limits are tightened by the standard errors of a normal quantile, divided
+        between all limited rates: about with this probability the stated limits hold on new rows.
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If the limits contradict each other.
+        ValueError
+            If a rate names an unknown label, group or column, or the selection data lack its costs or groups.
+        """
+        engine = self.on(problem)
+        strata = engine.family.data.strata
+        program = Program(strata, problem.objective, problem.limits)
+        if pool is None:
+            pool = first_rules(engine.family, program)
+        if problem.error_budget is not None:
+            program = within_budget(pool, program, problem.error_budget)
+        number, mixture = select(pool, program)
+        if not (program.keeps(pool.counts[number]) or mixture.feasible):
+            raise contradiction(mixture, self.words)
+        selection = engine.selected(problem, program, pool, number, mixture)
+        if not problem.confidence:
+            return selection
+        n_rates = sum(
+            len(limit.rate.terms(strata).names) - limit.compares for limit in problem.limits
+        )
+        n_errors = float(ndtri(1.0 - (1.0 - problem.confidence) / n_rates))
+        tighter = [
+            tightened(limit, strata, selection.counts, self.spread, n_errors)
+            for limit in problem.limits
+        ]
+        surer = program.within([*tighter, *program.limits[len(tighter) :]])
+        number, mixture = select(pool, surer)
+        selection = engine.selected(problem, program, pool, number, mixture)
+        return replace(selection, is_sure=surer.keeps(selection.counts))
+
+    def selected(
+        self,
+        problem: Problem,
+        program: Program,
+        pool: Pool,
+        number: int,
+        mixture: Mixture | None = None,
+    ) -> Selection:
+        """Return a rule of a pool as a selection; its gap is that to a mixture."""
+        rule, counts = pool.rules[number], pool.counts[number]
+        if isinstance(self.family, Thresholds):
+            rule = self.family.ends(self.family.edges[rule])
+        gap = 0.0
+        if mixture is not None:
+            gap = max(0.0, program.value(counts) - program.value(mixture.counts))
+        return Selection(self, problem, program, rule, counts, gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,38 +275,36 @@ class Selection:
     @property
     def written(self) -> ThresholdRule | Rule:
         """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
-        models, p, costs = self.engine.models, self.engine.probabilities, self.rule
-        if isinstance(self.engine.family, Thresholds):
-            if models.score is not LOG_ODDS:
-                return self.on_score
-            costs = costs_of(costs)
+        models, family = self.engine.models, self.engine.family
+        inferred = False
+        if not isinstance(family, Thresholds):
+            costs = family.costs_by_group(self.rule)
+            inferred = bool(family.models)
+        elif models.score is LOG_ODDS:
+            costs = costs_of(self.rule)
         else:
-            costs = costs.reshape(p.strata.n_classes, p.strata.n_combinations, -1)
-            costs = costs.transpose(1, 0, 2)
-            if not p.models:
-                of_place = np.eye(p.places.max() + 1)[p.places]
-                costs = np.einsum("kg,gka,gm->mka", p.shares, costs, of_place)
+            return self.on_score
         weights = {models.names[i]: float(models.weights[i]) for i in models.used}
         return Rule(
-            list(p.strata.classes),
+            list(self.program.strata.classes),
             self.engine.groups_read[0],
             weights,
             models.offset.tolist(),
             costs.tolist(),
-            bool(p.models),
+            inferred,
         )
 
     def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
         """Return class numbers, and which rows are deferred; these get the label that would be answered."""
-        p = self.engine.probabilities
-        if isinstance(self.engine.family, Thresholds):
+        family = self.engine.family
+        if isinstance(family, Thresholds):
             labels = self.on_score.numbers(table.score, table.groups)
             deferred = labels == 2
             if deferred.any():
                 labels = np.where(deferred, table.pooled.argmax(axis=1), labels)
             return labels, deferred
-        costs = expected_costs(p.predict(table), self.rule)
-        K = p.strata.n_classes
+        costs = expected_costs(family.predict(table), self.rule)
+        K = self.program.strata.n_classes
         return costs[:K].argmin(axis=0), costs.argmin(axis=0) == K
 
     # -- rates on the selection data ---------------------------------------------------------------------
@@ -166,7 +326,7 @@ class Selection:
             self.counts,
             self.engine.words,
             spread=self.engine.spread,
-            by_group=self.engine.probabilities.told is not None,
+            by_group=self.engine.family.group_column is not None,
         )
 
     @cached_property

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from tailboost.core.array_types import Floats, Floats32, Ints
 from tailboost.core.checks import as_pandas, n_rows_of, take
 from tailboost.learners import HistBoostClassifier
-from tailboost.rates import Counts, Strata
+from tailboost.rates import Counts
 from tailboost.rows.fingerprints import hash_rows, stratified_places
 from tailboost.selection.outputs import LogProbabilities
 
@@ -42,12 +42,34 @@ def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
     return total
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ClassWeights:
-    """All rules of least expected cost on the selection data; a rule is costs of actions, shape (S, A)."""
+    """All rules of least expected cost on the selection data; a rule is costs of actions, shape (S, A).
+
+    The expectation is over p(s | x) = p(y | x) p(combination | x, y): class models, and frequencies or a
+    model of groups.
+    """
 
     data: Counts
-    probabilities: Floats32  # shape (S, n): p(s | x)
+    # Number of the group column that rules read; None for group-blind rules.
+    group_column: int | None = None
+    probabilities: Any = None  # shape (S, n): p(s | x) of the selection data
+    # Whether groups are estimated from the features of a row, or from the probabilities of all models.
+    by_features: bool = False
+    # p(combination | x) of each class; none if combinations have their frequencies in each class.
+    models: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        strata = self.data.strata
+        # Number of the read group for each combination, shape (G,); 0 for group-blind rules.
+        self.places = strata.place(self.group_column)[: strata.n_combinations]
+        # p(combination | read group, y), the shares of combinations in each class, shape (K, G). A pseudo-row
+        # of all classes gives every combination a positive share in every class.
+        mass = strata.mass.reshape(strata.n_classes, -1) * strata.size.sum()
+        mass = mass + mass.sum(axis=0) / mass.sum()
+        self.shares: Floats = mass / (mass @ (self.places[:, None] == self.places))
+
+    # -- the family of the search ------------------------------------------------------------------------
 
     def best(self, costs: Floats) -> Floats:
         """Return the rule of least expected cost: scaled to at most 1, and centred so that most are 0."""
@@ -101,48 +123,36 @@ class ClassWeights:
         is_action = np.arange(n_actions) == action
         return rule + moves[:, None, None] * strata[:, None] * is_action, counts
 
+    def costs_by_group(self, rule: Floats) -> Floats:
+        """Return a rule as costs of actions by read or estimated group and class, shape (groups, K, A)."""
+        costs = rule.reshape(*self.shares.shape, -1)
+        if self.models:
+            return costs.transpose(1, 0, 2)
+        of_place = np.eye(self.places.max() + 1)[self.places]
+        return np.asarray(np.einsum("kg,kga,gm->mka", self.shares, costs, of_place))
 
-@dataclass(eq=False)
-class StratumProbabilities:
-    """p(s | x) = p(y | x) p(combination | x, y): class models, and frequencies or a model of groups."""
+    # -- probabilities of strata -------------------------------------------------------------------------
 
-    strata: Strata  # of the selection data
-    # Number of the group column that rules read; None for group-blind rules.
-    told: int | None
-    # Whether groups are estimated from the features of a row, or from the probabilities of all models.
-    by_features: bool = False
-    # p(combination | x) of each class; none if combinations have their frequencies in each class.
-    models: list[Any] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        strata = self.strata
-        # Number of the read group for each combination, shape (G,); 0 for group-blind rules.
-        self.places = strata.place(self.told)[: strata.n_combinations]
-        # p(combination | read group, y), the shares of combinations in each class, shape (K, G). A pseudo-row
-        # of all classes gives every combination a positive share in every class.
-        mass = strata.mass.reshape(strata.n_classes, -1) * strata.size.sum()
-        mass = mass + mass.sum(axis=0) / mass.sum()
-        self.shares: Floats = mass / (mass @ (self.places[:, None] == self.places))
-
-    def fit_groups(self, table: LogProbabilities, stratum: Ints, weight: Floats) -> None:
-        """Fit the model of groups on rows; `predict` then returns p(s | x) of these rows out of fold.
+    def fit_groups(self, table: LogProbabilities, weight: Floats) -> None:
+        """Fit the model of groups on the selection data; `predict` then returns their p(s | x) out of fold.
 
         Folds are stratified, and rows of equal content share a fold. The model is dropped if its log loss out
         of fold is at least as large as with the frequencies.
         """
+        y, stratum = self.data.strata.y, self.data.stratum
         frequencies = self.predict(table)
         X = as_pandas(table.X)
         self.by_features = getattr(X, "ndim", 0) == 2 and X.shape[1] <= MOST_FEATURES
         X = self._features(table)
 
         def fitted(rows: Ints) -> list[Any]:
-            y = self.strata.y[stratum[rows]]
-            parts = [rows[y == k] for k in np.unique(y)]
+            labels = y[stratum[rows]]
+            parts = [rows[labels == k] for k in np.unique(labels)]
             return [
                 clone(GROUP_MODEL).fit(take(X, own), stratum[own], weight[own]) for own in parts
             ]
 
-        outside = np.zeros((len(self.strata.mass), len(stratum)))
+        outside = np.zeros((len(self.data.strata.mass), len(stratum)))
         fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
         for number in np.unique(fold):
             own = np.flatnonzero(fold == number)
@@ -172,7 +182,7 @@ class StratumProbabilities:
 
     def _groups(self, models: list[Any], X: Any) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
-        groups = np.zeros((len(self.strata.mass), n_rows_of(X)))
+        groups = np.zeros((len(self.data.strata.mass), n_rows_of(X)))
         for model in models if n_rows_of(X) else ():
             groups[model.classes_] = model.predict_proba(X).T
         return groups
@@ -180,5 +190,5 @@ class StratumProbabilities:
     def _joint(self, table: LogProbabilities, groups: Floats) -> Floats32:
         """Return p(s | x) by p(combination | x, y), shape (S, n) or (K, G, n)."""
         by_class = softmax(table.pooled, axis=1).T[:, None]
-        joint = by_class * groups.reshape(self.strata.n_classes, -1, table.n_rows)
+        joint = by_class * groups.reshape(self.data.strata.n_classes, -1, table.n_rows)
         return joint.reshape(-1, table.n_rows).astype(np.float32)
