@@ -533,7 +533,7 @@ def prices(selection: Any, fresh: Fresh, answered: Fresh, level: float) -> tuple
     without = {}
     models = [getattr(model, "estimator", None) for model in selection.engine.models.fitted]
     if all(getattr(model, "kind", "") != "number" for model in models):
-        logs = table.pooled if len(models) > 1 else table[0]
+        logs = table.pooled if len(models) > 1 else table.logs(0)
         without[""] = logs.argmax(axis=1)
     limits = selection.problem.limits
     for limit in limits if 2 <= len(limits) <= MOST_PRICED else ():

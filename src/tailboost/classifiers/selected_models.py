@@ -566,7 +566,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         if only_scores(models.fitted):  # rows with equal scores are different rows
             rows = replace(rows, row_hashes=None)
         table = models.transform(rows.X)
-        logs = [table[i] for i in range(len(models.names))]
+        logs = list(map(table.logs, range(len(models.names))))
         return models.on(logs, rows), rows
 
     def _engine_of(

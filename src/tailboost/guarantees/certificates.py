@@ -37,7 +37,6 @@ from tailboost.rates import (
     parse,
 )
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
-from tailboost.rates.rate import ABOVE, BELOW
 from tailboost.rates.strata import GROUP, groups_in
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.judged import judged
@@ -317,9 +316,9 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
         n = len(sample.rows)
         lower, upper = sample.low, sample.high
         if n and level is not None and lower < upper:
-            if BELOW in sides:  # an upper bound on the complement
+            if "≥" in sides:  # an upper bound on the complement
                 lower += sample.high - _upper(sample.mirrored, level, counts=counts)
-            if ABOVE in sides:
+            if "≤" in sides:
                 upper = _upper(sample, level, counts=counts)
         method = EXACT if counts else BETTING
         bound = replace(

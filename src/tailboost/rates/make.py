@@ -84,10 +84,6 @@ def error(by: By = None) -> Rate:
     return Rate("error", by=by)
 
 
-# The same for all rows.
-OVERALL_ERROR = Rate("error")
-
-
 def miss(label: Label, by: By = None) -> Rate:
     """Return the fraction of the rows of a class with another answer: 1 − sensitivity.
 

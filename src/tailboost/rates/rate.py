@@ -22,9 +22,6 @@ Pairs = tuple[Pair, ...]
 
 # Larger than any cost.
 ALL_COSTS = 1e12
-# Sides on which rates are bounded.
-ABOVE = "above"
-BELOW = "below"
 # What is meant of a family of rates: each of them, the largest; in limits bounds of each, or a comparison.
 EACH = "each"
 LARGEST = "largest"
@@ -362,7 +359,7 @@ class Statistic:
     sign: float = field(
         init=False
     )  # 1 or −1 for it: the violation is ``sign`` times rate minus bound
-    sides: Any = field(init=False)  # sides on which rates are bounded for a certificate
+    sides: str = field(init=False)  # signs of the bounds of each rate for a certificate
 
     def __post_init__(self) -> None:
         if not isinstance(self.rate, Rate):
@@ -370,14 +367,13 @@ class Statistic:
                 f"{self.form} takes a rate, such as error(by='class'), got {self.rate!r}"
             )
         from_above = self.form not in (AT_LEAST, RATIO)
-        one_sided = {AT_MOST: (ABOVE,), LARGEST: (ABOVE,), AT_LEAST: (BELOW,)}
         vars(self).update(  # the class is frozen
             worst=self.form == LARGEST,
             compares=self.form in COMPARISONS,
             from_above=from_above,
             sense="≤" if from_above else "≥",
             sign=1.0 if from_above else -1.0,
-            sides=one_sided.get(self.form, (ABOVE, BELOW)),
+            sides={AT_MOST: "≤", LARGEST: "≤", AT_LEAST: "≥"}.get(self.form, "≤≥"),
         )
 
     def __le__(self, bound: Stated) -> Limit:

@@ -168,16 +168,6 @@ class Strata:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
         return self.numbers[:, -1 if column is None else column + 1]
 
-    def constants(self) -> list[Floats]:
-        """Return the confusion counts if all rows have one action, for each action, shape (W, A) each.
-
-        If rows have costs, W is 2 S: the weights of the strata, then their costs.
-        """
-        counts = self.mass[:, None] * np.eye(self.n_actions)[:, None]
-        if self.mean_costs is not None:
-            counts = np.concatenate([counts, counts * self.mean_costs], axis=1)
-        return list(counts)
-
     def label(self, label: Any) -> int:
         """Return the number of the class with a label.
 

@@ -45,7 +45,7 @@ class LogProbabilities:
     """Log-probabilities of some rows by model, shape (n, K) each, computed when they are read."""
 
     n_rows: int  # n
-    of_model: Callable[[int], Floats]  # returns the log-probabilities of model i, computed once
+    logs: Callable[[int], Floats]  # returns the log-probabilities of model i, computed once
     models: Models
     groups: Any = None  # shape (n,): number of the group of each row, 0 for group-blind rules
     X: Table = None  # features of the rows, from which groups are estimated
@@ -53,14 +53,11 @@ class LogProbabilities:
     # Probabilities of strata by `ClassWeights`, computed once.
     of_strata: dict[Any, Any] = field(init=False, default_factory=dict)
 
-    def __getitem__(self, model: int) -> Floats:
-        return self.of_model(model)
-
     @cached_property
     def pooled(self) -> Floats:
         """The average of the log-probabilities of all used models, shape (n, K)."""
         models = self.models
-        total = sum(models.weights[i] * self[i] for i in models.used.tolist())
+        total = sum(models.weights[i] * self.logs(i) for i in models.used.tolist())
         # By column: maxima and sums of the classes of a row are then several times as fast.
         return log_softmax(np.asfortranarray(total + models.offset), axis=1)
 
@@ -79,7 +76,7 @@ class LogProbabilities:
             return self.scores
         if score is LOG_ODDS:
             return np.round(self.pooled[:, 1] - self.pooled[:, 0], DECIMALS)
-        return np.asarray(score.scores_at(np.exp(self[0][:, score.positive_])))
+        return np.asarray(score.scores_at(np.exp(self.logs(0)[:, score.positive_])))
 
 
 @dataclass(eq=False)
@@ -101,6 +98,7 @@ class Models:
     # the selection depends on.
     logs: Sequence[Floats] = ()
     rows: Any = None  # the selection data
+    are_given: bool = False  # whether only the probabilities of the models are known
 
     @classmethod
     def from_given(cls, names: Sequence[str], classes: Array) -> Models:
@@ -120,18 +118,14 @@ class Models:
         given = [GivenProbabilities(name, i, classes) for i, name in enumerate(names)]
         fitted = list(map(FrozenEstimator, given))
         equal = np.full(M, 1.0 / M)
-        return cls(list(names), K, fitted, [np.arange(K)] * M, equal, np.zeros(K))
+        columns = [np.arange(K)] * M
+        return cls(list(names), K, fitted, columns, equal, np.zeros(K), are_given=True)
 
     @property
     def used(self) -> Ints:
         """Numbers of the models with positive weight; all models if no weight is positive."""
         used = self.weights > 0.0
         return np.flatnonzero(used | ~used.any())
-
-    @property
-    def are_given(self) -> bool:
-        """Whether only the probabilities of the models are known."""
-        return isinstance(getattr(self.fitted[0], "estimator", None), GivenProbabilities)
 
     @property
     def score(self) -> Scores:

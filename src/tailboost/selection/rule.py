@@ -34,8 +34,6 @@ from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 RULE_FORMAT = 2
 # Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
 LEAST_PROBABILITY = 1e-6
-# The most decimals of a floating-point number.
-MOST_DECIMALS = 309
 # The most printed weights.
 WEIGHTS_SHOWN = 12
 # The types of labels and groups in a document.
@@ -384,32 +382,6 @@ def range_words(score: str, band: Band) -> str:
         words.append(f"{ends}: {action}")
         upper = lower
     return "; ".join([*words, f"else {lowest_action}"])
-
-
-def decimals_between(low: Floats, high: Floats) -> Floats:
-    """Return the shortest decimal strictly between two numbers, shape (m,).
-
-    Among equally short decimals, the one nearest to the middle is returned. Without a floating-point number
-    between, the result is the larger number: a range contains its lower end.
-
-    Parameters
-    ----------
-    low, high : ndarray of shape (m,)
-        The pairs of numbers. For equal numbers the result is this number.
-    """
-    middle = low / 2 + high / 2
-    result = high.astype(np.float64)
-    is_open = low < high
-    largest = np.abs([low, high]).max(initial=1.0)
-    for digits in range(-int(np.log10(largest)) - 1, MOST_DECIMALS):
-        with np.errstate(over="ignore", invalid="ignore"):
-            decimal = np.round(middle, digits) + 0.0  # + 0.0 makes −0.0 a 0.0
-        inside = is_open & (low < decimal) & (decimal < high)
-        result[inside] = decimal[inside]
-        is_open &= ~inside
-        if not is_open.any():
-            break
-    return result
 
 
 # -- weights of probabilities --------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from tailboost.selection.search import (
     within_budget,
 )
 from tailboost.selection.table import REFIT, RateTable, tightened
-from tailboost.selection.thresholds import FEW, Thresholds, costs_of
+from tailboost.selection.thresholds import FEW, Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs
 
 # Maximum number of subgroups in a warning.
@@ -87,6 +87,8 @@ class Engine:
     family: Thresholds | ClassWeights = field(init=False)
     # The groups of group-aware rules and the name of their column; None for group-blind rules.
     groups_read: tuple[Any, Any] = (None, None)
+    # Whether rules weigh an estimate of the group of each row, by models of other rows.
+    estimates_groups: bool = False
     # The spread of rates under a refit of the models; 0 if the counted models answer.
     spread: float = field(init=False)
     words: str = field(init=False)  # the selection data, for people
@@ -105,21 +107,20 @@ class Engine:
         groups = strata.place(column)[data.stratum]
         table = LogProbabilities(len(groups), models.logs.__getitem__, models, groups, X)
         infers = self._infers(self.problem) and strata.n_combinations > 1
-        estimates_groups = False
         if infers or strata.n_classes > 2:
             family = ClassWeights(data, column)
             if infers:
                 family.fit_groups(table, rows.weight)
             family.probabilities = family.predict(table)
-            estimates_groups = bool(family.models)
+            self.estimates_groups = bool(family.models)
             self.family = family
-        if strata.n_classes == 2 and not estimates_groups:
+        if strata.n_classes == 2 and not self.estimates_groups:
             sign = 2.0 * models.score.positive_ - 1.0
             chance = softmax(table.pooled, axis=1)[:, 1]
             self.family = Thresholds(data, sign * table.score, chance, column, sign)
-        self.spread = REFIT if rows.refit or estimates_groups else 0.0
+        self.spread = REFIT if rows.refit or self.estimates_groups else 0.0
         self.words = rows.words
-        if estimates_groups:
+        if self.estimates_groups:
             self.words += ", with groups estimated by models of other rows"
 
     def _infers(self, problem: Problem) -> bool:
@@ -275,23 +276,17 @@ class Selection:
     @property
     def written(self) -> ThresholdRule | Rule:
         """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
-        models, family = self.engine.models, self.engine.family
-        inferred = False
-        if not isinstance(family, Thresholds):
-            costs = family.costs_by_group(self.rule)
-            inferred = bool(family.models)
-        elif models.score is LOG_ODDS:
-            costs = costs_of(self.rule)
-        else:
+        engine = self.engine
+        models = engine.models
+        if isinstance(engine.family, Thresholds) and models.score is not LOG_ODDS:
             return self.on_score
-        weights = {models.names[i]: float(models.weights[i]) for i in models.used}
         return Rule(
             list(self.program.strata.classes),
-            self.engine.groups_read[0],
-            weights,
+            engine.groups_read[0],
+            {models.names[i]: float(models.weights[i]) for i in models.used},
             models.offset.tolist(),
-            costs.tolist(),
-            inferred,
+            engine.family.costs(self.rule).tolist(),
+            engine.estimates_groups,
         )
 
     def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:

@@ -12,7 +12,6 @@ from scipy.special import expit
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.rates import Counts, Strata
-from tailboost.selection.rule import decimals_between
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
 MOST = 2_000
@@ -24,13 +23,9 @@ SCALINGS = 30
 TINY = 1e-9
 # Distances of two cuts that are moved together from where they are.
 DISTANCES = np.r_[-(2 ** np.arange(12)), 0, 2 ** np.arange(12)]
+# The most decimals of a floating-point number.
+MOST_DECIMALS = 309
 NO_ROWS: Any = np.zeros(0)
-
-
-def costs_of(ends: Floats) -> Floats:
-    """Return costs of answers by one or two thresholds on the log-odds, shape (m, 2, actions)."""
-    at = np.stack([expit(ends), -expit(-ends)], axis=1)
-    return np.concatenate([-at[..., :1], at[..., -1:], np.zeros_like(at[..., 1:])], axis=2)
 
 
 @dataclass(eq=False)
@@ -203,6 +198,11 @@ class Thresholds:
             ends[number, inside] = self.sign * decimals_between(*pairs)
         return ends
 
+    def costs(self, ends: Floats) -> Floats:
+        """Return thresholds on the log-odds as costs of actions by place and class, shape (m, 2, A)."""
+        at = np.stack([expit(ends), -expit(-ends)], axis=1)
+        return np.concatenate([-at[..., :1], at[..., -1:], np.zeros_like(at[..., 1:])], axis=2)
+
     def cells(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of the last cut at or below each score, shape (n,), as `ends` writes the cuts."""
         numbers = np.zeros(len(scores), dtype=np.intp)
@@ -211,3 +211,29 @@ class Thresholds:
             here = place == number
             numbers[here] = np.searchsorted(ends, scores[here], side="right")
         return numbers
+
+
+def decimals_between(low: Floats, high: Floats) -> Floats:
+    """Return the shortest decimal strictly between two numbers, shape (m,).
+
+    Among equally short decimals, the one nearest to the middle is returned. Without a floating-point number
+    between, the result is the larger number: a range contains its lower end.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (m,)
+        The pairs of numbers. For equal numbers the result is this number.
+    """
+    middle = low / 2 + high / 2
+    result = high.astype(np.float64)
+    is_open = low < high
+    largest = np.abs([low, high]).max(initial=1.0)
+    for digits in range(-int(np.log10(largest)) - 1, MOST_DECIMALS):
+        with np.errstate(over="ignore", invalid="ignore"):
+            decimal = np.round(middle, digits) + 0.0  # + 0.0 makes −0.0 a 0.0
+        inside = is_open & (low < decimal) & (decimal < high)
+        result[inside] = decimal[inside]
+        is_open &= ~inside
+        if not is_open.any():
+            break
+    return result

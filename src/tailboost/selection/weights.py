@@ -123,7 +123,7 @@ class ClassWeights:
         is_action = np.arange(n_actions) == action
         return rule + moves[:, None, None] * strata[:, None] * is_action, counts
 
-    def costs_by_group(self, rule: Floats) -> Floats:
+    def costs(self, rule: Floats) -> Floats:
         """Return a rule as costs of actions by read or estimated group and class, shape (groups, K, A)."""
         costs = rule.reshape(*self.shares.shape, -1)
         if self.models:
@@ -178,7 +178,7 @@ class ClassWeights:
         """Return the input of the model of groups: features, or log-probabilities of all models."""
         if self.by_features:
             return as_pandas(table.X)
-        return np.hstack([table[i] for i in range(len(table.models.names))])
+        return np.hstack([table.logs(i) for i in range(len(table.models.names))])
 
     def _groups(self, models: list[Any], X: Any) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
