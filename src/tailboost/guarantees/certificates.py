@@ -299,8 +299,8 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
         targets = limit.bounds(names).tolist()
     counts = rate.is_share  # or costs of two values
     if rate.matrix is not None:
-        strata = fresh.answered.strata
-        counts = bool(np.isin(rate.tables(strata)[0], rate.range(strata)).all())
+        costs, _ = rate.tables(fresh.answered.strata)
+        counts = bool(np.isin(costs, [samples[0].low, samples[0].high]).all())
     template = CertifiedBound(
         rate,
         sense=stated.sense if len(sides) == 1 else "",

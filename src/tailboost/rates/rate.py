@@ -216,15 +216,6 @@ class Rate:
             given = given[order][:, [*order, *range(K, given.shape[1])]]
         return np.pad(given, ((0, 0), (0, 1)))[:, : strata.n_actions]
 
-    def range(self, strata: Strata) -> tuple[float, float]:
-        """Return the smallest and largest possible value of a row: 0 and 1, or costs."""
-        if self.kind != "cost":
-            return 0.0, 1.0
-        if self.matrix is None:
-            return strata.cost_range
-        costs = self._costs(strata)
-        return float(costs.min()), float(costs.max())
-
     def terms(self, strata: Strata) -> Terms:
         """Return numerators and denominators over confusion counts, for each subgroup.
 
@@ -236,9 +227,9 @@ class Rate:
             )
         names, is_in_subgroup = strata.subgroups(self.by)
         inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)
-        top, bottom = (table[strata.y] for table in self.tables(strata))
-        top = inside * top
-        bottom = (inside | (self.kind == "representation")) * bottom
+        by_class = self.tables(strata)
+        top = inside * by_class[0][strata.y]
+        bottom = (inside | (self.kind == "representation")) * by_class[1][strata.y]
         weight_of_stratum = bottom.max(axis=2)  # shape (m, S)
         if self.is_ratio:  # all rows that some answer brings into the denominator
             weight_of_stratum = weight_of_stratum > 0
@@ -248,7 +239,11 @@ class Rate:
             zeros = np.zeros_like(top)
             bottom = np.concatenate([bottom, zeros], axis=1)
             top = np.concatenate([zeros, top] if self.needs_costs else [top, zeros], axis=1)
-        low, high = self.range(strata)
+        low, high = 0.0, 1.0
+        if self.needs_costs:
+            low, high = strata.cost_range
+        elif self.kind == "cost":
+            low, high = float(by_class[0].min()), float(by_class[0].max())
         scale = max(1e-300, abs(low), abs(high))  # a divisor, also if all costs are 0
         return Terms(names, top, bottom, mass, self.is_ratio, low, high, scale)
 

@@ -239,10 +239,11 @@ def points_along(
     pool = first_rules(engine.family, Program(strata, objective, problem.limits))
     least = engine.select(problem, pool)
     sign = limited.sign
-    loosest = least.value(limited)
+    loosest = limited.value(limited.rate.terms(strata).values(least.counts))
     tightest = float(sign < 0)
     if not limited.compares:
-        tightest = engine.select(replace(problem, objective=limited), pool).value(limited)
+        lowest = engine.select(replace(problem, objective=limited), pool)
+        tightest = lowest.program.value(lowest.counts)
     for level in np.linspace(loosest, tightest, n_points).round(12).tolist():
         with suppress(InfeasibleLimitsError):
             engine.select(problem.within((*problem.limits, limited.within(level))), pool)

@@ -24,7 +24,7 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.spelling import joined
 from tailboost.learners.scores import only_scores
-from tailboost.rates import Limit, Rate, Statistic, error
+from tailboost.rates import Limit, Rate, error
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
 from tailboost.selection.problem import Problem, counted
@@ -308,10 +308,6 @@ class Selection:
     def n_rows(self) -> float:
         """Number of selection rows; of weighted rows the effective number."""
         return float(self.program.strata.size.sum())
-
-    def value(self, measured: Statistic) -> float:
-        """Return another objective, or the gap or ratio of a family."""
-        return measured.value(measured.rate.terms(self.program.strata).values(self.counts))
 
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return the table of rates and limits."""
