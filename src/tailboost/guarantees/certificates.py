@@ -787,9 +787,9 @@ def certify(
     check_number(confidence, "confidence", 0, 1, below=True)
     if rates is None and limits is None:
         limits = judged(model)._stated_limits
-    expressions = list(checked_rates(rates or ()))
+    expressions = checked_rates(rates or ())
     if limits is not None:  # a limit alone has no truth value
-        expressions += checked_rates(checked_limits(limits))
+        expressions += checked_limits(limits)
     if X is not None and not hasattr(model, "predict"):
         raise ValueError(
             f"X must be None if model is an array of answers, got {type(model).__name__}. Of a classifier "

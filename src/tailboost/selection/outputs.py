@@ -235,23 +235,24 @@ def averaging(models: Models) -> Models:
         value = weight @ np.log(total) - np.vdot(truth, z) + pull @ (t - start) / 2
         return float(value), gradient + pull
 
-    def minimised(used: Ints) -> Any:
+    options = {"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())}
+    spread = np.sqrt((weight * centred**2).sum(axis=(1, 2)))
+    used = np.arange(M)
+    least = None
+    while True:
         most = np.where(np.isin(np.arange(M), used), np.inf, 0.0)
         bounds = [*((0.0, end) for end in most), *[(None, None)] * K]
-        options = {"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())}
-        return minimize(
+        found = minimize(
             loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
         )
-
-    best = minimised(np.arange(M))
-    t = best.x
-    spread = np.sqrt((weight * centred**2).sum(axis=(1, 2)))
-    used = np.flatnonzero(t[:M] > 0.0)
-    while len(used) > 1:
-        without = minimised(np.delete(used, (t[used] * spread[used]).argmin()))
-        if without.fun > (1.0 + IDLE) * best.fun:
+        if least is None:
+            least = found.fun
+        elif found.fun > (1.0 + IDLE) * least:
             break
-        t = without.x
+        t = found.x
         used = np.flatnonzero(t[:M] > 0.0)
+        if len(used) <= 1:
+            break
+        used = np.delete(used, (t[used] * spread[used]).argmin())
     t = np.rint(t / GRAIN) * GRAIN
     return replace(models, weights=t[:M], offset=t[M:])

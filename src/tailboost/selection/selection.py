@@ -88,7 +88,7 @@ class Engine:
     # The groups of group-aware rules and the name of their column; None for group-blind rules.
     groups_read: tuple[Any, Any] = (None, None)
     # Whether rules weigh an estimate of the group of each row, by models of other rows.
-    estimates_groups: bool = False
+    estimates_groups: bool = field(init=False, default=False)
     # The spread of rates under a refit of the models; 0 if the counted models answer.
     spread: float = field(init=False)
     words: str = field(init=False)  # the selection data, for people
