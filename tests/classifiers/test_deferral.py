@@ -186,6 +186,17 @@ def test_a_point_of_a_curve_is_taken_by_a_limit_in_percent():
             curve.at(wrong)
 
 
+def test_errors_are_traded_against_deferrals():
+    rng = np.random.default_rng(0)
+    p = rng.random(1_000)
+    y = (rng.random(1_000) < p).astype(int)
+    limits = ["deferred() <= 10%"]
+    deferrals, errors = tb.tune(tb.Scores(0, 1), p[:, None], y, limits=limits).tradeoff(n_points=4).values
+    assert (deferrals[0], errors[-1]) == (0.0, 0.0)
+    assert (np.diff(deferrals) > 0.0).all()
+    assert (np.diff(errors) < 0.0).all()
+
+
 @pytest.mark.parametrize("by_group", [False, True])
 @pytest.mark.parametrize("defers", [False, True])
 def test_numbered_answers_are_places_of_the_answered_labels(mix, by_group, defers):

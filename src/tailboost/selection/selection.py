@@ -154,7 +154,7 @@ class Engine:
     # -- selection -------------------------------------------------------------------------------------
 
     def select(self, problem: Problem, pool: Pool | None = None) -> Selection:
-        """Return the selected rule of a problem; new rules are added to the pool, if one is given.
+        """Return the selected rule of a problem; new rules are added to a given pool of this engine's rules.
 
         With a ``confidence``, limits are tightened by the standard errors of a normal quantile, divided
         between all limited rates: about with this probability the stated limits hold on new rows.
@@ -166,7 +166,7 @@ class Engine:
         ValueError
             If a rate names an unknown label, group or column, or the selection data lack its costs or groups.
         """
-        engine = self.on(problem)
+        engine = self if pool else self.on(problem)
         strata = engine.family.data.strata
         program = Program(strata, problem.objective, problem.limits)
         if pool is None:
