@@ -437,7 +437,7 @@ class Limit(Statistic):
     bound: Stated
     in_percent: bool = field(default=False, compare=False, repr=False)
 
-    __le__ = __ge__ = Statistic.__lt__
+    __le__ = __ge__ = Statistic.__lt__  # a limit has one bound
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Stated) -> Limit:
