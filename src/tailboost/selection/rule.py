@@ -632,25 +632,16 @@ def stacked(
     for name, given in probabilities.items():
         argument = f"probabilities[{name!r}]"
         of_model = in_class_order(given, argument, classes)
-        P[:, names.index(name)] = checked(of_model, argument, n_rows, len(classes))
-    return P
-
-
-def checked(probabilities: Table, name: str, n_rows: int, n_classes: int) -> Floats:
-    """Return the probabilities of one model, called ``name``, shape (n, K).
-
-    Raises
-    ------
-    ValueError
-        If the array holds no probabilities of n rows and K classes.
-    """
-    n_columns = np.shape(probabilities)[1] if np.ndim(probabilities) == 2 else 2
-    if n_columns != n_classes:
-        raise ValueError(
-            f"{name} has {n_columns} columns, but there are {n_classes} classes: one column for each, in "
-            "the order of `classes`"
+        n_columns = np.shape(of_model)[1] if np.ndim(of_model) == 2 else 2
+        if n_columns != len(classes):
+            raise ValueError(
+                f"{argument} has {n_columns} columns, but there are {len(classes)} classes: one column for "
+                "each, in the order of `classes`"
+            )
+        P[:, names.index(name)] = check_probabilities(
+            of_model, n_rows, argument, "the table", tolerance=ROUNDED
         )
-    return check_probabilities(probabilities, n_rows, name, "the table", tolerance=ROUNDED)
+    return P
 
 
 # -- groups, defaults, and names in SQL ----------------------------------------------------------------------
