@@ -43,7 +43,7 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
     fresh = rng.integers(0, 6, (50, 4)).astype(float)
     mean = np.exp(np.mean([np.log(model.predict_proba(fresh)) for model in alone], axis=0))
     mean /= mean.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(np.exp(judged.transform(fresh)[0]), mean, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(judged.transform(fresh).logs(0)), mean, rtol=1e-5)
     np.testing.assert_allclose(judged.fitted[0].predict_proba(fresh), mean, rtol=1e-5)
 
 
