@@ -81,6 +81,10 @@ def test_printed_estimates_are_rates_of_the_answers(name, form, how, parts):
     answers = certified.predict(X, **given)
     deferred = certified.defers(X, **given) if name == "review" else np.zeros(len(y), dtype=bool)
     assert certified.certificate_.certified
+    for price in certified.certificate_.price:
+        assert price.error == pytest.approx(((answers != y) & ~deferred).mean())
+        if form == "model" and not price.limit:
+            assert price.without == pytest.approx((model.predict(X) != y).mean())
     for bound in certified.certificate_.bounds:
         inside = (
             np.ones(len(y), dtype=bool) if bound.subgroup in (None, "gap", "ratio") else sex == bound.subgroup
