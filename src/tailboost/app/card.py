@@ -50,7 +50,7 @@ class ModelCard:
         monitor: Monitor | None = None,
         purpose: str = "",
         title: str = "Model card",
-        rows_are: str = "further rows",
+        rows_are: str = "Further rows",
     ) -> Self:
         """Return the card of a model, with its certificate compared with further fresh rows.
 
@@ -95,7 +95,7 @@ class ModelCard:
             "Certificate": text,
             "Rule": str(getattr(model, "rule_", "")),
         }
-        for name, tested in (("Further rows", further), ("Monitor", monitor)):
+        for name, tested in ((rows_are, further), ("Monitor", monitor)):
             if tested is not None:
                 verdicts.append(f"{name}: {tested.verdict}")
                 sections[name] = str(tested).partition("\n\n")[2]

@@ -63,7 +63,7 @@ def points_words(lead: float, noise: float) -> str:
     most" its upper end.
     """
     low = rounded_away(100.0 * (lead - 1.96 * noise), 1, above=False)
-    high = rounded_away(100.0 * (lead + 1.96 * noise), 1, above=True)
+    high = rounded_away(100.0 * (lead + 1.96 * noise), 1, above=True) + 0.0  # no −0
     start = "at most" if low <= 0.0 <= high else f"{low:.1f} to"
     return f"{start} {high:.1f} points".replace("-", "−")
 

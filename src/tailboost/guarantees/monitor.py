@@ -9,6 +9,7 @@ from itertools import compress, permutations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import column_or_1d
 
 from tailboost.core.array_types import (
     Column,
@@ -363,7 +364,7 @@ class Monitor:
         id = given.pop("id")
         values = [None] * int(is_answered.sum())
         if y is not None:
-            values = np.asarray(given["y"], dtype=object).tolist()
+            values = column_or_1d(given["y"], dtype=object).tolist()
         # pandas' NaT is missing too, and differs from itself.
         has_label = np.array([not is_missing(value) and value == value for value in values])
         if id is None and not has_label.any():

@@ -335,7 +335,9 @@ def predict(
     answers = pd.DataFrame({"row": np.arange(len(features))})
     for name in id or []:
         answers[name] = rows.columns([name])[name].to_numpy()
-    answers["prediction"] = classifier.predict(features, **options)
+    # A rule file reads its columns of scores, and the groups that its certificate does not name.
+    read = features if stored.scores is None else rows.table
+    answers["prediction"] = classifier.predict(read, **options)
     if defers:
         answers["deferred"] = answers["prediction"] == REVIEW
     if stored.scores is None and hasattr(classifier, "predict_proba"):
@@ -396,7 +398,7 @@ def monitor(
             before = tb.Monitor(stored.classifier)
         after = before.add(
             rows.features,
-            rows.labels if roles.target in rows.table else None,
+            None if id is not None and roles.target not in rows.table else rows.labels,
             groups=rows.groups,
             clusters=rows.clusters,
             id=None if id is None else rows.columns([id])[id],
