@@ -306,3 +306,13 @@ def test_kinds_of_errors_divide_the_level_evenly(groups):
     for bound, rows, part in zip(certificate.bounds, (y >= 0, y == 0, y == 1), (1, 2, 2), strict=False):
         exact = beta.ppf(1 - level / part, wrong[rows].sum() + 1, (~wrong[rows]).sum())
         assert bound.upper == pytest.approx(exact, abs=1e-9)
+
+
+@pytest.mark.parametrize(("missed", "n"), [(0, 1), (0, 13), (1, 20), (7, 100)])
+def test_rows_needed_are_near_those_of_the_exact_test(missed, n):
+    y = np.repeat([1, 0], [n, 100])
+    answers = y.copy()
+    answers[:missed] = 0
+    (bound,) = tb.certify(answers, None, y, limits=["miss(1) <= 10%"]).bounds
+    ((of_all,),) = [each.values() for each in tb.rows_needed("miss(1) <= 10%", missed / n).rows]
+    assert of_all <= bound.rows_needed <= 2.3 * of_all

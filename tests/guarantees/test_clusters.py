@@ -170,3 +170,16 @@ def test_a_certificate_names_the_persons_that_count_before_their_rows():
     assert bound.upper == pytest.approx(stats.beta.ppf(0.95, k + 1, PERSONS - k))
     stored = tb.Certificate.from_dict(by_person.to_dict())
     assert stored.title == by_person.title
+
+
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
+def test_the_share_deferred_counts_clusters_as_its_limit_does():
+    """Only persons with ten rows have scores that are deferred."""
+    rng = np.random.default_rng(0)
+    person = np.r_[np.arange(3000), np.repeat(np.arange(3000, 3600), 10)]
+    p = np.where(person < 3000, rng.random(9000), 0.45 + 0.1 * rng.random(9000)).round(4)
+    y = (rng.random(9000) < p).astype(int)
+    limits = ["answered_error() <= 35%", "deferred() <= 40%"]
+    rule = tb.calibrate(tb.Scores(0, 1), p[:, None], y, clusters=person, limits=limits)
+    bound = rule.certificate_.bounds[1]
+    assert rule.certificate_.deferred == pytest.approx(bound.estimate)
