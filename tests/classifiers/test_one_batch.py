@@ -556,3 +556,22 @@ def test_a_certificate_says_that_earlier_calls_on_its_rows_are_not_known_without
     new_X, new_y, _ = Population().draw(1_000, np.random.default_rng(1))
     third = tb.calibrate(scores, new_X, new_y, limits=["miss(1) <= 70%"], previous=first)
     assert words not in third.certificate_.assumptions
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
+@pytest.mark.parametrize("seed", range(4))
+def test_rates_are_those_of_predict_where_a_row_is_at_the_threshold(seed):
+    """No ill row of the small group may be missed, so its smallest score bounds the threshold."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2400, 2))
+    y = (X[:, 0] + rng.normal(size=2400) > 0).astype(int)
+    g = np.where(np.arange(2400) < 2340, "large", "small")
+    model = LogisticRegression().fit(X[:400], y[:400])
+    X, y, g = X[400:], y[400:], g[400:]
+    limits = ["miss(1, by=g) <= 35%"]
+    rule = tb.calibrate(model, X, y, groups={"g": g}, limits=limits, training_rows=np.zeros((1, 2)))
+    missed = rule.predict(X) != 1
+    for line in rule.rates_:
+        if line.subgroup in ("large", "small"):
+            ill = (g == line.subgroup) & (y == 1)
+            assert line.value == pytest.approx(missed[ill].mean())

@@ -297,12 +297,14 @@ def fit_models(
         weights=np.full(len(names), 1.0 / len(names)),
         offset=np.zeros(len(classes)),
     )
-    logs = []
+    logs, scores = [], None
     fold = split.fold[split.fold >= 0]  # some rows may never be held out
     for i, name in enumerate(names):
-        *of_folds, final = fits[name]
+        of_folds = fits[name][:-1]
         if not of_folds:  # a frozen model, or a validation set
-            logs.append(logs_of(models.probabilities(i, *final, rows.X)))
+            table = models.transform(rows.X)
+            logs.append(table.logs(i))
+            scores = table.scores
             continue
         held_out = np.zeros((len(rows), models.n_classes))
         for j, fit in enumerate(of_folds):  # each predicts the rows held out
@@ -310,7 +312,7 @@ def fit_models(
             held_out[part] = logs_of(models.probabilities(i, *fit, take(rows.X, part)))
         # Models of other folds differ far more than by this step. Zeros behind make files smaller.
         logs.append(np.rint(held_out / LOG_STEP) * LOG_STEP)
-    models = models.on(logs, rows)
+    models = models.on(logs, rows, scores)
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
     if rows.clusters is not None:
         models = replace(models, rows=replace(models.rows, row_hashes=rows.row_hashes))

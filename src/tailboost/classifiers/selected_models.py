@@ -567,7 +567,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             rows = replace(rows, row_hashes=None)
         table = models.transform(rows.X)
         logs = list(map(table.logs, range(len(models.names))))
-        return models.on(logs, rows), rows
+        return models.on(logs, rows, table.scores), rows
 
     def _engine_of(
         self, problem: Problem, models: Models, X: Table = None, costs: Table = None

@@ -98,6 +98,7 @@ class Models:
     # the selection depends on.
     logs: Sequence[Floats] = ()
     rows: Any = None  # the selection data
+    scores: Floats | None = None  # shape (n,): the single score of the rows, if the counted models answer
     are_given: bool = False  # whether only the probabilities of the models are known
 
     @classmethod
@@ -158,7 +159,9 @@ class Models:
             table.scores = score.values(X)[:, 0]
         return table
 
-    def on(self, logs: Sequence[Floats], rows: Rows) -> Models:
+    def on(
+        self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None
+    ) -> Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
 
         Rows with equal hashes are one row; without hashes of the features all rows are different. Equal
@@ -170,7 +173,7 @@ class Models:
         if rows.row_hashes is not None:
             hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
             rows = replace(rows, row_hashes=hashes)
-        return replace(self, logs=tuple(logs), rows=rows)
+        return replace(self, logs=tuple(logs), rows=rows, scores=scores)
 
     def row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the models read, or of the checked table."""
