@@ -15,13 +15,13 @@ def test_alignment():
         "longer      7",
     ]
     assert text_table(HEADS, ROWS, left=()).splitlines()[1] == "     a  1,000  this"
-    assert text_table(["one"], []) == "one"
+    assert text_table(["one"], [], left=(0,)) == "one"
 
 
 def test_a_remark_does_not_widen_its_column():
     remark = "… and 30 smaller ones that are not shown here"
-    lines = text_table(HEADS, [*ROWS, [remark, "", ""]]).splitlines()
-    assert lines[:3] == text_table(HEADS, ROWS).splitlines()
+    lines = text_table(HEADS, [*ROWS, [remark, "", ""]], left=(0,)).splitlines()
+    assert lines[:3] == text_table(HEADS, ROWS, left=(0,)).splitlines()
     assert lines[3] == remark
 
 

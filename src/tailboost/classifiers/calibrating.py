@@ -49,7 +49,6 @@ from tailboost.guarantees.certificates import (
     tested_bounds,
 )
 from tailboost.guarantees.fresh import Case, Fresh, Outcome, Tests
-from tailboost.learners.scores import as_fitted
 from tailboost.rates import Limit, Strata, checked_limits, error
 from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.fingerprints import (
@@ -264,7 +263,7 @@ def selected_on_part(
     ValueError, TypeError
         If an argument is not as described, or a part would be empty.
     """
-    models = [(name, as_fitted(each)) for name, each in named_models(model)]
+    models = named_models(model)
     if given.classes is None:
         raise ValueError("y is needed: the labels of the rows")
     # Each label, and each group in a limit or read by the rule, needs rows in both parts.

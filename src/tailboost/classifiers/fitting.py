@@ -40,7 +40,7 @@ from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import AveragingLearner, TableLearner
-from tailboost.learners.scores import GivenModel, Scores
+from tailboost.learners.scores import GivenModel, Scores, as_fitted
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.columns import Columns
 from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, hashes_of_pairs
@@ -95,28 +95,25 @@ def is_pair(item: Any) -> bool:
 
 
 def named_models(models: Any) -> Named:
-    """Return models as (name, model) pairs.
+    """Return fitted models as (name, model) pairs, in forms that no fit trains (`as_fitted`).
 
     A dict and a list of pairs keep their names. Models without a name are called by their class, function or
     score column, and numbered from 1 if several have the same name.
     """
+    pairs = list(models) if isinstance(models, (list, tuple)) else [models]
     if isinstance(models, Mapping):
-        return list(models.items())
-    model_list = list(models) if isinstance(models, (list, tuple)) else [models]
-    if all(map(is_pair, model_list)):
-        return model_list
-    kinds = list[str]()
-    named = []
-    for model in model_list:
-        if isinstance(model, Scores) and len(model.column_list) == 1:
-            kinds.append(str(model.column_list[0]))
-        else:
-            kinds.append(getattr(model, "__name__", type(model).__name__))
-    for i, (kind, model) in enumerate(zip(kinds, model_list, strict=True)):
-        if kinds.count(kind) > 1:
-            kind = f"{kind} {kinds[: i + 1].count(kind)}"
-        named.append((kind, model))
-    return named
+        pairs = list(models.items())
+    elif not all(map(is_pair, pairs)):
+        kinds = list[str]()
+        for model in pairs:
+            if isinstance(model, Scores) and len(model.column_list) == 1:
+                kinds.append(str(model.column_list[0]))
+            else:
+                kinds.append(getattr(model, "__name__", type(model).__name__))
+        for i, kind in enumerate(kinds):
+            number = f" {kinds[: i + 1].count(kind)}" if kinds.count(kind) > 1 else ""
+            pairs[i] = (kind + number, pairs[i])
+    return [(name, as_fitted(model)) for name, model in pairs]
 
 
 def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:

@@ -50,7 +50,7 @@ from tailboost.core.checks import (
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.protocols import TableLearner
-from tailboost.learners.scores import Scores, as_fitted, only_scores
+from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import Limit, Rate, Statistic
 from tailboost.rows.fingerprints import hash_rounded_rows
 from tailboost.rows.judged import records_of_fit
@@ -797,9 +797,8 @@ def tune(
             "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "
             f"<= 0.4], got {limits!r}"
         )
-    fitted_models = [(name, as_fitted(model)) for name, model in named_models(models)]
     classifier = RobustMixtureClassifier(
-        fitted_models,
+        named_models(models),
         objective=objective,
         limits=limits,
         error_budget=error_budget,

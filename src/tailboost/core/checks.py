@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +42,7 @@ PROBABILITY_ROUNDING = 1e-3
 # Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
 #: Smallest α for which 1/α does not overflow.
-SMALLEST_ALPHA = float(np.finfo(np.float64).tiny)
+SMALLEST_ALPHA = sys.float_info.min
 GIVE_A_VALUE = "drop their rows or give them a value"
 MISSING_GROUP = "missing"  # name of the group of rows without a group
 GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"
@@ -87,7 +87,7 @@ def as_pandas(table: Table) -> Any:
     return table
 
 
-def has_named_columns(X: Table) -> TypeGuard[Mapping[str, Any]]:
+def has_named_columns(X: Table) -> bool:
     """Return whether a table is a dict of columns; SciPy's DOK arrays derive from dict, but are tables."""
     return isinstance(X, Mapping) and not hasattr(X, "tocsr")
 
@@ -133,9 +133,7 @@ def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
     if data is None or not isinstance(X, data.Dataset):
         return as_pandas(X), y
     rows, labels = read_dataset(X)
-    if y is None:
-        y = labels
-    return rows, y
+    return rows, labels if y is None else y
 
 
 def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
@@ -645,9 +643,9 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
             )
         return table
     columns = list(map(_key, table.columns))
-    if hasattr(table.columns, "step") and sorted(columns) != sorted(labels):
-        return np.asarray(table)
     if sorted(columns) != sorted(labels):
+        if hasattr(table.columns, "step"):
+            return np.asarray(table)
         raise ValueError(
             f"{name} must have a column for each class {labels[:20]}, got the columns "
             f"{columns[:20]}; if these are in the order of the classes, give an array"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class ScoreKind:
     least: float
     most: float
 
-    def contains(self, value: Any) -> TypeGuard[float]:
+    def contains(self, value: Any) -> bool:
         """Whether a value is a number within the range, and neither text nor a boolean."""
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return number and self.lower <= value <= self.upper
@@ -94,9 +94,7 @@ class ScoreKind:
 _MOST = LARGEST_SCORE
 SCORE_KINDS = {
     "probability": ScoreKind("probability", "probabilities", 0.0, 1.0, -ROUNDED, 1.0 + ROUNDED),
-    "percent": ScoreKind(
-        "percent", "percent", 0.0, 100.0, -100.0 * ROUNDED, 100.0 + 100.0 * ROUNDED
-    ),
+    "percent": ScoreKind("percent", "percent", 0.0, 100.0, -1.0, 101.0),
     "logit": ScoreKind("logit", "logits", -_MOST, _MOST, -_MOST, _MOST),
     "number": ScoreKind("number", "finite numbers", -_MOST, _MOST, -_MOST, _MOST),
 }
@@ -154,7 +152,7 @@ def shortest_decimals(numbers: Floats32) -> Floats:
             is_same = rounded.astype(np.float32) == numbers
             decimals[is_same] = rounded[is_same]
     # The power of ten of such numbers is rounded itself, so their text decides; it is slower.
-    is_large_or_small = (magnitude > MOST_DIGITS_BEFORE) | (magnitude < -MOST_ZEROS_BEHIND)
-    others = is_large_or_small & np.isfinite(magnitude)
+    others = (magnitude > MOST_DIGITS_BEFORE) | (magnitude < -MOST_ZEROS_BEHIND)
+    others &= np.isfinite(magnitude)
     decimals[others] = numbers[others].astype(str).astype(np.float64)
     return decimals

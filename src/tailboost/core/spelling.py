@@ -51,9 +51,9 @@ def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
 # -- rates ---
 
 
-def stated_words(value: float, *, in_percent: bool, digits: int = 6) -> str:
-    """Return a value with so many significant digits, such as the number of a limit."""
-    return f"{100.0 * value:.{digits}g} %" if in_percent else f"{value:.{digits}g}"
+def stated_words(value: float, *, in_percent: bool) -> str:
+    """Return a value with six significant digits, such as the number of a limit."""
+    return f"{100.0 * value:.6g} %" if in_percent else f"{value:.6g}"
 
 
 def points_words(lead: float, noise: float) -> str:

@@ -81,7 +81,7 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str
 
 
 def text_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)
+    heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int]
 ) -> str:
     """Return a table as lines of text; columns in ``left`` are aligned left, the others right.
 
