@@ -360,7 +360,7 @@ CURES = {
     ),
     "a name as the model": (
         lambda: tb.tune("xgboost", X, Y),
-        "is a str",
+        "of type str",
     ),
     "rows before the model": (
         lambda: tb.certify(FRAME, Y, FITTED),

@@ -151,7 +151,7 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
             given = model = GivenModel(given)
         if not hasattr(given, "fit" if is_frozen else "get_params"):
             raise TypeError(
-                f"{title} is no classifier of scikit-learn, but {type(given).__name__}; tailboost.tune takes "
+                f"{title} is of type {type(given).__name__}, no classifier; tailboost.tune takes "
                 "fitted models, tb.Scores('p', label) scores of the rows, and RobustMixtureClassifier."
                 "from_probabilities({'model': P}, y) probabilities"
             )

@@ -78,7 +78,7 @@ def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) ->
             continue
         if not isinstance(values, da.Array | dd.DataFrame | dd.Series):
             raise TypeError(
-                f"{name} has the type {type(values).__name__}: a Dask array or data frame is needed; "
+                f"{name} is of type {type(values).__name__}: a Dask array or data frame is needed; "
                 "rows in memory go to the functions of tailboost itself"
             )
         blocks[name] = _blocks(values)
