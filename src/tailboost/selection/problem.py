@@ -126,7 +126,7 @@ def stated(
     TypeError, ValueError
         If an argument is not an objective or limits, or if the arguments exclude each other.
     """
-    all_limits = checked_limits(limits, to_keep=True) if limits else ()
+    all_limits = () if limits is None else checked_limits(limits, to_keep=True)
     if confidence and not all_limits:
         raise ValueError(
             f"confidence={confidence:g} has no meaning without limits: it is the probability "
