@@ -98,7 +98,8 @@ class Models:
     # the selection depends on.
     logs: Sequence[Floats] = ()
     rows: Any = None  # the selection data
-    scores: Floats | None = None  # shape (n,): the single score of the rows, if the counted models answer
+    # The single score of the rows, shape (n,), if the counted models answer.
+    scores: Floats | None = None
     are_given: bool = False  # whether only the probabilities of the models are known
 
     @classmethod
@@ -159,9 +160,7 @@ class Models:
             table.scores = score.values(X)[:, 0]
         return table
 
-    def on(
-        self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None
-    ) -> Models:
+    def on(self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None) -> Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
 
         Rows with equal hashes are one row; without hashes of the features all rows are different. Equal

@@ -105,7 +105,9 @@ class Engine:
             if len(values) > 1:
                 column = strata.columns.index(title)
         groups = strata.place(column)[data.stratum]
-        table = LogProbabilities(len(groups), models.logs.__getitem__, models, groups, X, models.scores)
+        table = LogProbabilities(
+            len(groups), models.logs.__getitem__, models, groups, X, models.scores
+        )
         infers = self._infers(self.problem) and strata.n_combinations > 1
         if infers or strata.n_classes > 2:
             family = ClassWeights(data, column)

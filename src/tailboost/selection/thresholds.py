@@ -7,7 +7,6 @@ from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import expit
 
 from tailboost.core.array_types import Floats, Ints
@@ -122,8 +121,8 @@ class Thresholds:
             return strata.place(None)
         own = self.data.strata
         other = strata.columns.index(own.columns[self.group_column])
-        known = pd.Index(list(own.values[self.group_column]))
-        numbers: Ints = known.get_indexer(list(strata.values[other]))
+        number = {value: i for i, value in enumerate(own.values[self.group_column])}
+        numbers = np.array([number.get(value, -1) for value in strata.values[other]])
         return numbers[strata.place(other)]
 
     # -- the family of the search ------------------------------------------------------------------------
