@@ -15,7 +15,7 @@ X, Y = RNG.normal(size=(400, 3)), RNG.integers(2, size=400)
 
 def test_verbose_tells_of_fits(capfd):
     models = [("first", GaussianNB()), ("second", GaussianNB(var_smoothing=0.1))]
-    clf = tb.RobustMixtureClassifier(models, cv=3, verbose=1, random_state=0).fit(X, Y)
+    clf = tb.RobustMixtureClassifier(models, cv=3, verbose=10, random_state=0).fit(X, Y)
     assert "Done" in capfd.readouterr().err
     quiet = tb.RobustMixtureClassifier(models, cv=3, random_state=0).fit(X, Y)
     quiet.predict(X)
