@@ -335,7 +335,7 @@ def predict(
     answers = pd.DataFrame({"row": np.arange(len(features))})
     for name in id or []:
         answers[name] = rows.columns([name])[name].to_numpy()
-    # A rule file reads its columns of scores, and the groups that its certificate does not name.
+    # A rule file also reads groups, to name those without a certificate.
     read = features if stored.scores is None else rows.table
     answers["prediction"] = classifier.predict(read, **options)
     if defers:
