@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows
+from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.seen import Seen
 
 
@@ -50,7 +50,7 @@ def test_hashes_of_many_texts_differ():
 
 
 def known_share(rows, changed):
-    return Seen.of(hash_rounded_rows(changed)).share_in(Seen.of(hash_rounded_rows(rows)))
+    return Seen.of(hash_rows(changed, rounded=True)).share_in(Seen.of(hash_rows(rows, rounded=True)))
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 20, 60, 300])
@@ -83,7 +83,7 @@ def test_rows_are_known_whatever_holds_their_values():
     frame = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"]).assign(
         i=np.arange(300) % 7, yes=np.arange(300) % 2 == 0, t=np.where(np.arange(300) % 3, "x", "yy")
     )
-    expected = hash_rounded_rows(frame)
+    expected = hash_rows(frame, rounded=True)
     for changed in (
         frame.astype(object),
         frame.to_numpy(dtype=object),
@@ -92,13 +92,15 @@ def test_rows_are_known_whatever_holds_their_values():
         frame.assign(i=frame.i.astype("category"), a=frame.a.astype(np.float32), t=frame.t.astype("string")),
         frame.assign(i=frame.i.astype(float), b=frame.b.astype(object)),
     ):
-        np.testing.assert_array_equal(hash_rounded_rows(changed), expected)
+        np.testing.assert_array_equal(hash_rows(changed, rounded=True), expected)
     missing = [None, np.nan, pd.NA, float("nan")]
-    assert len(set(hash_rounded_rows(np.array([missing], dtype=object).T).tolist())) == 1
+    assert len(set(hash_rows(np.array([missing], dtype=object).T, rounded=True).tolist())) == 1
     other = frame.assign(t=np.where(np.arange(300) % 3, "x", "y"))
-    assert (hash_rounded_rows(other) == expected).mean() == pytest.approx(2 / 3)
+    assert (hash_rows(other, rounded=True) == expected).mean() == pytest.approx(2 / 3)
     pixels = rng.integers(0, 256, (20, 6, 6, 3), dtype=np.uint8)
-    np.testing.assert_array_equal(hash_rounded_rows(pixels), hash_rounded_rows(pixels.astype(np.float32)))
+    np.testing.assert_array_equal(
+        hash_rows(pixels, rounded=True), hash_rows(pixels.astype(np.float32), rounded=True)
+    )
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
@@ -109,11 +111,12 @@ def test_sparse_rows_are_known_as_dense_ones(kind):
     X = rng.normal(size=(60, 30)) * (rng.random((60, 30)) < 0.2)
     X[3, 4] = np.nan
     sparse = getattr(sp, f"{kind}_matrix")(X)
-    np.testing.assert_array_equal(hash_rounded_rows(sparse), hash_rounded_rows(X))
+    np.testing.assert_array_equal(hash_rows(sparse, rounded=True), hash_rows(X, rounded=True))
     twice = sp.csr_matrix((np.r_[1.0, 2.0, 5.0], np.r_[1, 1, 0], np.r_[0, 2, 3]), shape=(2, 3))
     before = twice.data.copy()
-    for hashed in (hash_rows, hash_rounded_rows):
-        np.testing.assert_array_equal(hashed(twice), hashed(twice.toarray()))
+    for rounded in (False, True):
+        expected = hash_rows(twice.toarray(), rounded=rounded)
+        np.testing.assert_array_equal(hash_rows(twice, rounded=rounded), expected)
     np.testing.assert_array_equal(twice.data, before)  # the caller's matrix does not change
 
 

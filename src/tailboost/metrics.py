@@ -30,7 +30,7 @@ from tailboost.core.checks import (
 from tailboost.rates.make import error
 from tailboost.rates.rate import measure
 from tailboost.rows.judged import answer_shares
-from tailboost.rows.subgroups import GroupNames
+from tailboost.rows.rows import GroupNames
 
 __all__ = [
     "class_errors",

@@ -17,7 +17,8 @@ from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import OpenTable
-from tailboost.rows.rows import Rows, Split
+from tailboost.rows.folds import Split
+from tailboost.rows.rows import Rows
 
 
 def problem_of(X, y):

@@ -15,7 +15,7 @@ from tailboost.guarantees.certificates import joint_bounds, tested_bounds as bou
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Counts
 from tailboost.rates.rate import KINDS
-from tailboost.rows.fingerprints import hash_rounded_rows
+from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.judged import JudgedModel, judged
 from tailboost.rows.seen import Records
 
@@ -91,7 +91,7 @@ def test_groups_of_the_fit_count_also_where_another_column_is_new():
         groups_ = (("sex", "f"), ("sex", "m"), ("city", "Rome"))
 
         def _row_hashes(self, X):
-            return hash_rounded_rows(X)
+            return hash_rows(X, rounded=True)
 
         def predict(self, X):
             return NAMES[(X[:, 0] > 0).astype(int)]

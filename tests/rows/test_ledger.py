@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rows.fingerprints import hash_rounded_rows
+from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.seen import Attempt, Ledger, Seen, attempts_of
 
 LIMIT = [rates.error(by="group") <= 0.26]
@@ -136,7 +136,7 @@ def test_eight_threads_lose_no_attempt(rule):
 
 def numbered_attempt(k):
     """Return an attempt; attempts of different numbers have no row in common."""
-    hashes = hash_rounded_rows(np.arange(30.0)[:, None] + 1000 * k)
+    hashes = hash_rows(np.arange(30.0)[:, None] + 1000 * k, rounded=True)
     return Attempt(f"call {k}", Seen.of(hashes))
 
 

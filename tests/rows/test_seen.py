@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 import tailboost as tb
-from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, selecting_numbers
+from tailboost.rows.fingerprints import hash_rows, selecting_numbers
 from tailboost.rows.seen import MOST_DIGESTS, Seen
 
 
@@ -21,7 +21,7 @@ def scored(seed, n, decimals, shift=0.0):
 
 
 def table(scores, labels):
-    return Seen.of(hash_rounded_rows(scores[:, None]), labels=labels)
+    return Seen.of(hash_rows(scores[:, None], rounded=True), labels=labels)
 
 
 def with_copies(used, new, n_copies):
@@ -56,7 +56,7 @@ def test_copies_are_recognised(decimals, share, n, m):
 
 
 def test_large_tables_are_recognised_by_a_sample():
-    hashes = hash_rounded_rows(np.random.default_rng(0).random((130_000, 2)))
+    hashes = hash_rows(np.random.default_rng(0).random((130_000, 2)), rounded=True)
     used = Seen.of(hashes[:120_000])
     assert len(used.digests) == MOST_DIGESTS
     assert Seen.of(hashes).repeats(used)
@@ -77,10 +77,10 @@ def test_damaged_rows_are_refused(damage):
 def test_rows_are_the_same_in_other_types():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=200), "b": rng.integers(5, size=200), "c": ["x", "y"] * 100})
-    hashes = hash_rounded_rows(frame)
+    hashes = hash_rows(frame, rounded=True)
     for other in (frame.astype({"a": np.float32}), frame.astype(object), frame.astype({"c": "category"})):
-        np.testing.assert_array_equal(hash_rounded_rows(other), hashes)
-    written = hash_rounded_rows(frame.assign(a=frame["a"].map("{:.8g}".format)))
+        np.testing.assert_array_equal(hash_rows(other, rounded=True), hashes)
+    written = hash_rows(frame.assign(a=frame["a"].map("{:.8g}".format)), rounded=True)
     assert (written == hashes).mean() > 0.98  # few numbers are at a border of the rounding
     assert len(np.unique(hashes)) == 200
 

@@ -58,9 +58,9 @@ from tailboost.rows.fingerprints import (
     hashes_of_pairs,
     selecting_numbers,
 )
-from tailboost.rows.rows import Rows
+from tailboost.rows.rows import Rows, refuse_many_numbers
 from tailboost.rows.seen import Attempt, Ledger, attempts_of, refuse_copied
-from tailboost.rows.subgroups import HUMAN_REVIEW, refuse_many_numbers, unit_name
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.storage.rule_files import RuleOnScores
 
 #: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.
@@ -304,7 +304,7 @@ def selected_on_part(
     selects = drawn_part(
         selecting_numbers(contents, ties, given.clusters), share, needed=needed
     )
-    selecting, certifying = given.part(selects), given.part(~selects)
+    selecting, certifying = given.part(selects).occurring(), given.part(~selects)
     try:
         return tuned(selecting, limits), certifying
     except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
+from itertools import chain
 from math import prod
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_regressor
+from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -43,9 +44,11 @@ from tailboost.learners.protocols import AveragingLearner, TableLearner
 from tailboost.learners.scores import GivenModel, Scores, as_fitted
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.columns import Columns
-from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, hashes_of_pairs
-from tailboost.rows.rows import Rows, Split
-from tailboost.rows.seen import Seen
+from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
+from tailboost.rows.folds import Split
+from tailboost.rows.judged import JudgedModel
+from tailboost.rows.rows import Rows
+from tailboost.rows.seen import Ledger, Records, Seen
 from tailboost.selection.outputs import Models
 from tailboost.selection.rule import logs_of
 
@@ -491,7 +494,6 @@ def training_rows(classifier: Model, rows: Rows) -> Rows:
         raise ValueError(
             f"{type(classifier).__name__} requires y to be passed, but the target y is None"
         )
-    rows = rows.occurring()
     X = checked_table(classifier, rows.X, reset=True)
     check_classification_targets(rows.labels)
     classifier.classes_ = rows.classes
@@ -598,7 +600,7 @@ def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) ->
 
 def marked_if_seen(rows: Rows, *tables: Seen | None) -> Rows:
     """Return selection data; if they repeat known training rows, warn and mark them as fitted."""
-    given = Seen.of(hash_rounded_rows(rows.X))
+    given = Seen.of(hash_rows(rows.X, rounded=True))
     for known in tables:
         if known is not None and not known.of_scores and given.repeats(known):
             equal = f"{given.share_in(known):.0%} of which equal training rows"
@@ -610,3 +612,48 @@ def marked_if_seen(rows: Rows, *tables: Seen | None) -> Rows:
             )
             return replace(rows, words=f"{rows.words}, {equal}", fitted=True)
     return rows
+
+
+# -- records -----------------------------------------------------------------------------------------------
+
+
+def records_of_fit(estimator: Model, trained: Seen | None) -> Records:
+    """Return the records of a fit before its selection: of its training rows, and of frozen models within.
+
+    Parameters
+    ----------
+    estimator : estimator or list of estimators
+        The fitted ones.
+    trained : Seen or None
+        The training rows.
+    """
+    models = _frozen_models(estimator)
+    # Rows in another form, or of another library, are not known.
+    known = [model.records_ for model in models if isinstance(model, JudgedModel)]
+    complete = len(known) == len(models) and all(inner.complete for inner in known)
+    used = dict.fromkeys(table for inner in known for table in inner.tables)
+    attempts = {each.key: each for inner in known for each in inner.ledger.attempts}
+    return Records(trained, complete, tuple(used), Ledger(tuple(attempts.values())))
+
+
+def _frozen_models(estimator: Model) -> list[Any]:
+    """Return the frozen models within an estimator: a fit of the estimator does not know their training rows.
+
+    Models within frozen models of other libraries are included, such as the model of a calibrated classifier.
+    None stands for a model with rows in another form than the estimator's, as behind a step of a pipeline.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        model = estimator.estimator
+        if isinstance(model, FrozenEstimator):
+            return _frozen_models(model)
+        if isinstance(model, JudgedModel):  # its records include models within it
+            return [model]
+        return [model, *_frozen_models(model)]
+    if isinstance(estimator, (list, tuple)):
+        return list(chain.from_iterable(map(_frozen_models, estimator)))
+    if not isinstance(estimator, BaseEstimator):
+        return []
+    frozen = _frozen_models(list(estimator.get_params(deep=False).values()))
+    if isinstance(estimator, Pipeline):  # its steps read transformed rows
+        return [None for _ in frozen]
+    return frozen

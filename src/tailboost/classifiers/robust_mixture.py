@@ -27,6 +27,7 @@ from tailboost.classifiers.fitting import (
     is_pair,
     marked_if_seen,
     named_models,
+    records_of_fit,
     refuse_validation,
     training_rows as rows_of_training,
     usable,
@@ -52,11 +53,10 @@ from tailboost.core.spelling import did_you_mean
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import Limit, Rate, Statistic
-from tailboost.rows.fingerprints import hash_rounded_rows
-from tailboost.rows.judged import records_of_fit
-from tailboost.rows.rows import MOST_FOLDS, N_FOLDS, Rows
+from tailboost.rows.fingerprints import hash_rows
+from tailboost.rows.folds import MOST_FOLDS, N_FOLDS
+from tailboost.rows.rows import Rows, refuse_many_numbers
 from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Records, Seen
-from tailboost.rows.subgroups import refuse_many_numbers
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.problem import counted
 from tailboost.selection.rule import Rule, ThresholdRule, stacked
@@ -454,12 +454,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         frozen = all(isinstance(model, FrozenEstimator) for model in models)
         reads_scores = frozen and only_scores(models)
 
-        known = [] if frozen else [hash_rounded_rows(training.X)]
+        known = [] if frozen else [hash_rows(training.X, rounded=True)]
         trained = Seen.of(known[0], TRAINED_ON) if known else None
         named = None
         if training_rows is not None:
             table = checked_table(self, training_rows, "training_rows")
-            known.append(hash_rounded_rows(table))
+            known.append(hash_rows(table, rounded=True))
             named = Seen.of(known[-1], TRAINED_ON)
         judging = None
         if validation is not None:

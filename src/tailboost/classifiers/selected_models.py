@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.classifiers.fitting import (
     checked_table,
     marked_if_seen,
+    records_of_fit,
 )
 from tailboost.core.array_types import (
     Array,
@@ -50,10 +51,10 @@ from tailboost.rates import (
     error,
 )
 from tailboost.rows.fingerprints import digest, digest_of_rule
-from tailboost.rows.judged import JudgedModel, records_of_fit
-from tailboost.rows.rows import Rows
+from tailboost.rows.judged import JudgedModel
+from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
-from tailboost.rows.subgroups import GroupNames, warn_of_other_groups
+from tailboost.rows.subgroups import warn_of_other_groups
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.problem import Problem, stated

@@ -24,7 +24,8 @@ from tailboost.core.checks import (
     plain,
     positions,
 )
-from tailboost.rows.subgroups import HUMAN_REVIEW, GroupNames
+from tailboost.rows.rows import GroupNames
+from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # Values of `by` other than names of columns of `groups`.
 EVERYTHING = None

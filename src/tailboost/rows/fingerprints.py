@@ -36,7 +36,7 @@ def _mix(x: Hashes) -> Hashes:
     return x ^ (x >> np.uint64(31))
 
 
-def hash_rows(X: Table, seed: int = 0, kept_bits: int | None = None) -> Hashes:
+def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     """Hash every row of a table by its content, shape (n,).
 
     The table is an array with two or more axes, a sparse matrix, or a data frame or an object array with
@@ -45,7 +45,15 @@ def hash_rows(X: Table, seed: int = 0, kept_bits: int | None = None) -> Hashes:
 
     The hash is of the sum of the scrambled words of each row, one word for each column (`_words`). Zeros add
     nothing, so a sparse and a dense matrix have equal sums. Sums wrap around at 2⁶⁴.
+
+    With ``rounded`` a table and its copy in a file, in float32 or as objects, have equal hashes. Numbers
+    become float32, and fractions are rounded to 16 significant bits, 20 of a single column. Numbers as text
+    are numbers, truth values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Other text is
+    unchanged.
     """
+    kept_bits = None
+    if rounded:
+        kept_bits = KEPT_BITS_ALONE if X.shape[1:] == (1,) else KEPT_BITS
     if len(X.shape) > 2:  # images
         X = X.reshape(len(X), -1)
     factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
@@ -59,16 +67,6 @@ def hash_rows(X: Table, seed: int = 0, kept_bits: int | None = None) -> Hashes:
             column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
             sums += _mix(_words(column, kept_bits)) * factor
     return _mix(sums + _mix(np.full(1, seed, dtype=np.uint64)))
-
-
-def hash_rounded_rows(X: Table) -> Hashes:
-    """Hash rows, with equal hashes for a table and its copy in a file, in float32 or as objects.
-
-    Numbers become float32, and fractions are rounded to 16 significant bits, 20 of a single column. Numbers
-    as text are numbers, truth values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Other
-    text is unchanged.
-    """
-    return hash_rows(X, kept_bits=KEPT_BITS_ALONE if X.shape[1:] == (1,) else KEPT_BITS)
 
 
 def hashes_of_pairs(first: Hashes, second: Hashes) -> Hashes:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from itertools import chain
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
@@ -27,8 +25,7 @@ from tailboost.core.exceptions import (
     DeferredRowsWarning,
     UncertifiedGroupsWarning,
 )
-from tailboost.rows.fingerprints import hash_rounded_rows
-from tailboost.rows.seen import Ledger, Records, Seen
+from tailboost.rows.fingerprints import hash_rows
 
 
 class JudgedModel:
@@ -156,46 +153,4 @@ def row_hashes(model: Model, X: Table) -> Hashes:
     # Without a number of features the model reads columns by name.
     if names is None and not hasattr(model, "n_features_in_"):
         names = sorted(getattr(table, "columns", ()), key=str)
-    return hash_rounded_rows(as_table(table, names))
-
-
-def records_of_fit(estimator: Model, trained: Seen | None) -> Records:
-    """Return the records of a fit before its selection: of its training rows, and of frozen models within.
-
-    Parameters
-    ----------
-    estimator : estimator or list of estimators
-        The fitted ones.
-    trained : Seen or None
-        The training rows.
-    """
-    models = _frozen_models(estimator)
-    # Rows in another form, or of another library, are not known.
-    known = [model.records_ for model in models if isinstance(model, JudgedModel)]
-    complete = len(known) == len(models) and all(inner.complete for inner in known)
-    used = dict.fromkeys(table for inner in known for table in inner.tables)
-    attempts = {each.key: each for inner in known for each in inner.ledger.attempts}
-    return Records(trained, complete, tuple(used), Ledger(tuple(attempts.values())))
-
-
-def _frozen_models(estimator: Model) -> list[Any]:
-    """Return the frozen models within an estimator: a fit of the estimator does not know their training rows.
-
-    Models within frozen models of other libraries are included, such as the model of a calibrated classifier.
-    None stands for a model with rows in another form than the estimator's, as behind a step of a pipeline.
-    """
-    if isinstance(estimator, FrozenEstimator):
-        model = estimator.estimator
-        if isinstance(model, FrozenEstimator):
-            return _frozen_models(model)
-        if isinstance(model, JudgedModel):  # its records include models within it
-            return [model]
-        return [model, *_frozen_models(model)]
-    if isinstance(estimator, (list, tuple)):
-        return list(chain.from_iterable(map(_frozen_models, estimator)))
-    if not isinstance(estimator, BaseEstimator):
-        return []
-    frozen = _frozen_models(list(estimator.get_params(deep=False).values()))
-    if isinstance(estimator, Pipeline):  # its steps read transformed rows
-        return [None for _ in frozen]
-    return frozen
+    return hash_rows(as_table(table, names), rounded=True)

@@ -1,15 +1,27 @@
-"""Rows, read once with their labels and groups as numbers, and the folds of a fit."""
+"""Rows, read once with their labels and groups as numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Mask, Table
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    Floats,
+    Groups,
+    Hashes,
+    Ints,
+    Labels,
+    Mask,
+    Table,
+)
 from tailboost.core.checks import (
+    GROUP_OF_MISSING,
     check_costs,
     check_indexes,
     check_length,
@@ -22,22 +34,122 @@ from tailboost.core.checks import (
     take,
     unpack,
 )
-from tailboost.rows.fingerprints import hash_rows, stratified_places
-from tailboost.rows.subgroups import GroupNames
+from tailboost.rows.fingerprints import hash_rows
 
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
-# "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. With
-# more rows, "auto" holds out a fifth, with two fits in each round.
-CROSS_FIT_UP_TO = 50_000
-N_FOLDS = 5
-# Number of folds for "auto" if a classifier limits five folds to fewer distinct rows (`five_up_to`). A round
-# then needs four fits instead of six.
-FEW_FOLDS = 3
-HELD_OUT = 0.2  # fraction of the rows
-LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
-# The fold of a row is stored as one byte.
-MOST_FOLDS = 255
+# A column of groups may have so many different numbers, or more with so many rows on average.
+MOST_NUMBERS = 20
+FEWEST_OF_A_NUMBER = 10
+
+# -- names and numbers of the groups of a fit -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GroupNames:
+    """Names of groups: the values of each column."""
+
+    # Distinct values of each column, sorted or in the order of categories.
+    values: tuple[Array, ...]
+    titles: tuple[Any, ...]  # name of each column; None for a column without a name
+
+    @classmethod
+    def of(
+        cls, columns: Mapping[Any, Column], argument: str, n: int, of: str = "X"
+    ) -> tuple[Self, Ints]:
+        """Return the names of the groups of n rows, and the number of each row's by column, shape (n, c).
+
+        Groups are sorted, or in the order of pandas' categories. The ``columns`` are those of
+        `tailboost.core.checks.group_columns`. Messages call the groups ``argument`` and their table ``of``.
+        """
+        titles = []
+        values = []
+        numbers = []
+        for title, column in columns.items():
+            words = argument
+            if title is not None:
+                words += f" column {title!r}"
+            check_length(column, words, n, of)
+            names, place = coded(column, words, GROUP_OF_MISSING)
+            dtype: Any = getattr(column, "dtype", None)
+            if getattr(dtype, "ordered", False):
+                order = dtype.categories.get_indexer(names).argsort()
+                names = names[order]
+                place = order.argsort()[place]
+            titles.append(title)
+            values.append(names)
+            numbers.append(place)
+        # By column, as rates count the rows of one after the other.
+        return cls(tuple(values), tuple(titles)), np.reshape(numbers, (-1, n)).astype(np.intp).T
+
+    @property
+    def names(self) -> Array:
+        """Names of all groups, shape (m,): values, or (column, value) pairs of named columns."""
+        if self.titles == (None,):
+            return self.values[0]
+        pairs = list[tuple[Any, Any]]()
+        for column, values in zip(self.titles, self.values, strict=True):
+            pairs += product([column], values.tolist())
+        names = np.empty(len(pairs), dtype=object)
+        names[:] = pairs  # np.array would make a table of two columns
+        return names
+
+    def named_as(self, titles: Sequence[Any]) -> Self:
+        """Return the names; a column without a name gets the name of the fit's only column of groups.
+
+        ``titles`` are the names of the columns of the fit, None for a column without a name.
+        """
+        if self.titles != (None,) or len(titles) != 1:
+            return self
+        return replace(self, titles=tuple(titles))
+
+    def numbers_in(self, known: GroupNames, numbers: Ints, argument: str) -> Ints:
+        """Return the numbers of rows, shape (n, c), among the known names of a fit.
+
+        Raises
+        ------
+        ValueError
+            If columns differ from the columns in fit, or a value did not occur in fit.
+        """
+        titles = self.titles
+        if len(titles) == len(known.titles) == 1 and None in titles + known.titles:
+            titles = known.titles  # a single column needs no name
+        if set(titles) != set(known.titles):
+            raise ValueError(
+                f"{argument} has the columns {list(titles)}, but the groups in fit had "
+                f"{list(known.titles)}: give these under these names, None for a column "
+                "without a name"
+            )
+        found = []
+        for title, values in zip(known.titles, known.values, strict=True):
+            j = titles.index(title)
+            words = argument
+            if title is not None:
+                words += f" column {title!r}"
+            places = positions(self.values[j], values, words, "groups not seen in fit")
+            found.append(places[numbers[:, j]])
+        return np.column_stack(found)
+
+
+def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
+    """Raise ValueError if a column of groups has many numbers with few rows each.
+
+    ``title`` is its name, ``values`` are its distinct values, and n is the number of rows.
+    """
+    if values.dtype.kind not in "iuf":
+        return
+    if len(values) <= MOST_NUMBERS or len(values) * FEWEST_OF_A_NUMBER < n:
+        return
+    name = repr(title)
+    if title is None:
+        name = "the column"
+    raise ValueError(
+        f"groups: {name} has {len(values):,} different numbers, and each would be a group of "
+        "few rows; make bands first, as by pandas.cut"
+    )
+
+
+# -- rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,30 +227,21 @@ class Rows:
             objects about these rows have different indexes.
         """
         X, y = unpack(X, y)
-        columns = group_columns(groups, f"groups{suffix}", X)
-        arguments = {"X": X, "y": y, "groups": groups if columns else None, "costs": costs}
-        arguments |= {"clusters": clusters, "sample_weight": sample_weight}
-        given = dict[str, Any]()
-        for name, values in arguments.items():
-            if values is not None:
-                given[f"{name}{suffix}"] = values
-        check_indexes(**given)
-        given.pop(f"sample_weight{suffix}", None)  # may be one number
-        if columns:
-            given[f"groups{suffix}"] = columns
-        classes = None
-        if y is not None:
-            classes, y = coded(y, f"y{suffix}", target=True)
-            given[f"y{suffix}"] = y
+        arguments = {"X": X, "y": y, "groups": groups, "costs": costs, "clusters": clusters}
+        given = {name + suffix: each for name, each in arguments.items() if each is not None}
+        check_indexes(**given, **{f"sample_weight{suffix}": sample_weight})
         if not given:
             raise ValueError(f"X{suffix} and y{suffix} are needed")
-        first = next(iter(given))
-        n = n_rows_of(given[first])
+        columns = group_columns(given.pop(f"groups{suffix}", None), f"groups{suffix}", X)
+        classes = names = numbers = None
+        if y is not None:
+            classes, y = coded(y, f"y{suffix}", target=True)
+        first, values = next(iter(given.items()), ("groups", columns))
+        n = n_rows_of(values)
         for name, values in given.items():
             check_length(values, name, n, first)
-        names = numbers = None
         if columns:
-            names, numbers = GroupNames.of(columns, f"groups{suffix}", n)
+            names, numbers = GroupNames.of(columns, f"groups{suffix}", n, first)
         if clusters is not None:
             _, clusters = coded(clusters, "clusters")
         weight = row_weights(sample_weight, n, f"sample_weight{suffix}")
@@ -155,7 +258,7 @@ class Rows:
             classes=classes,
             names=names,
         )
-        return rows.part(weight > 0)
+        return rows if weight.all() else rows.part(weight > 0).occurring()
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -214,21 +317,20 @@ class Rows:
 
         Costs are checked. Raise ValueError for labels and groups that are not among those of the fit.
         """
-        rows = self.occurring()
-        y = positions(rows.classes, classes, f"y{suffix}")[rows.y]
-        groups = rows.groups
-        if groups is not None and names is not None and rows.names is not None:
-            groups = rows.names.numbers_in(names, groups, f"groups{suffix}")
-        costs = check_costs(rows.costs, len(y), classes, f"costs{suffix}")
+        y = positions(self.classes, classes, f"y{suffix}")[self.y]
+        groups = self.groups
+        if groups is not None and names is not None and self.names is not None:
+            groups = self.names.numbers_in(names, groups, f"groups{suffix}")
+        costs = check_costs(self.costs, len(y), classes, f"costs{suffix}")
         return replace(
-            rows,
+            self,
             y=y,
             classes=classes,
             groups=groups,
             names=names,
             costs=costs,
             words=words,
-            row_hashes=hash_rows(rows.X),
+            row_hashes=hash_rows(self.X),
         )
 
     def sizes(self, stratum: Ints, n_strata: int) -> Floats:
@@ -246,130 +348,3 @@ class Rows:
         sums = np.bincount(stratum, weights=weight, minlength=n_strata)
         squares = np.bincount(stratum, weights=weight**2, minlength=n_strata)
         return (sums**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Parts of the training rows, held out one after the other while models are fitted on other rows."""
-
-    fold: Ints  # shape (n,): number of the part in which a row is held out; −1: never held out
-    scheme: Any  # "cv", "splits", or the held-out fraction
-    fitted: Sequence[Mask] = ()  # for each part, the fitted rows while this part is held out
-
-    @classmethod
-    def of_rows(
-        cls, rows: Rows, validation: Any, seed: int, five_up_to: float = np.inf
-    ) -> Self:
-        """Return a split of the training rows, by hashes of the rows and the seed.
-
-        Parameters
-        ----------
-        rows : Rows
-            The training rows.
-        validation : "auto", int or float
-            Number of folds, or fraction to hold out. "auto" cross-fits up to 50,000 distinct
-            rows, and if a held-out fifth would contain fewer than 20 rows of a class in a group. Otherwise
-            "auto" holds out a fifth.
-        seed : int
-            Seed of the hashes.
-        five_up_to : float, default=inf
-            Number of distinct rows beyond which "auto" takes three folds instead of five.
-
-        Raises
-        ------
-        ValueError
-            If no rows are left for the fit or for the selection data.
-        """
-        units = rows.X
-        if rows.clusters is not None:
-            units = rows.clusters[:, None]
-        stratum = rows.y
-        if rows.groups is not None:
-            cells = np.column_stack([rows.groups, rows.y])
-            stratum = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
-        places = stratified_places(hash_rows(units, seed), stratum, rows.weight)
-        n_distinct = int(places.max()) + 1
-        size = validation  # number of folds, or fraction to hold out
-        if validation == "auto":
-            size = N_FOLDS if n_distinct <= five_up_to else FEW_FOLDS
-            least = np.unique(stratum, return_counts=True)[1].min()
-            if n_distinct > CROSS_FIT_UP_TO and least * HELD_OUT >= LEAST_HELD_OUT:
-                size = HELD_OUT
-        if size >= 2:
-            scheme: Any = "cv"
-            fold = places % min(int(size), n_distinct)
-        else:  # every (1/fraction)-th place is held out
-            scheme = size
-            fold = np.where(np.floor((places + 1) * size) > np.floor(places * size), 0, -1)
-        fitted = [fold != j for j in range(int(fold.max()) + 1)]
-        if not fitted or not fitted[0].any():
-            raise ValueError(
-                f"cv={validation!r}: of {n_distinct:,} distinct rows all or none would be "
-                "validation rows; use folds, another fraction or more rows"
-            )
-        return cls(fold, scheme, fitted)
-
-    @classmethod
-    def from_splits(cls, rows: Rows, cv: Any) -> Split:
-        """Return the parts of a splitter, or of an iterable of (fitted, held-out) row numbers.
-
-        Raises
-        ------
-        ValueError
-            If the rows cannot be split this way, or a cluster would be separated.
-        """
-        places = rows.places  # of the rows among those of the splits
-        if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
-            cv = cv.split(rows.X, rows.y, rows.clusters)
-            places = np.arange(len(rows))
-        splits = list(cv)
-        if not 1 <= len(splits) <= MOST_FOLDS:
-            raise ValueError(
-                f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
-            )
-        numbers = np.arange(max(len(rows), rows.n_given or 0))
-        units = rows.clusters
-        if units is None:
-            units = np.arange(len(rows))
-        fold = np.full(len(rows), -1)
-        fitted = []
-        for j, (train, test) in enumerate(splits):
-            try:
-                is_fitted = np.isin(places, numbers[np.asarray(train)])
-                is_held_out = np.isin(places, numbers[np.asarray(test)])
-            except IndexError as error:
-                raise ValueError(
-                    f"cv: split {j} must be two arrays of row numbers: {error}"
-                ) from error
-            fault = ""
-            if np.isin(units[is_held_out], units[is_fitted]).any():
-                fault = "fits rows that it holds out, or separates rows of a cluster"
-            elif not (is_held_out.any() and is_fitted.any()):
-                fault = "leaves no rows to fit or to judge on"
-            elif (fold[is_held_out] >= 0).any():
-                fault = "holds out rows that an earlier one held out"
-            if fault:
-                raise ValueError(f"cv: split {j} {fault}")
-            fold[is_held_out] = j
-            fitted.append(is_fitted)
-        return cls(fold, "splits", fitted)
-
-    @property
-    def is_partition(self) -> bool:
-        """Whether each row is held out once, and is fitted in all other parts."""
-        others = [self.fold != j for j in range(len(self.fitted))]
-        return self.fold.min() == 0 < self.fold.max() and np.array_equal(others, self.fitted)
-
-    def selection_rows(self, rows: Rows) -> Rows:
-        """Return the selection data: the held-out rows among the training rows.
-
-        Models fitted without them are fitted again on all rows.
-        """
-        held_out = rows.part(self.fold >= 0)
-        words = f"the {len(held_out):,} held-out rows"
-        if self.scheme in ("cv", "splits"):
-            of_rows = f"{len(held_out):,} of {rows.words}"
-            if len(held_out) == len(rows):
-                of_rows = rows.words
-            words = f"out-of-fold probabilities of {of_rows} ({len(self.fitted)} folds)"
-        return replace(held_out, words=words, refit=True)

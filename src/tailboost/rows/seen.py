@@ -71,7 +71,7 @@ class Seen:
 
     @classmethod
     def of(cls, hashes: Hashes, use: str = "", labels: Any = None) -> Self:
-        """Return the rows of a table by their `hash_rounded_rows`; ``labels`` are given for scores."""
+        """Return the rows of a table by their `hash_rows`, rounded; ``labels`` are given for scores."""
         if labels is not None and len(hashes):
             hashes = hashes_of_pairs(hashes, hashes_of_names(labels))
         digests = np.sort((hashes >> np.uint64(32)).astype(np.uint32))

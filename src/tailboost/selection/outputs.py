@@ -17,7 +17,7 @@ from tailboost.core.checks import check_length, check_probabilities, n_rows_of
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.score_kinds import ROUNDED, shortest_decimals
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
-from tailboost.rows.fingerprints import hash_rounded_rows, hash_rows, hashes_of_pairs
+from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows
 from tailboost.selection.rule import logs_of
 
@@ -178,7 +178,7 @@ class Models:
         """Return the hashes of rows: of the scores that the models read, or of the checked table."""
         if only_scores(self.fitted) and not self.are_given:
             X = np.hstack([model.estimator.values(X) for model in self.fitted])
-        return hash_rounded_rows(X)
+        return hash_rows(X, rounded=True)
 
     def probabilities(
         self,

@@ -24,7 +24,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.files import write_output
 from tailboost.rates import checked_limits
-from tailboost.rows.fingerprints import digest_of_rule, hash_rounded_rows
+from tailboost.rows.fingerprints import digest_of_rule, hash_rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, warn_of_other_groups
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -246,7 +246,7 @@ class RuleOnScores:
 
     def _row_hashes(self, X: Table) -> Any:
         """Return the hashes of rows by their scores."""
-        return hash_rounded_rows(self.scores.values(X))
+        return hash_rows(self.scores.values(X), rounded=True)
 
     def _without_score(self, X: Table) -> Any:
         """Return which rows lack a score that the rule reads, shape (n,)."""
