@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Compiled files are kept, also where the environment forbids it: each process would compile all files again.
 RUN := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1
 
-.PHONY: demo test test-min test-newest slow lint docs wheel dist ci clean
+.PHONY: demo test test-min test-newest slow benchmark lint docs wheel dist ci clean
 
 .venv/.ready: EXTRAS := xgboost,app,torch,dask,test,lint
 .venv-demo/.ready: EXTRAS := xgboost,app
@@ -21,6 +21,13 @@ test: .venv/.ready  ## the fast test suite
 
 slow: .venv/.ready  ## the slow tests
 	$(RUN) $(BIN)/python -m pytest -n 2 -m slow
+
+benchmark: .venv/.ready  ## speed, quality, power, broken limits and validity beside other libraries, in ten minutes
+	$(RUN) $(BIN)/python benchmarks/timing.py mixture fits --quick
+	$(RUN) $(BIN)/python benchmarks/quality.py --splits 1
+	$(RUN) $(BIN)/python benchmarks/power.py --draws 1
+	$(RUN) $(BIN)/python benchmarks/limits.py --splits 5
+	$(RUN) $(BIN)/python -m pytest tests/validity
 
 test-min:  ## the fast test suite with the oldest versions that pyproject.toml declares
 	test -x .venv-min/bin/python || $(PYTHON_MIN) -m venv .venv-min

@@ -19,46 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import sklearn
 import xgboost
-from sklearn.datasets import load_digits
+from _tables import load
 from sklearn.model_selection import StratifiedKFold
 
 import tailboost as tb
 from tailboost.metrics import cvar
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9)
-TARGETS = {
-    "letter": "lettr",
-    "image_segmentation": "class",
-    "digits": "",
-    "mnist": "",
-    "page_blocks": "class",
-    "taiwan_credit": "default",
-    "adult": "income",
-    "german_credit": "class",
-}
+TABLES = (
+    "letter", "image_segmentation", "digits", "mnist",
+    "page_blocks", "taiwan_credit", "adult", "german_credit",
+)  # fmt: skip
 TREES = {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3, "n_jobs": 1}
 MOST_ROWS, MOST_JUDGED, IMAGES = 6_000, 10_000, 3_000
-
-
-def load(name: str, folder: str) -> tuple[Any, Any]:
-    """Return numbers and class numbers of a table."""
-    if name == "digits":
-        X, y = load_digits(return_X_y=True)
-        return X.astype(np.float32), y
-    if name == "mnist":
-        with np.load(Path(folder) / "mnist.npz") as arrays:
-            images = max((a for a in arrays.values() if a.ndim == 3), key=len)
-            labels = max((a for a in arrays.values() if a.ndim == 1), key=len)
-        quarters = images.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4))
-        return quarters.reshape(len(images), -1).astype(np.float32), labels.astype(int)
-    frame = pd.read_csv(Path(folder) / f"{name}.csv.gz").drop(columns="split", errors="ignore")
-    y = pd.factorize(frame.pop(TARGETS[name]), sort=True)[0]
-    for column in frame.select_dtypes(exclude="number"):
-        frame[column] = pd.factorize(frame[column], sort=True)[0]
-    return frame.to_numpy(np.float32), y
 
 
 def seconds(call: Any) -> float:
@@ -73,9 +48,9 @@ def cross_validate(X: Any, y: Any) -> None:
         xgboost.XGBClassifier(**TREES).fit(X[a], y[a]).predict(X[b])
 
 
-def measure(name: str, split: int, who: str, folder: str) -> dict[str, Any]:
+def measure(name: str, split: int, who: str, folder: Path | None) -> dict[str, Any]:
     """Return the CVaR of a fit on test rows."""
-    X, y = load(name, folder)
+    X, y, _ = load(name, folder)
     order = np.random.default_rng(split).permutation(len(y))
     n = min(IMAGES if name == "mnist" else MOST_ROWS, int(0.6 * len(y)))
     a, b = order[:n], order[n : n + MOST_JUDGED]
@@ -104,8 +79,8 @@ def measure(name: str, split: int, who: str, folder: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default="", help="folder with the tables")
-    parser.add_argument("--only", nargs="*", choices=TARGETS, default=list(TARGETS), help="some tables")
+    parser.add_argument("--data", type=Path, help="folder with the tables")
+    parser.add_argument("--only", nargs="*", choices=TABLES, default=TABLES, help="some tables")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--who", default="AdaLPBoostClassifier", help="another classifier of the CVaR")
     parser.add_argument("--out", type=Path)

@@ -351,11 +351,10 @@ def ours(world: World, limits: Any, rows: Any) -> tuple[Any, float]:
     return answers(found, world, np.unique(g)), seconds
 
 
-def run(arguments: Any) -> dict[str, Any]:
-    """Return the results of all draws."""
+def run(arguments: Any) -> None:
+    """Print what is captured in each draw, and write all cases."""
     cases: list[dict[str, Any]] = []
     every = populations(arguments.populations)
-    began = time.time()
     for repeat in range(arguments.first, arguments.first + arguments.draws):
         for n in arguments.rows:
             for limit in arguments.only or LIMITS:
@@ -376,9 +375,13 @@ def run(arguments: Any) -> dict[str, Any]:
                          "captured": round(captured, 4), "broken": broken, "certified": rule is not None,
                          "seconds": round(seconds, 3)}
                     )  # fmt: skip
-                print(repeat, n, limit, len(cases), round(time.time() - began), flush=True)
-            write(arguments.out, cases)
-    return {"cases": cases}
+                here = [
+                    c["captured"] for c in cases if (c["draw"], c["rows"], c["limit"]) == (repeat, n, limit)
+                ]
+                if here:
+                    print(f"draw {repeat}  {n:6,} rows  {limit:24} captured {np.mean(here):.2f}", flush=True)
+            if arguments.out:
+                write(arguments.out, cases)
 
 
 def write(file: Path, cases: list[dict[str, Any]]) -> None:
@@ -491,7 +494,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--rows", type=int, nargs="+", default=[500, 2000, 10000])
     parser.add_argument("--only", nargs="+", choices=list(LIMITS))
-    parser.add_argument("--out", type=Path, default=Path("power-cases.json"))
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--record", type=Path, nargs="+")
     parser.add_argument("--before", nargs="+")
     arguments = parser.parse_args()
