@@ -12,7 +12,6 @@ are test rows. Each method selects a rule on the out-of-fold probabilities:
 
 The cost is the mean over w = 0, .1, …, 1 of ``(1 − w) overall + w worst`` on test rows, for the budget with
 the smallest value on the selection data. FILE keeps the costs; ``--before`` compares ours with such a file.
-Intervals are those of ``rates_``, widened by 1.96 standard errors of the test rate.
 """
 
 from __future__ import annotations
@@ -118,39 +117,22 @@ def hedge(logs: Any, logs_new: Any, y: Any, g: Any, g_new: Any) -> Iterator[Any]
 
 
 def ours(P: Any, P_new: Any, y: Any, g: Any, g_new: Any) -> Iterator[Any]:
-    """Yield answers for selection and test rows within each budget, and the intervals of the subgroups."""
+    """Yield answers for selection and test rows within each budget."""
     by = "class" if g is None else "cell"
     mix = tb.RobustMixtureClassifier.from_probabilities(
         P, y, objective=f"worst_{by}", by_group=g is not None, groups=g
     )
     for budget in BUDGETS:
         rule = mix if budget is None else mix.reweight(error_budget=budget)
-        lines = [line for line in rule.rates_ if line.rate == str(tb.rates.error(by=by))]
-        intervals = {line.subgroup: (line.value, line.low, line.high) for line in lines}
-        yield rule.predict(P, groups=g), rule.predict(P_new, groups=g_new), intervals
+        yield rule.predict(P, groups=g), rule.predict(P_new, groups=g_new)
 
 
 def cost(pairs: list[Any], y: Any, y_new: Any, g: Any, g_new: Any) -> float:
     """Return the mean cost on test rows of the answers within each budget."""
     weights = np.column_stack([1 - WEIGHTS, WEIGHTS])
-    seen = np.array([errors(answers, y, g) for answers, *_ in pairs])
-    new = np.array([errors(answers, y_new, g_new, ROWS_OF_SUBGROUP) for _, answers, *_ in pairs])
+    seen = np.array([errors(answers, y, g) for answers, _ in pairs])
+    new = np.array([errors(answers, y_new, g_new, ROWS_OF_SUBGROUP) for _, answers in pairs])
     return float((weights * new[(weights @ seen.T).argmin(axis=1)]).sum(axis=1).mean())
-
-
-def covered(found: Any, y_new: Any, g_new: Any) -> list[tuple[bool, float]]:
-    """Return whether intervals contain the test rates, with their widths."""
-    _, answers, intervals = found
-    inside = []
-    for name, rows in subgroups(y_new, g_new).items():
-        value, low, high = intervals.get(name, (np.nan,) * 3)
-        if rows.sum() < ROWS_OF_SUBGROUP or np.isnan(low):
-            continue
-        rate = (answers[rows] != y_new[rows]).mean()
-        noise = 1.96 * (rate * (1 - rate) / rows.sum()) ** 0.5
-        arm = value - low if rate < value else high - value
-        inside.append((bool(abs(rate - value) <= np.hypot(arm, noise) + 1e-12), high - low))
-    return inside
 
 
 def over_tables(values: dict[str, float]) -> str:
@@ -173,13 +155,11 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     costs: dict[str, dict[str, dict[str, float]]] = {}
-    inside: dict[str, list[Any]] = {}
     for name in args.only or [*BUNDLED, *(TARGETS if args.data else [])]:
         for seed, P, P_new, y, y_new, g, g_new in splits(name, args.splits, args.data):
             logs, logs_new = average(P), average(P_new)
-            found = list(ours(P, P_new, y, g, g_new))
             methods = {
-                "ours": found,
+                "ours": list(ours(P, P_new, y, g, g_new)),
                 "Hedge": list(hedge(logs, logs_new, y, g, g_new)),
                 "most likely": [(logs.argmax(axis=1), logs_new.argmax(axis=1))],
             }
@@ -187,7 +167,6 @@ def main() -> None:
             for method, pairs in methods.items():
                 of = costs.setdefault(title, {}).setdefault(method, {})
                 of[f"{name}/{seed}"] = round(cost(pairs, y, y_new, g, g_new), 5)
-            inside.setdefault(title, []).extend(covered(found[0], y_new, g_new))
         print(name, flush=True)
     before = json.loads(args.before.read_text())["costs"] if args.before else {}
     for title, methods in costs.items():
@@ -200,8 +179,6 @@ def main() -> None:
         shared = {k: of[k] - then[k] for k in of if k in then}
         if shared:
             print(f"  after − before {over_tables(shared)}, {sum(v == 0 for v in shared.values())} equal")
-        within, width = np.mean(inside[title], axis=0)
-        print(f"  {within:.3f} of {len(inside[title])} test rates inside, mean width {width:.3f}")
     if args.out:
         args.out.write_text(json.dumps({"tailboost": tb.__version__, "costs": costs}, indent=1) + "\n")
 
