@@ -49,8 +49,7 @@ from tailboost.rows.folds import Split
 from tailboost.rows.judged import JudgedModel
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Ledger, Records, Seen
-from tailboost.selection.outputs import Models
-from tailboost.selection.rule import logs_of
+from tailboost.selection.outputs import Models, logs_of
 
 # Classifiers with their names.
 Named = list[tuple[str, Any]]

@@ -508,12 +508,14 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
                 "infer_groups=True: with by_group=True the rule reads the group, and needs no "
                 "estimate of it; leave one of them out"
             )
+        if groups is not None:
+            return
         needing = [repr(limit.rate) for limit in problem.limits if limit.rate.needs_groups]
         if problem.objective.rate.needs_groups:
             needing.append(f"objective={self.objective!r}")
         if self.by_group:
             needing.append("by_group")
-        if needing and groups is None:
+        if needing:
             raise ValueError(
                 f"{needing[0]} needs groups: give groups=, with an entry for each row"
             )

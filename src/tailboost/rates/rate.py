@@ -22,6 +22,7 @@ Pairs = tuple[Pair, ...]
 
 # Larger than any cost.
 ALL_COSTS = 1e12
+TINY = 1e-300
 # What is meant of a family of rates: each of them, the largest; in limits bounds of each, or a comparison.
 EACH = "each"
 LARGEST = "largest"
@@ -244,7 +245,7 @@ class Rate:
             low, high = strata.cost_range
         elif self.kind == "cost":
             low, high = float(by_class[0].min()), float(by_class[0].max())
-        scale = max(1e-300, abs(low), abs(high))  # a divisor, also if all costs are 0
+        scale = max(TINY, abs(low), abs(high))  # a divisor, also if all costs are 0
         return Terms(names, top, bottom, mass, self.is_ratio, low, high, scale)
 
     def samples(self, answered: Counts) -> list[Sample]:
@@ -308,6 +309,16 @@ class Terms:
         among = np.tensordot(counts, self.bottom, over)
         with np.errstate(invalid="ignore"):
             return np.where(among > 0, counted / among, np.nan)
+
+    def rows(self, counts: Floats, strata: Strata) -> Floats:
+        """Return the effective rows (Σw)²/Σw² in the denominators of counts (W, A), shape (m,)."""
+        n_strata = len(strata.mass)
+        among = (counts[:n_strata] * self.bottom[:, :n_strata]).sum(axis=2)  # (m, S)
+        of_one_row = strata.mass / np.maximum(
+            strata.size, TINY
+        )  # the mass of one effective row
+        rows: Floats = among.sum(axis=1) ** 2 / np.maximum(among @ of_one_row, TINY)
+        return rows
 
     @property
     def of_answers(self) -> bool:

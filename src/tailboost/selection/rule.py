@@ -29,11 +29,10 @@ from tailboost.core.checks import (
 from tailboost.core.score_kinds import ROUNDED, SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import joined, listed
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.selection.outputs import LEAST_PROBABILITY, logs_of
 
 # Format 1 had no kind of score, and several parts.
 RULE_FORMAT = 2
-# Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
-LEAST_PROBABILITY = 1e-6
 # The most printed weights.
 WEIGHTS_SHOWN = 12
 # The types of labels and groups in a document.
@@ -593,12 +592,6 @@ class Rule(StoredRule):
         pairs = zip(self.classes, weight, strict=True)
         words = joined([f"{label} {each:.4g}" for label, each in pairs], WEIGHTS_SHOWN)
         return f"the {action} of least expected cost; weights of the labels: {words}"
-
-
-def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
-    """Return the logarithms of probabilities, shape (…, K); smaller ones are raised to ``smallest``."""
-    P = probabilities.clip(min=0.0)
-    return np.log(np.maximum(P / P.sum(axis=-1, keepdims=True), smallest))
 
 
 def stacked(

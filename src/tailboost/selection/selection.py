@@ -360,11 +360,13 @@ class Selection:
                 f"the rule answers {name} in {shares[answer]:.1%} of {self.engine.words}",
                 UselessRuleWarning,
             )
-        few = [
-            f"{line.rate} of {line.texts[1]} ({line.rows:.0f})"
-            for line in self.estimates
-            if line.rows < FEW_ROWS
-        ]
+        rates = [self.program.objective.rate, *(limit.rate for limit in self.program.limits)]
+        few = []
+        for rate, terms in zip(rates, self.program.terms, strict=True):
+            for name, rows in zip(terms.names, terms.rows(self.counts, strata), strict=True):
+                if rows < FEW_ROWS:
+                    group = "all" if name is None else unit_name(name)
+                    few.append(f"{rate} of {group} ({rows:.0f})")
         if few:
             warn_user(
                 f"few rows of selection data ({self.engine.words}): fewer than {FEW_ROWS} for "

@@ -21,7 +21,7 @@ from tailboost.core.tables import (
 )
 from tailboost.rates import Limit, Rate, Strata, Terms, checked_rates
 from tailboost.rates.bounds import clopper_pearson_interval
-from tailboost.rates.rate import RATIO
+from tailboost.rates.rate import RATIO, TINY
 from tailboost.rows.subgroups import unit_name
 
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
@@ -35,7 +35,6 @@ ROWS_OF_INTERVAL = 10
 # Standard error of rates on new rows about the counted ones, in those of the interval: a variance of 1 is the
 # noise of the counts, .25 the selection on the same rows.
 OVERDISPERSION = np.sqrt(1.25)
-TINY = 1e-300
 HEADINGS = ("rate", "subgroup", "estimate", "95 % interval", "rows", "limit", KEPT)
 SELECTED = (
     "The rule was selected on these rows. An interval is for its rate on new rows of the same "
@@ -81,10 +80,8 @@ def counted_rate(
     width = max(terms.high - smallest, TINY)
     spread = 0.0 if rate.by is None and rate.kind in ("error", "cost") else refit_share
     bottom = terms.bottom[:, :n_strata]
-    among = (counts[:n_strata] * bottom).sum(axis=2)  # (m, S)
-    of_one_row = strata.mass / np.maximum(strata.size, TINY)  # the mass of one effective row
-    total = among.sum(axis=1)
-    rows = total**2 / np.maximum(among @ of_one_row, TINY)
+    total = (counts[:n_strata] * bottom).sum(axis=2).sum(axis=1)
+    rows = terms.rows(counts, strata)
 
     # The variance of Σ t / Σ b is the variance of the mean of t − p b, over the squared mean of b (delta
     # method). One more row has the largest possible variance: values may vary more on new rows.
