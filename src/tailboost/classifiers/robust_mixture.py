@@ -58,10 +58,9 @@ from tailboost.rows.folds import MOST_FOLDS, N_FOLDS
 from tailboost.rows.rows import Rows, refuse_many_numbers
 from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Records, Seen
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.problem import counted
 from tailboost.selection.rule import Rule, ThresholdRule, stacked
-from tailboost.selection.search import Program
-from tailboost.selection.selection import Selection
+from tailboost.selection.search import Program, stated
+from tailboost.selection.selection import Selection, counted
 from tailboost.storage.rule_files import RuleOnScores
 
 
@@ -436,7 +435,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         If all models are fitted, as in `tune`, and X_val is absent, the given rows select the rule. Errors
         for parameters, estimators or rows are raised before any model is fitted.
         """
-        problem = self._problem()
+        problem = stated(self)
         self._check_groups(problem, given.groups)
         estimators = self.estimators
         if estimators is not None:
@@ -562,7 +561,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         """
         mix = cls(objective=objective, **params)
         mix._validate_params()
-        problem = mix._problem()
+        problem = stated(mix)
         mix._check_groups(problem, groups)
         check_indexes(probabilities=probabilities, y=y, groups=groups)
         rows = Rows.read(None, y, groups, sample_weight, costs)

@@ -55,10 +55,10 @@ from tailboost.rows.judged import JudgedModel
 from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import warn_of_other_groups
-from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along
+from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along, traded
 from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.problem import Problem, stated
 from tailboost.selection.rule import stacked
+from tailboost.selection.search import Problem, stated
 from tailboost.selection.selection import Engine, Selection
 from tailboost.selection.table import RateTable
 
@@ -339,17 +339,17 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         elif not new.limits:
             new.confidence = None  # no limit is left
         new._validate_params()
-        problem = new._problem()
+        problem = stated(new)
         engine = new.selection_.engine
         models = engine.models
         if X is None and groups is None:
             new._check_groups(problem, models.rows.groups)
-            new = new._answering(engine.select(problem))
+            new = new._answering(engine.on(problem).select(problem))
             new.selection_.warn()
             return new
         given = Rows.read(X, y, groups, sample_weight, costs)
         new._check_groups(problem, given.groups)
-        if problem.needs("costs") and costs is None:
+        if problem.needs_costs and costs is None:
             raise ValueError(
                 "costs of the rows are not kept with the model: give X, y and costs"
             )
@@ -408,10 +408,10 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             know.
         """
         check_is_fitted(self)
-        limited, traded = self.selection_.problem.traded(a, b)
-        minimised, others = traded.objective, traded.limits
+        limited, problem = traded(self.selection_.problem, a, b)
+        minimised, others = problem.objective, problem.limits
         loosest = self._restated(minimised, (*others, limited.within(limited.most)))
-        problem = loosest._problem().within(others)
+        problem = stated(loosest).within(others)
 
         def at(limit: Limit, point: Any) -> Any:
             limits = (*others, limit)
@@ -447,13 +447,14 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         if error() in (objective.rate, *(limit.rate for limit in limits)):
             new.error_budget = None
         new._validate_params()
-        new._check_groups(new._problem(), self.selection_.engine.models.rows.groups)
+        new._check_groups(stated(new), self.selection_.engine.models.rows.groups)
         return new
 
     def _within(self, objective: Statistic, limits: Sequence[Limit]) -> Self:
         """Return a copy with the rule of another objective and other limits."""
         new = self._restated(objective, limits)
-        return new._answering(self.selection_.engine.select(new._problem()))
+        problem = stated(new)
+        return new._answering(self.selection_.engine.on(problem).select(problem))
 
     def _answering(self, selection: Selection, limits: Sequence[Limit] | None = None) -> Self:
         """Return a copy with another selection of the same candidates, and perhaps other stated limits."""
@@ -469,7 +470,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         new = copy.copy(self)
         new.limits = list(limits)
         new.confidence = None
-        return self.selection_.engine.select(new._problem())
+        problem = stated(new)
+        return self.selection_.engine.on(problem).select(problem)
 
     def _first_selection(self, engine: Engine, problem: Problem, records: Records) -> None:
         """Select on the rows of the records: only this step makes a fitted classifier.
@@ -491,15 +493,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             raise
 
     # -- the problem and its rows ----------------------------------------------------------------------
-
-    def _problem(self) -> Problem:
-        """Return objective and limits of the parameters; raise ValueError if these exclude each other."""
-        return stated(
-            self.objective,
-            self.limits,
-            error_budget=self.error_budget,
-            confidence=self.confidence,
-        )
 
     def _check_groups(self, problem: Problem, groups: Groups) -> None:
         """Raise ValueError if groups are missing for a problem or rule, or estimated without a use."""
@@ -588,16 +581,16 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         costs : ndarray of shape (n, K), optional
             Cost of each answer in each row.
         """
-        if self.infer_groups and only_scores(models.fitted) and not models.are_given:
+        reads_scores = only_scores(models.fitted) and not models.are_given
+        if self.infer_groups and reads_scores:
             raise ValueError(
                 "infer_groups=True: scores have no other columns from which a group could be "
                 "estimated; give the model and its features, or leave infer_groups out"
             )
-        names = self._group_names
         column = self._column_read
-        return Engine(
-            problem, models, self.classes_, names, column, self.infer_groups, X, costs
-        )
+        may_infer = column is None and not reads_scores
+        names = self._group_names
+        return Engine(problem, models, self.classes_, names, column, may_infer, X, costs)
 
     # -- answers of the models -------------------------------------------------------------------------
 
@@ -672,7 +665,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     @property
     def _stated_limits(self) -> tuple[Limit, ...]:
         """The limits on rates of the parameter ``limits``."""
-        return self._problem().limits
+        return stated(self).limits
 
     @property
     def _can_defer(self) -> bool:

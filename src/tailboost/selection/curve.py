@@ -12,11 +12,14 @@ import numpy as np
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.tables import html_table, text_table
-from tailboost.rates import Counts, InfeasibleLimitsError, Limit
-from tailboost.selection.problem import Problem
-from tailboost.selection.search import Program, first_rules
+from tailboost.rates import Counts, InfeasibleLimitsError, Limit, Statistic, as_objective
+from tailboost.rates.make import as_statistic
+from tailboost.rates.rate import AT_MOST, EACH, GAP, LARGEST, RATIO
+from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
 from tailboost.solvers.tradeoff import undominated
 
+# The statistic of the rates that a limit of each form limits.
+FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
 # Points of a printed table.
 POINTS_SHOWN = 12
 
@@ -208,6 +211,44 @@ class Curve:
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells())
+
+
+def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Any, Problem]:
+    """Return a limited rate, and the problem of another one within the limits on further rates.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem of a classifier.
+    a, b : rate, largest, gap or ratio, optional
+        The limited and the minimised rate; in any order if one is a gap or a ratio. By default the rate of
+        the first limit that is none from below, or else the overall error, and the objective or, if ``a`` is
+        given, the overall error. A rate is not traded against itself, but against the largest error of a
+        class.
+    """
+    limited, minimised = map(as_statistic, (a, b))
+    if getattr(minimised, "compares", False):
+        limited, minimised = minimised, limited
+    if minimised is None:
+        minimised = problem.objective if limited is None else OVERALL_ERROR
+    if limited is None:
+        of_limits = [
+            Statistic(EACH if each.rate.by is None else FORMS[each.form], each.rate)
+            for each in problem.limits
+            if each.form in FORMS
+        ]
+        limited = next((each for each in of_limits if each != minimised), OVERALL_ERROR)
+    if limited == minimised:
+        minimised = NAMED["worst_class"]
+    objective = as_objective(minimised)
+    if not getattr(limited, "compares", False):
+        limited = as_objective(limited)
+    # Limits on the traded rates are left out: the trade-off varies these rates.
+    varied = {limited.rate, replace(limited.rate, complement=False)}
+    if objective.worst:
+        varied.add(objective.rate)
+    others = tuple(limit for limit in problem.limits if limit.rate not in varied)
+    return limited, replace(problem, objective=objective, limits=others)
 
 
 def points_along(

@@ -1,4 +1,4 @@
-"""The linear program of a problem over confusion counts, and the search for its best rule.
+"""Objectives within limits, their linear program over confusion counts, and the search for the best rule.
 
 Each step of column generation adds the rule of least expected cost under the shadow prices of the limits. If
 the probabilities are right, the best mixture of all rules is found, so its objective is a bound. The descent
@@ -9,8 +9,8 @@ before all others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import linprog
@@ -21,13 +21,27 @@ from tailboost.core.long_work import one_blas_thread
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,
+    Rate,
     Statistic,
     Strata,
     as_objective,
+    checked_limits,
+    deferred,
     error,
+    largest,
 )
+from tailboost.rates.rate import EACH
 from tailboost.selection.table import RateTable
 
+# Named objectives.
+OVERALL_ERROR = Statistic(EACH, error())
+NAMED = {
+    "error": OVERALL_ERROR,
+    "worst_class": largest(error(by="class")),
+    "worst_group": largest(error(by="group")),
+    "worst_cell": largest(error(by="cell")),
+    "deferred": Statistic(EACH, deferred()),
+}
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
 # accurate one is best.
 TIE_PRICE = 1e-3
@@ -57,6 +71,84 @@ STARTS = 6
 PASSES = 3
 # Numbers are compared after rounding to this number of decimals.
 DECIMALS = 12
+
+
+# -- the problem ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective within limits, and the kind of the selected rule."""
+
+    objective: Statistic  # a rate, or the largest rate of a family
+    limits: tuple[Limit, ...] = ()
+    # Largest increase of the overall error; None for no limit.
+    error_budget: float | None = None
+    # Probability with which all limits have to hold on new rows; None: on the selection data alone.
+    confidence: float | None = None
+    # Whether rules that do not read the group of a row weigh an estimate of it.
+    infer_groups: bool = False
+
+    rates: tuple[Rate, ...] = field(init=False)  # of the objective and the limits
+    needs_groups: bool = field(init=False)  # whether a rate is about groups
+    needs_costs: bool = field(init=False)  # whether one is about given costs of the rows
+    needs_deferral: bool = field(init=False)  # whether one charges for deferral
+
+    def __post_init__(self) -> None:
+        rates = (self.objective.rate, *(limit.rate for limit in self.limits))
+        vars(self).update(  # the class is frozen
+            rates=rates,
+            needs_groups=any(rate.needs_groups for rate in rates),
+            needs_costs=any(rate.needs_costs for rate in rates),
+            needs_deferral=any(rate.needs_deferral for rate in rates),
+        )
+
+    def within(self, limits: Sequence[Limit]) -> Self:
+        """Return the problem with other limits."""
+        return replace(self, limits=tuple(limits))
+
+    def columns(self, names: Sequence[Any]) -> list[int]:
+        """Return the numbers of the columns of groups in the rates."""
+        used = {column for rate in self.rates for column in rate.crossed}
+        every = bool(used & {"group", "cell"})
+        return [j for j, name in enumerate(names) if every or name in used]
+
+
+def stated(parameters: Any) -> Problem:
+    """Return the problem that the parameters of a classifier state: every other spelling ends here.
+
+    Without an objective it is the overall error beside limits, and otherwise the largest error of a class.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not an objective or limits, or if parameters exclude each other.
+    """
+    limits: tuple[Limit, ...] = ()
+    if parameters.limits is not None:
+        limits = checked_limits(parameters.limits, to_keep=True)
+    confidence = parameters.confidence
+    if confidence and not limits:
+        raise ValueError(
+            f"confidence={confidence:g} has no meaning without limits: it is the probability "
+            "with which they hold on new rows"
+        )
+    objective = parameters.objective
+    if objective is None:
+        objective = "error" if limits else "worst_class"
+    if not isinstance(objective, str) or "(" in objective:
+        objective = as_objective(objective)
+    elif objective in NAMED:
+        objective = NAMED[objective]
+    else:
+        raise ValueError(
+            f"objective={objective!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
+        )
+    infers = parameters.infer_groups or (objective.worst and objective.rate.needs_groups)
+    return Problem(objective, limits, parameters.error_budget, confidence, infers)
+
+
+# -- the candidates ------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -129,7 +221,7 @@ class Program:
         self.limits = tuple(limits)
         self.level = level * objective.rate.is_ratio
         self.terms = [rate.terms(strata) for rate in rates]
-        self.errors = error().terms(strata).beyond(0.0)[0]
+        self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
         terms, *limited = self.terms
         minimised = terms.beyond(self.level)[terms.mass > 0] / terms.scale
         if not len(minimised):
@@ -291,7 +383,7 @@ def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
     may be deferred, only rules within the limits on deferral count.
     """
     caps = [limit for limit in program.limits if limit.rate.needs_deferral]
-    of_error = Program(program.strata, as_objective(error()), caps)
+    of_error = Program(program.strata, OVERALL_ERROR, caps)
     select(pool, of_error)
     most = float(of_error.charged(np.array(pool.counts)).min()) + error_budget
     return program.within((*program.limits, error() <= min(1.0, most)))

@@ -23,15 +23,14 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.core.spelling import joined
-from tailboost.learners.scores import only_scores
-from tailboost.rates import Limit, Rate, error
+from tailboost.rates import Counts, Limit, Rate, Strata, error
+from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
-from tailboost.selection.problem import Problem, counted
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
-    Mixture,
     Pool,
+    Problem,
     Program,
     contradiction,
     first_rules,
@@ -51,6 +50,57 @@ MOST_EQUAL = 0.95
 FEW_ROWS = 10
 
 
+def counted(
+    problem: Problem,
+    rows: Rows,
+    classes: object,
+    names: Any,
+    costs: Any = None,
+    rule_column: int | None = None,
+) -> Counts:
+    """Return the rows to be counted for a problem.
+
+    Groups make strata if a rate is about them, or if rules read their column, number ``rule_column``.
+
+    Raises
+    ------
+    ValueError
+        If a group with thresholds of its own has no row.
+    """
+    defers = problem.needs_deferral
+    if not problem.needs_costs:
+        costs = None
+    elif costs is not None and defers:  # a deferral costs nothing
+        costs = np.pad(costs, ((0, 0), (0, 1)))
+    used: list[Any] = []
+    codes = None
+    if rows.groups is not None and names is not None:
+        used = sorted({*problem.columns(names.titles), rule_column} - {None})
+        if problem.needs_groups:  # of an unknown column the terms raise the error
+            used = used or list(range(len(names.titles)))
+        codes = rows.groups.reshape(len(rows), -1)[:, used]
+    strata, stratum = Strata.of(
+        rows.y,
+        codes,
+        rows.weight,
+        classes,
+        tuple(names.titles[j] for j in used),
+        tuple(names.values[j] for j in used),
+        defers=defers,
+        costs=costs,
+    )
+    if rule_column is not None:
+        values = names.values[rule_column]
+        with_rows = strata.combinations[:, used.index(rule_column)]
+        absent = np.delete(values, with_rows)
+        if len(absent):
+            raise ValueError(
+                f"by_group: the selection data have no row of group(s) {absent.tolist()} to select on"
+            )
+    strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
+    return Counts(strata, stratum, rows.weight / rows.weight.sum(), costs)
+
+
 @dataclass(eq=False)
 class Engine:
     """Selects among rules on models' outputs. Another selection needs no fit.
@@ -67,9 +117,9 @@ class Engine:
         Names of the groups of all columns.
     told : int or None
         Number of the group column of group-aware rules; None for group-blind rules.
-    infer_groups : bool
-        Whether group-blind rules weigh an estimate of the group of each row. They do for the largest rate of
-        a group or cell, too.
+    may_infer : bool
+        Whether rules may weigh an estimate of the group of each row, if the problem asks for it: those that
+        read the group need none, and columns of scores show none.
     X : table of n rows, optional
         Features from which groups are estimated; without them the log-probabilities are used.
     costs : ndarray of shape (n, K), optional
@@ -81,7 +131,7 @@ class Engine:
     classes: Any
     names: Any
     told: int | None
-    infer_groups: bool = False
+    may_infer: bool
     X: InitVar[Table] = None
     costs: InitVar[Floats | None] = None
     family: Thresholds | ClassWeights = field(init=False)
@@ -108,7 +158,7 @@ class Engine:
         table = LogProbabilities(
             len(groups), models.logs.__getitem__, models, groups, X, models.scores
         )
-        infers = self._infers(self.problem) and strata.n_combinations > 1
+        infers = self.may_infer and self.problem.infer_groups and strata.n_combinations > 1
         if infers or strata.n_classes > 2:
             family = ClassWeights(data, column)
             if infers:
@@ -125,16 +175,6 @@ class Engine:
         if self.estimates_groups:
             self.words += ", with groups estimated by models of other rows"
 
-    def _infers(self, problem: Problem) -> bool:
-        """Return whether rules weigh an estimate of the group: if stated, or for the largest rate of a group.
-
-        Rules that read the group need none, and columns of scores show none.
-        """
-        models, objective = self.models, problem.objective
-        has_features = models.are_given or not only_scores(models.fitted)
-        wanted = self.infer_groups or (objective.worst and objective.rate.needs_groups)
-        return wanted and has_features and self.told is None
-
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
 
@@ -147,9 +187,9 @@ class Engine:
         titles = () if self.names is None else self.names.titles
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
-            and problem.needs("deferral") == strata.defers
-            and problem.needs("costs") <= self.problem.needs("costs")
-            and self._infers(problem) <= self._infers(self.problem)
+            and problem.needs_deferral == strata.defers
+            and problem.needs_costs <= self.problem.needs_costs
+            and (self.may_infer and problem.infer_groups) <= self.problem.infer_groups
         )
         return self if covers else replace(self, problem=problem, X=None, costs=None)
 
@@ -158,8 +198,9 @@ class Engine:
     def select(self, problem: Problem, pool: Pool | None = None) -> Selection:
         """Return the selected rule of a problem; new rules are added to a given pool of this engine's rules.
 
-        With a ``confidence``, limits are tightened by the standard errors of a normal quantile, divided
-        between all limited rates: about with this probability the stated limits hold on new rows.
+        The selection data must have the strata of the problem, see `on`. With a ``confidence``, limits are
+        tightened by the standard errors of a normal quantile, divided between all limited rates: about with
+        this probability the stated limits hold on new rows.
 
         Raises
         ------
@@ -168,48 +209,39 @@ class Engine:
         ValueError
             If a rate names an unknown label, group or column, or the selection data lack its costs or groups.
         """
-        engine = self if pool else self.on(problem)
-        strata = engine.family.data.strata
+        strata = self.family.data.strata
         program = Program(strata, problem.objective, problem.limits)
-        if pool is None:
-            pool = first_rules(engine.family, program)
+        pool = pool or first_rules(self.family, program)
         if problem.error_budget is not None:
             program = within_budget(pool, program, problem.error_budget)
         number, mixture = select(pool, program)
         if not (program.keeps(pool.counts[number]) or mixture.feasible):
             raise contradiction(mixture, self.words)
-        selection = engine.selected(problem, program, pool, number, mixture)
-        if not problem.confidence:
-            return selection
-        n_rates = sum(
-            len(limit.rate.terms(strata).names) - limit.compares for limit in problem.limits
-        )
-        n_errors = float(ndtri(1.0 - (1.0 - problem.confidence) / n_rates))
-        tighter = [
-            tightened(limit, strata, selection.counts, self.spread, n_errors)
-            for limit in problem.limits
-        ]
-        surer = program.within([*tighter, *program.limits[len(tighter) :]])
-        number, mixture = select(pool, surer)
-        selection = engine.selected(problem, program, pool, number, mixture)
-        return replace(selection, is_sure=surer.keeps(selection.counts))
+        is_sure = True
+        if problem.confidence:
+            n_rates = sum(
+                len(limit.rate.terms(strata).names) - limit.compares for limit in problem.limits
+            )
+            n_errors = float(ndtri(1.0 - (1.0 - problem.confidence) / n_rates))
+            tighter = [
+                tightened(limit, strata, pool.counts[number], self.spread, n_errors)
+                for limit in problem.limits
+            ]
+            surer = program.within([*tighter, *program.limits[len(tighter) :]])
+            number, mixture = select(pool, surer)
+            is_sure = surer.keeps(pool.counts[number])
+        gap = program.value(pool.counts[number]) - program.value(mixture.counts)
+        found = self.selected(problem, program, pool, number)
+        return replace(found, gap=max(0.0, gap), is_sure=is_sure)
 
     def selected(
-        self,
-        problem: Problem,
-        program: Program,
-        pool: Pool,
-        number: int,
-        mixture: Mixture | None = None,
+        self, problem: Problem, program: Program, pool: Pool, number: int
     ) -> Selection:
-        """Return a rule of a pool as a selection; its gap is that to a mixture."""
-        rule, counts = pool.rules[number], pool.counts[number]
+        """Return a rule of a pool as a selection."""
+        rule = pool.rules[number]
         if isinstance(self.family, Thresholds):
             rule = self.family.ends(self.family.edges[rule])
-        gap = 0.0
-        if mixture is not None:
-            gap = max(0.0, program.value(counts) - program.value(mixture.counts))
-        return Selection(self, problem, program, rule, counts, gap)
+        return Selection(self, problem, program, rule, pool.counts[number])
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +279,8 @@ class Selection:
 
     def within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection within other limits, without a confidence; raises as `Engine.select`."""
-        return self.engine.select(replace(self.problem.within(tuple(limits)), confidence=None))
+        problem = replace(self.problem, limits=tuple(limits), confidence=None)
+        return self.engine.on(problem).select(problem)
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
