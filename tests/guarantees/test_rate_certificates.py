@@ -179,7 +179,7 @@ def failures(setting, n, times, delta):
         y, a, groups = drawn(n, seed, p, weight)
         answered = Fresh(answered_in_groups(y, a, groups))
         fails = False
-        for bound in joint_bounds(rates.checked_rates(stated), answered, delta):
+        for bound in joint_bounds(rates.as_statistics(stated), answered, delta):
             true = truth.get(bound.subgroup)
             if bound.rate.kind == "precision":
                 true = 0.5
@@ -216,7 +216,7 @@ def test_bounds_of_drawn_precision_rarely_fail():
         shares, right = np.array([0.1, 0.5, 1.0])[kind], np.array([0.2, 0.5, 0.9])[kind]
         y = (rng.random(60) < right).astype(int)
         answered = Counts.answered(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
-        (bound,) = joint_bounds(rates.checked_rates([rates.precision("yes")]), Fresh(answered), 0.05)
+        (bound,) = joint_bounds(rates.as_statistics([rates.precision("yes")]), Fresh(answered), 0.05)
         wrong += not bound.lower <= (0.1 * 0.2 + 0.5 * 0.5 + 0.9) / 1.6 <= bound.upper
     assert wrong / times <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / times)
 
@@ -334,7 +334,7 @@ def passing_failures(n, times, delta):
         answered = Fresh(answered_in_groups(y, a, groups, passed))
         wrong += not all(
             b.lower - 1e-12 <= truth[b.rate.kind][b.subgroup] <= b.upper + 1e-12
-            for b in joint_bounds(rates.checked_rates(stated), answered, delta)
+            for b in joint_bounds(rates.as_statistics(stated), answered, delta)
         )
         kept += all(bound.certified is not False for bound in bounds_in_tests(false, answered, delta))
     return wrong / times, kept / times

@@ -308,7 +308,7 @@ def fit_models(
         held_out = np.zeros((len(rows), models.n_classes))
         for j, fit in enumerate(of_folds):  # each predicts the rows held out
             part = fold == j
-            held_out[part] = logs_of(models.probabilities(i, *fit, take(rows.X, part)))
+            held_out[part] = logs_of(models.probabilities(take(rows.X, part), i, fit))
         # Models of other folds differ far more than by this step. Zeros behind make files smaller.
         logs.append(np.rint(held_out / LOG_STEP) * LOG_STEP)
     models = models.on(logs, rows, scores)

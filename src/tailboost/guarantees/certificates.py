@@ -29,14 +29,15 @@ from tailboost.rates import (
     Rate,
     Sample,
     Statistic,
+    as_statistics,
     checked_limits,
-    checked_rates,
     deferred as deferred_rate,
     error,
     largest,
     parse,
 )
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
+from tailboost.rates.rate import EACH
 from tailboost.rates.strata import GROUP, groups_in
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.judged import judged
@@ -791,7 +792,10 @@ def certify(
     check_number(confidence, "confidence", 0, 1, below=True)
     if rates is None and limits is None:
         limits = judged(model)._stated_limits
-    expressions = checked_rates(rates or ())
+    expressions = as_statistics(rates or ())
+    for each in expressions:
+        if not isinstance(each, Limit) and getattr(each, "form", None) != EACH:
+            raise TypeError(f"{each!r} is no rate or limit; a gap or ratio needs a bound")
     if limits is not None:  # a limit alone has no truth value
         expressions += checked_limits(limits)
     if X is not None and not hasattr(model, "predict"):

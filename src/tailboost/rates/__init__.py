@@ -8,8 +8,8 @@ from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsE
 from tailboost.rates.make import (
     answered_error,
     as_objective as as_objective,
+    as_statistics as as_statistics,
     checked_limits as checked_limits,
-    checked_rates as checked_rates,
     cost,
     custom,
     deferred,

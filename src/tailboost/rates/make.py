@@ -44,7 +44,7 @@ def as_objective(objective: Any) -> Statistic:
     TypeError, ValueError
         If ``objective`` cannot be an objective.
     """
-    objective = as_statistic(objective)
+    (objective,) = as_statistics([objective])
     if getattr(objective, "form", None) not in (EACH, LARGEST):
         raise TypeError(
             f"objective={objective!r} must be a rate or the largest of a family; limit a gap or ratio"
@@ -652,30 +652,21 @@ def _value(node: Any) -> Any:
     )
 
 
-def as_statistic(stated: Stated) -> Any:
-    """Return a text as `parse` reads it, and a rate as the statistic of itself; other values unchanged."""
-    found = parse(stated) if isinstance(stated, str) else stated
-    return Statistic(EACH, found) if isinstance(found, Rate) else found
-
-
-def checked_rates(stated: Stated) -> list[Statistic]:
-    """Return rates and limits as a list; texts are read by `parse`.
+def as_statistics(stated: Stated) -> list[Any]:
+    """Return rates, limits, and texts of them as a list of statistics; other entries stay.
 
     Raises
     ------
     TypeError, ValueError
-        If an entry is neither, or is a gap or ratio without a bound.
+        If there is no list, or a text cannot be read.
     """
     entries = [stated] if isinstance(stated, (str, Rate, Statistic)) else stated
     if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
         raise TypeError(
             f"limits and rates must be lists, such as ['miss(1) <= 40%'], got {stated!r}"
         )
-    statistics = list(map(as_statistic, entries))
-    for each in statistics:
-        if not isinstance(each, Limit) and getattr(each, "form", None) != EACH:
-            raise TypeError(f"{each!r} is no rate or limit; a gap or ratio needs a bound")
-    return statistics
+    found = [parse(each) if isinstance(each, str) else each for each in entries]
+    return [Statistic(EACH, each) if isinstance(each, Rate) else each for each in found]
 
 
 def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...]:
@@ -693,7 +684,7 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
     TypeError, ValueError
         If an entry is not a limit, or asks for more errors or for more deferred rows.
     """
-    checked: Any = checked_rates(limits)
+    checked = as_statistics(limits)
     for limit in checked:
         if not isinstance(limit, Limit):
             raise TypeError(

@@ -12,8 +12,14 @@ import numpy as np
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.tables import html_table, text_table
-from tailboost.rates import Counts, InfeasibleLimitsError, Limit, Statistic, as_objective
-from tailboost.rates.make import as_statistic
+from tailboost.rates import (
+    Counts,
+    InfeasibleLimitsError,
+    Limit,
+    Statistic,
+    as_objective,
+    as_statistics,
+)
 from tailboost.rates.rate import AT_MOST, EACH, GAP, LARGEST, RATIO
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
 from tailboost.solvers.tradeoff import undominated
@@ -226,7 +232,7 @@ def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Any, P
         given, the overall error. A rate is not traded against itself, but against the largest error of a
         class.
     """
-    limited, minimised = map(as_statistic, (a, b))
+    limited, minimised = as_statistics([a, b])
     if getattr(minimised, "compares", False):
         limited, minimised = minimised, limited
     if minimised is None:

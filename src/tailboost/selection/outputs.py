@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -147,11 +147,7 @@ class Models:
 
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
-
-        @cache
-        def probabilities(i: int) -> Floats:
-            return self.probabilities(i, self.fitted[i], self.columns[i], X)
-
+        probabilities = cache(partial(self.probabilities, X))
         table = LogProbabilities(n_rows_of(X), cache(lambda i: logs_of(probabilities(i))), self)
         table.X = X
         score = self.score
@@ -181,18 +177,13 @@ class Models:
             X = np.hstack([model.estimator.values(X) for model in self.fitted])
         return hash_rows(X, rounded=True)
 
-    def probabilities(
-        self,
-        i: int,
-        model: Model,
-        columns: Ints,
-        X: Table,
-    ) -> Floats:
-        """Return the probabilities of model i, ``model``, for the rows of a table, shape (n, K).
+    def probabilities(self, X: Table, i: int, fit: tuple[Model, Ints] | None = None) -> Floats:
+        """Return the probabilities of model i for the rows of a table, shape (n, K).
 
-        ``columns`` are the class numbers of the model's probabilities; other classes have probability 0.
-        Errors name the model.
+        ``fit`` is another fit of the model with the class numbers of its columns; other classes have
+        probability 0. Errors name the model.
         """
+        model, columns = fit or (self.fitted[i], self.columns[i])
         n_rows = n_rows_of(X)
         name = f"predict_proba of {self.names[i]!r}"
         # By column: sums over the classes of a row are then several times as fast.

@@ -19,7 +19,7 @@ from tailboost.core.tables import (
     html_table,
     text_table,
 )
-from tailboost.rates import Limit, Rate, Strata, Terms, checked_rates
+from tailboost.rates import Limit, Rate, Strata, Terms, as_statistics
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rates.rate import RATIO, TINY
 from tailboost.rows.subgroups import unit_name
@@ -254,7 +254,7 @@ class RateTable:
         by_group : bool, optional
             Whether the rule reads groups; None if it was not selected on these rows.
         """
-        statistics = checked_rates(stated)
+        statistics = as_statistics(stated)
         in_percent = any(isinstance(each, Limit) and each.in_percent for each in statistics)
         lines: list[RateLine] = []
         for each in statistics:
