@@ -115,15 +115,15 @@ def test_rows_seen_on_a_curve_are_refused_by_certify(kind, problem, fits):
     curve = found.tradeoff()
     fresh = curve.at(float(curve[0].limited))
     tb.certify(fresh, X, y)
-    on_rows = curve.predicted(X, y)
-    assert on_rows.limited.shape == (len(curve),)
+    limited, value = curve.predicted(X, y)
+    assert limited.shape == value.shape == (len(curve),)
     with pytest.raises(tb.LeakageError):
         tb.certify(curve.at(float(curve[0].limited)), X, y)
     # The rates of a point are the rates of its classifier.
     place = len(curve) // 2
     answers = curve[place].classifier.predict(X)
     if problem == "nothing":
-        assert on_rows.limited[place] == pytest.approx(np.mean(answers != y))
+        assert limited[place] == pytest.approx(np.mean(answers != y))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -226,8 +226,9 @@ def test_limits_of_units_without_rows_are_neither_kept_nor_broken():
 def test_the_trade_off_of_two_rates():
     mix = judged(limits=[PARITY])
     curve = mix.tradeoff(rates.largest(rates.error(by="sex")), rates.error(), n_points=4)
-    assert (np.diff(curve.values.limited) > 0).all()
-    assert (np.diff(curve.values.value) < 0).all()
+    limited, value = curve.values
+    assert (np.diff(limited) > 0).all()
+    assert (np.diff(value) < 0).all()
     at = curve.at(curve[0].limited)
     assert at.limits_met_
     assert len(str(curve).splitlines()) == len(curve) + 2

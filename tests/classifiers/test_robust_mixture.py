@@ -157,8 +157,8 @@ def test_budget_and_curve():
     assert np.array_equal(curve.at(curve[0].limited).predict(X[TEST]), cheap.predict(X[TEST]))
     assert mix.error_budget is None
     assert cheap.rates_.lines[-1].value == pytest.approx(curve[0].limited)
-    points = curve.predicted(X[TEST], Y[TEST])
-    assert points.limited[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
+    limited, _ = curve.predicted(X[TEST], Y[TEST])
+    assert limited[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
 
 
 def test_a_curve_is_measured_where_groups_are_inferred_from_features():
@@ -166,9 +166,9 @@ def test_a_curve_is_measured_where_groups_are_inferred_from_features():
     mix = RobustMixtureClassifier(models(), objective="worst_cell", random_state=0)
     curve = mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]).tradeoff()
     weight = (np.arange(len(Y[TEST])) % 3 > 0).astype(float)
-    points = curve.predicted(X[TEST], Y[TEST], sample_weight=weight, groups=GROUPS[TEST])
+    limited, value = curve.predicted(X[TEST], Y[TEST], sample_weight=weight, groups=GROUPS[TEST])
     y, groups, seen = Y[TEST], GROUPS[TEST], weight > 0
-    for point, mean, worst in zip(curve, points.limited, points.value, strict=True):
+    for point, mean, worst in zip(curve, limited, value, strict=True):
         wrong = curve.at(point.limited).predict(X[TEST]) != y
         cells = [wrong[seen & (y == k) & (groups == g)].mean() for k in (0, 1) for g in np.unique(groups)]
         assert mean == pytest.approx(wrong[seen].mean())
@@ -531,10 +531,11 @@ def test_a_known_group_helps_on_fresh_rows():
     only = fresh == "c"
     assert np.array_equal(told.predict({"net": Q["net"][only]}, groups=fresh[only]), answers[only])
     curve = told.tradeoff()
-    points, last = curve.predicted(Q, z, groups=fresh), curve[-1].classifier.predict(Q, groups=fresh)
+    limited, value = curve.predicted(Q, z, groups=fresh)
+    last = curve[-1].classifier.predict(Q, groups=fresh)
     assert curve[-1].value <= max(told.subgroup_errors_.values()) + 1e-9
-    assert points.value[-1] == pytest.approx(max(cell_errors(z, fresh, last).values()))
-    assert points.limited[-1] == pytest.approx(np.mean(last != z))
+    assert value[-1] == pytest.approx(max(cell_errors(z, fresh, last).values()))
+    assert limited[-1] == pytest.approx(np.mean(last != z))
     cheaper = told.reweight(error_budget=0.0).predict(Q, groups=fresh)
     assert np.mean(cheaper != z) < np.mean(answers != z) + 0.02
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,21 +28,6 @@ from tailboost.solvers.tradeoff import undominated
 FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
 # Points of a printed table.
 POINTS_SHOWN = 12
-
-
-class Points(NamedTuple):
-    """Two rates along a trade-off, on some rows.
-
-    Attributes
-    ----------
-    limited : ndarray of shape (B,)
-        The limited rate at each point of the curve.
-    value : ndarray of shape (B,)
-        The minimised rate at each point.
-    """
-
-    limited: Floats
-    value: Floats
 
 
 @dataclass(frozen=True)
@@ -115,10 +100,9 @@ class Curve:
         return self.points[place]
 
     @property
-    def values(self) -> Points:
-        """Both rates of each point on the selection data, arrays of shape (B,)."""
-        numbers = np.array([(point.limited, point.value) for point in self])
-        return Points(*numbers.reshape(-1, 2).T)
+    def values(self) -> Floats:
+        """The limited and the minimised rate of each point on the selection data, shape (2, B)."""
+        return np.array([(point.limited, point.value) for point in self]).reshape(-1, 2).T
 
     def at(self, level: float | str) -> Any:
         """Return the classifier with the least objective if the other rate is limited to ``level``.
@@ -153,7 +137,7 @@ class Curve:
 
     def predicted(
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
-    ) -> Points:
+    ) -> Floats:
         """Return both rates of `predict` at every point, on other rows.
 
         Parameters
@@ -169,8 +153,8 @@ class Curve:
 
         Returns
         -------
-        Points
-            A named pair of arrays, ``limited`` and ``value``. Deferred rows count as deferred.
+        ndarray of shape (2, B)
+            The limited and the minimised rate of each point. Deferred rows count as deferred.
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
@@ -189,18 +173,16 @@ class Curve:
             for traded in (self.limited, self.objective):
                 values = traded.rate.terms(answered.strata).values(counts)
                 numbers.append(traded.value(values))
-        return Points(*np.array(numbers).reshape(-1, 2).T)
+        return np.array(numbers).reshape(-1, 2).T
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain types, for JSON."""
+        limited, value = self.values.tolist()
         return {
             "limited": str(self.limited),
             "objective": str(self.objective),
             "measured_on": self.measured_on,
-            "curve": {
-                "limited": self.values.limited.tolist(),
-                "objective": self.values.value.tolist(),
-            },
+            "curve": {"limited": limited, "objective": value},
         }
 
     def _cells(self) -> tuple[list[str], list[list[str]], str]:
