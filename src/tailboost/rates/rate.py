@@ -310,15 +310,14 @@ class Terms:
         with np.errstate(invalid="ignore"):
             return np.where(among > 0, counted / among, np.nan)
 
-    def rows(self, counts: Floats, strata: Strata) -> Floats:
-        """Return the effective rows (Σw)²/Σw² in the denominators of counts (W, A), shape (m,)."""
+    def effective_rows(self, counts: Floats, strata: Strata) -> Floats:
+        """Return the effective numbers of rows (Σw)²/Σw² behind the rates of counts (W, A), shape (m,)."""
         n_strata = len(strata.mass)
         among = (counts[:n_strata] * self.bottom[:, :n_strata]).sum(axis=2)  # (m, S)
         of_one_row = strata.mass / np.maximum(
             strata.size, TINY
         )  # the mass of one effective row
-        rows: Floats = among.sum(axis=1) ** 2 / np.maximum(among @ of_one_row, TINY)
-        return rows
+        return np.asarray(among.sum(axis=1) ** 2 / np.maximum(among @ of_one_row, TINY))
 
     @property
     def of_answers(self) -> bool:

@@ -45,7 +45,6 @@ LOG_ODDS.positive_ = 1
 class LogProbabilities:
     """Log-probabilities of some rows by model, shape (n, K) each, computed when they are read."""
 
-    n_rows: int  # n
     logs: Callable[[int], Floats]  # returns the log-probabilities of model i, computed once
     models: Models
     groups: Any = None  # shape (n,): number of the group of each row, 0 for group-blind rules
@@ -148,7 +147,7 @@ class Models:
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
         probabilities = cache(partial(self.probabilities, X))
-        table = LogProbabilities(n_rows_of(X), cache(lambda i: logs_of(probabilities(i))), self)
+        table = LogProbabilities(cache(lambda i: logs_of(probabilities(i))), self)
         table.X = X
         score = self.score
         if score.made_by is not None:  # not exp(log(p)), which a threshold may tell from p

@@ -155,9 +155,7 @@ class Engine:
             if len(values) > 1:
                 column = strata.columns.index(title)
         groups = strata.place(column)[data.stratum]
-        table = LogProbabilities(
-            len(groups), models.logs.__getitem__, models, groups, X, models.scores
-        )
+        table = LogProbabilities(models.logs.__getitem__, models, groups, X, models.scores)
         infers = self.may_infer and self.problem.infer_groups and strata.n_combinations > 1
         if infers or strata.n_classes > 2:
             family = ClassWeights(data, column)
@@ -396,10 +394,12 @@ class Selection:
         rates = [self.program.objective.rate, *(limit.rate for limit in self.program.limits)]
         few = []
         for rate, terms in zip(rates, self.program.terms, strict=True):
-            for name, rows in zip(terms.names, terms.rows(self.counts, strata), strict=True):
-                if rows < FEW_ROWS:
-                    group = "all" if name is None else unit_name(name)
-                    few.append(f"{rate} of {group} ({rows:.0f})")
+            numbers = terms.effective_rows(self.counts, strata)
+            for name, n in zip(terms.names, numbers, strict=True):
+                if n < FEW_ROWS:
+                    few.append(
+                        f"{rate} of {'all' if name is None else unit_name(name)} ({n:.0f})"
+                    )
         if few:
             warn_user(
                 f"few rows of selection data ({self.engine.words}): fewer than {FEW_ROWS} for "

@@ -80,8 +80,8 @@ def counted_rate(
     width = max(terms.high - smallest, TINY)
     spread = 0.0 if rate.by is None and rate.kind in ("error", "cost") else refit_share
     bottom = terms.bottom[:, :n_strata]
-    total = (counts[:n_strata] * bottom).sum(axis=2).sum(axis=1)
-    rows = terms.rows(counts, strata)
+    total = (counts[:n_strata] * bottom).sum(axis=(1, 2))
+    rows = terms.effective_rows(counts, strata)
 
     # The variance of Σ t / Σ b is the variance of the mean of t − p b, over the squared mean of b (delta
     # method). One more row has the largest possible variance: values may vary more on new rows.

@@ -190,5 +190,6 @@ class ClassWeights:
     def _joint(self, table: LogProbabilities, groups: Floats) -> Floats32:
         """Return p(s | x) by p(combination | x, y), shape (S, n) or (K, G, n)."""
         by_class = softmax(table.pooled, axis=1).T[:, None]
-        joint = by_class * groups.reshape(self.data.strata.n_classes, -1, table.n_rows)
-        return joint.reshape(-1, table.n_rows).astype(np.float32)
+        n_classes, _, n_rows = by_class.shape
+        joint = by_class * groups.reshape(n_classes, -1, n_rows)
+        return joint.reshape(-1, n_rows).astype(np.float32)
