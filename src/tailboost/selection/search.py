@@ -334,9 +334,10 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
         duals = np.maximum(-result.ineqlin.marginals, 0.0)
         feasible = bool(slack.sum() <= SOLVED)
         mixture = Mixture(program, float(result.fun), duals, mixed, feasible)
+        if not program.objective.rate.is_ratio:
+            break
         level = program.value(mixed)
-        is_other = abs(level - program.level) > SAME_LEVEL  # False for an unknown level
-        if not (program.objective.rate.is_ratio and is_other):
+        if not abs(level - program.level) > SAME_LEVEL:  # also if the level is unknown
             break
         program = Program(program.strata, program.objective, program.limits, level)
     return mixture

@@ -228,9 +228,8 @@ class Engine:
             surer = program.within([*tighter, *program.limits[len(tighter) :]])
             number, mixture = select(pool, surer)
             is_sure = surer.keeps(pool.counts[number])
-        gap = program.value(pool.counts[number]) - program.value(mixture.counts)
         found = self.selected(problem, program, pool, number)
-        return replace(found, gap=max(0.0, gap), is_sure=is_sure)
+        return replace(found, mixed=mixture.counts, is_sure=is_sure)
 
     def selected(
         self, problem: Problem, program: Program, pool: Pool, number: int
@@ -261,8 +260,8 @@ class Selection:
         shape (S, A).
     counts : ndarray of shape (W, A)
         The confusion counts of the rule on the selection data.
-    gap : float
-        Possible decrease of the objective by a mixture of candidates.
+    mixed : ndarray of shape (W, A) or None
+        The confusion counts of the best mixture of candidates, if it is known.
     is_sure : bool
         Whether the rule keeps limits with the margin of the confidence.
     """
@@ -272,7 +271,7 @@ class Selection:
     program: Program
     rule: Floats
     counts: Floats
-    gap: float = 0.0
+    mixed: Floats | None = None
     is_sure: bool = True
 
     def within(self, limits: Sequence[Limit]) -> Selection:
@@ -334,6 +333,13 @@ class Selection:
         costs = expected_costs(family.predict(table), self.rule)
         K = self.program.strata.n_classes
         return costs[:K].argmin(axis=0), costs.argmin(axis=0) == K
+
+    @property
+    def gap(self) -> float:
+        """Possible decrease of the objective by a mixture of candidates; 0 if none is known."""
+        if self.mixed is None:
+            return 0.0
+        return max(0.0, self.program.value(self.counts) - self.program.value(self.mixed))
 
     # -- rates on the selection data ---------------------------------------------------------------------
 
@@ -429,4 +435,4 @@ class Selection:
         place = family.places[family.data.stratum]
         moved = replace(self, problem=replace(self.problem, confidence=None), rule=ends)
         counts = family.data.of(moved.on_score.numbers(family.sign * family.scores, place))
-        return replace(moved, counts=counts, gap=0.0)
+        return replace(moved, counts=counts, mixed=None)
