@@ -832,7 +832,7 @@ def test_the_default_models_take_text_and_categories(tmp_path, weighted):
     y = np.where((table["number"] > 0) ^ (table["text"] == "x"), "late", "in time")
     weight = {"sample_weight": np.ones(150)} if weighted else {}
     mix = RobustMixtureClassifier(random_state=0).fit(table[:150], y[:150], **weight)
-    assert list(mix.named_estimators_) == ["boosted", "forest", "linear", "kernel"]
+    assert list(mix.named_estimators_) == ["boosted", "forest", "linear"]
     for name in ("boosted", "forest"):  # the number alone would be right for half of the rows
         assert np.mean(mix.named_estimators_[name].predict(table[150:]) == (y[150:] == "late")) > 0.85
     tb.save_model(mix, tmp_path / "m.model")

@@ -27,6 +27,7 @@ from tailboost.core.checks import (
     check_costs,
     check_table,
     coded,
+    logs_of,
     plain,
     positions,
     summed,
@@ -49,7 +50,7 @@ from tailboost.rows.folds import Split
 from tailboost.rows.judged import JudgedModel
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Ledger, Records, Seen
-from tailboost.selection.outputs import Models, logs_of
+from tailboost.selection.outputs import Models
 
 # Classifiers with their names.
 Named = list[tuple[str, Any]]

@@ -39,6 +39,8 @@ LARGEST_MEAN_WEIGHT = 1e9
 WEIGHT_BITS = 32
 # Rounding of probabilities: some learners compute in float32.
 PROBABILITY_ROUNDING = 1e-3
+# Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
+LEAST_PROBABILITY = 1e-6
 # Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
 #: Smallest α for which 1/α does not overflow.
@@ -594,6 +596,12 @@ def check_probabilities(
             f"{np.asarray(y_proba)[row].tolist()}"
         )
     return probabilities
+
+
+def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
+    """Return the logarithms of probabilities, shape (…, K); smaller ones are raised to ``smallest``."""
+    P = probabilities.clip(min=0.0)
+    return np.log(np.maximum(P / P.sum(axis=-1, keepdims=True), smallest))
 
 
 def check_labelled_rows(

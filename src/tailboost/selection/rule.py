@@ -12,6 +12,7 @@ import numpy as np
 
 from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels, Table
 from tailboost.core.checks import (
+    LEAST_PROBABILITY,
     MISSING_GROUP,
     as_pandas,
     check_format,
@@ -22,6 +23,7 @@ from tailboost.core.checks import (
     has_named_columns,
     in_class_order,
     label_column,
+    logs_of,
     positions,
     reading,
     with_missing_group,
@@ -29,7 +31,6 @@ from tailboost.core.checks import (
 from tailboost.core.score_kinds import ROUNDED, SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import joined, listed
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.outputs import LEAST_PROBABILITY, logs_of
 
 # Format 1 had no kind of score, and several parts.
 RULE_FORMAT = 2
