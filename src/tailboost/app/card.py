@@ -13,9 +13,6 @@ from tailboost.core.files import write_output
 from tailboost.guarantees.certificates import certify
 from tailboost.guarantees.monitor import Monitor
 
-# Colours of the drawing that the page replaces by its own: of text, and of the thick lines.
-_REPLACED = {"#000000": "currentColor", "#808080": "#83888f"}
-
 
 @dataclass(frozen=True)
 class ModelCard:
@@ -164,7 +161,4 @@ def _picture(certificate: Any) -> str:
         no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(text, format="svg", transparent=True, metadata=no_metadata)
     svg = text.getvalue()
-    svg = svg[svg.index("<svg") :]
-    for colour, other in _REPLACED.items():
-        svg = svg.replace(colour, other)
-    return svg
+    return svg[svg.index("<svg") :].replace("#000000", "currentColor")

@@ -166,7 +166,7 @@ class LimitsDisplay:
             if line.value is not None:
                 ax.plot(line.value, place, marker="o", color=colour)
             if line.bound is not None:
-                ax.plot(line.bound, place, "|", color="0.5", markersize=12, markeredgewidth=4)
+                ax.plot(line.bound, place, "|", color=GREY, markersize=12, markeredgewidth=4)
             words = f"{mark}{line.name} {line.limit}"
             ax.annotate(
                 words,
@@ -175,6 +175,8 @@ class LimitsDisplay:
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
                 parse_math=False,
+                wrap=True,
+                in_layout=False,
             )
         ax.set(
             ylim=(len(lines) - 0.6, -0.85),
@@ -355,7 +357,7 @@ class TradeOffDisplay:
             self.x, self.y, **{"label": self.name, "linewidth": 2, **kwargs}
         )
         if self.limit is not None:
-            ax.axvline(self.limit, color="0.5", linestyle=":")
+            ax.axvline(self.limit, color=GREY, linestyle=":")
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         if self.name is not None:
             ax.legend()
