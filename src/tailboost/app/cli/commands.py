@@ -370,6 +370,16 @@ def rule(
         say(found, as_json)
 
 
+def _monitor_of(rule: Any, state: Path) -> tb.Monitor:
+    """Return the monitor of a rule with its state of a file, or a new one."""
+    if not state.exists():
+        return tb.Monitor(rule)
+    try:
+        return tb.Monitor.from_dict(json.loads(state.read_text("utf-8")), rule)
+    except ValueError as error:
+        raise ValueError(f"{str(state)!r}: {error}") from None
+
+
 @command
 def monitor(
     model: Model,
@@ -391,12 +401,7 @@ def monitor(
     roles = stored.roles.given(target=target, cluster=cluster)
     rows = reader.read(data, roles, stored.known)
     with held(state, 60.0):
-        if state.exists():
-            document = json.loads(state.read_text("utf-8"))
-            before = tb.Monitor.from_dict(document, stored.classifier)
-        else:
-            before = tb.Monitor(stored.classifier)
-        after = before.add(
+        after = _monitor_of(stored.classifier, state).add(
             rows.features,
             None if id is not None and roles.target not in rows.table else rows.labels,
             groups=rows.groups,
@@ -427,9 +432,6 @@ def card(
     check_output(out, [".html", ".htm"], model, data, monitor)
     stored = Stored.read(model)
     rows = reader.read(data, stored.roles.given(target=target, cluster=cluster), stored.known)
-    state = None
-    if monitor is not None:
-        state = tb.Monitor.from_dict(json.loads(monitor.read_text("utf-8")), stored.classifier)
     tb.ModelCard.of(
         stored.classifier,
         rows.features,
@@ -438,7 +440,7 @@ def card(
         clusters=rows.clusters,
         purpose=purpose,
         rows_are=data.name,
-        monitor=state,
+        monitor=None if monitor is None else _monitor_of(stored.classifier, monitor),
     ).save(out)
     say(f"Card: {out}")
 

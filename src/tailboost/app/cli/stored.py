@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import tailboost as tb
 from tailboost.app.cli.tables import Roles, Rows
+from tailboost.core.checks import label_column
 from tailboost.core.files import held, write_output
 from tailboost.rows.judged import row_hashes
 from tailboost.rows.seen import Attempt, Ledger, Seen
@@ -85,7 +86,7 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
         if selected or entries:
             hashes = row_hashes(model, X)
             # As rows with features are recorded, and as scores are.
-            given = [Seen.of(hashes), Seen.of(hashes, labels=y.to_numpy())]
+            given = [Seen.of(hashes), Seen.of(hashes, labels=label_column(y, "y"))]
         if any(each.repeats(known) for each in given for known in selected):
             raise ValueError(
                 f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"

@@ -183,18 +183,19 @@ class Rows:
         column = self.columns([self.roles.target])[self.roles.target]
         if is_numeric_dtype(column):
             return column
-        return column.map(_typed(column, self.known or None))
+        texts = column.astype("category")
+        return texts.map(_typed(texts.cat.categories, self.known))
 
     @property
     def groups(self) -> Any:
         """The columns of groups as text; None without such columns."""
         if not self.roles.groups:
             return None
-        groups = self.columns(self.roles.groups).copy()
+        groups = self.columns(self.roles.groups).astype("category")
         for name in groups:
-            column = groups[name]
-            texts = column.astype(str).where(column.notna(), None)
-            groups[name] = texts.map(_typed(texts, self.known)).astype("category")
+            groups[name] = groups[name].cat.rename_categories(
+                lambda group: self.known.get(str(group), str(group))
+            )
         return groups
 
     @property
@@ -205,13 +206,12 @@ class Rows:
         return self.columns([self.roles.cluster])[self.roles.cluster]
 
 
-def _typed(column: Any, known: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return for each text of a column the known value with this text; otherwise the text.
+def _typed(texts: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return for each text the known value with this text; otherwise the text.
 
     Without known values, truth values and numbers are such if all texts are.
     """
-    texts = column.dropna().unique().tolist()
-    if known is None:
+    if not known:
         known = {text: int(text) for text in texts if _WHOLE.fullmatch(text)}
         known |= {text: float(text) for text in texts if _FRACTION.fullmatch(text)}
         known = known or _TRUTH
