@@ -600,7 +600,7 @@ def parse(text: str) -> Rate | Statistic | Limit:
         raise TypeError(f"a rate must be given as text, got {text!r}")
     try:
         in_python = _OTHERWISE.sub(_as_python, text.strip())
-        compile(in_python, "", "eval")  # refuses repeated arguments, and runs nothing
+        compile(in_python, "the text", "eval")  # refuses repeated arguments, and runs nothing
         found = _value(ast.parse(in_python, mode="eval").body)
     except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as failure:
         raise ValueError(f"{text!r:.120}: {failure}; {_EXAMPLE}") from None

@@ -76,7 +76,10 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
     try:
         content = BytesIO(skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED))
     except (TypeError, RuntimeError) as error:
-        raise TypeError(f"a part of this model has no form without code: {error}") from error
+        raise TypeError(
+            f"a part of this model has no form without code: {error}. Of a net, give a function "
+            "that builds it: module=build, and not an nn.Module"
+        ) from error
     with zipfile.ZipFile(content, "a") as archive:
         archive.writestr(NOTES, json.dumps(record))
     write_output(path, content.getvalue())
