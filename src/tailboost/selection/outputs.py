@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
-from tailboost.core.checks import check_length, check_probabilities, logs_of, n_rows_of
+from tailboost.core.checks import check_probabilities, logs_of, n_rows_of
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.score_kinds import ROUNDED, shortest_decimals
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
@@ -181,20 +181,18 @@ class Models:
         probability 0. Errors name the model.
         """
         model, columns = fit or (self.fitted[i], self.columns[i])
-        n_rows = n_rows_of(X)
-        name = f"predict_proba of {self.names[i]!r}"
-        # By column: sums over the classes of a row are then several times as fast.
-        P = np.zeros((n_rows, self.n_classes), order="F")
         if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
             # A model of an opened table checks columns, not the feature names of scikit-learn.
             predicted = model.predict_proba_table(model.table_.transform(X))
         else:
             predicted = model.predict_proba(X)
-        check_length(predicted, name, n_rows)
         if getattr(predicted, "dtype", None) == np.float32:  # as files hold these scores
             predicted = shortest_decimals(predicted)
+        # By column: sums over the classes of a row are then several times as fast.
+        P = np.zeros((n_rows_of(predicted), self.n_classes), order="F")
         P[:, columns] = predicted
-        return check_probabilities(P, n_rows, name, "the table", tolerance=ROUNDED)
+        name = f"predict_proba of {self.names[i]!r}"
+        return check_probabilities(P, n_rows_of(X), name, "the table", tolerance=ROUNDED)
 
 
 @one_blas_thread()
