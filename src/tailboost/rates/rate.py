@@ -246,7 +246,7 @@ class Rate:
         elif self.kind == "cost":
             low, high = float(by_class[0].min()), float(by_class[0].max())
         scale = max(TINY, abs(low), abs(high))  # a divisor, also if all costs are 0
-        return Terms(names, top, bottom, mass, self.is_ratio, low, high, scale)
+        return Terms(self, names, top, bottom, mass, low, high, scale)
 
     def samples(self, answered: Counts) -> list[Sample]:
         """Return the rows of each subgroup with their values; the rate is the mean of the values.
@@ -293,11 +293,11 @@ class Rate:
 class Terms:
     """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each of m subgroups."""
 
+    rate: Rate
     names: list[Any]  # of the subgroups
     top: Floats  # shape (m, W, A); W is S, or 2 S if the counts also contain costs
     bottom: Floats  # shape (m, W, A)
     mass: Floats  # shape (m,): weight in the denominator; for a ratio, weight of the subgroup
-    is_ratio: bool  # whether ``bottom`` depends on the answers
     low: float  # the smallest and the largest possible value of a row
     high: float
     scale: float  # of the values: 1 for fractions, for costs the largest absolute one
@@ -326,7 +326,7 @@ class Terms:
         So are miss rates, false alarm rates and selection rates, but no overall error, cost or precision.
         """
         pairs = zip(self.top, self.bottom > 0, strict=True)
-        return not self.is_ratio and all(
+        return not self.rate.is_ratio and all(
             len(np.unique(top[counts.any(axis=1)], axis=0)) < 2 for top, counts in pairs
         )
 

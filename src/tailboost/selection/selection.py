@@ -397,14 +397,13 @@ class Selection:
                 f"the rule answers {name} in {shares[answer]:.1%} of {self.engine.words}",
                 UselessRuleWarning,
             )
-        rates = [self.program.objective.rate, *(limit.rate for limit in self.program.limits)]
         few = []
-        for rate, terms in zip(rates, self.program.terms, strict=True):
+        for terms in self.program.terms:
             numbers = terms.effective_rows(self.counts, strata)
             for name, n in zip(terms.names, numbers, strict=True):
                 if n < FEW_ROWS:
                     few.append(
-                        f"{rate} of {'all' if name is None else unit_name(name)} ({n:.0f})"
+                        f"{terms.rate} of {'all' if name is None else unit_name(name)} ({n:.0f})"
                     )
         if few:
             warn_user(
