@@ -144,17 +144,11 @@ class ModelCard:
 
 def _picture(certificate: Any) -> str:
     """Return the limits of a certificate as SVG, in the colour of the text around it."""
-    from matplotlib import rc_context
+    from matplotlib import style
     from matplotlib.figure import Figure
 
     lines = certificate.limit_lines()
-    settings = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "card",
-        "font.size": 10.0,
-        "text.color": "#000000",
-    }
-    with rc_context(settings):
+    with style.context(["default", {"svg.fonttype": "none", "svg.hashsalt": "card"}]):
         figure = Figure(figsize=(5.4, 0.55 * len(lines) + 0.6), layout="constrained")
         LimitsDisplay(lines).plot(figure.subplots())
         text = io.StringIO()
