@@ -228,6 +228,8 @@ def test_an_alarm_ends_with_code_3(folder, tables):
         ("rule a.csv", "a.csv"),
         ("monitor tuned.json b.csv", "certificate"),
         ("card tuned.json b.csv --out card.md", "card.md"),
+        ("card tuned.json b.csv --out card.html --monitor a.csv", "a.csv"),
+        ("predict groups.json other.csv", "'AF'"),
         ("tradeoff tuned.json", "tuned.json"),
         ("rows-needed --limit 'miss(1) <= 5%' --rate much", "much"),
         ("rows-needed --limit 'miss(1) <= 5%' --limit 'error <= 5%' --rate 1%", "rate"),
@@ -239,6 +241,8 @@ def test_a_mistake_is_one_sentence_with_the_culprit(line, culprit, folder, capsy
     shell(
         "tune b.csv --score score --target fraud --positive yes --limit 'miss(yes) <= 40%' --out tuned.json"
     )
+    shell(f"calibrate c.csv {OPTIONS} --by-group region --out groups.json")
+    (folder / "other.csv").write_text("region,score\nAF,.5\n")
     for name in ("train", "tune", "test"):
         (folder / f"{name}.csv").touch()
     (folder / "twice.csv").write_text("fraud,fraud\nyes,yes\nno,no\n")

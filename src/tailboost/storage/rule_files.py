@@ -82,8 +82,8 @@ def load_rule(path: FilePath) -> Any:
         groups = list(map(tuple, content["groups"]))
         ledger = Ledger.from_dict(content["ledger"])
         attempts = ledger.attempts[: content["attempts"]]
-        used = [*map(Seen.from_dict, content["selected_on"]), *(each.rows for each in attempts)]
-        records = Records(used=tuple(used), ledger=ledger)
+        used = (*map(Seen.from_dict, content["selected_on"]), *(each.rows for each in attempts))
+        records = Records(used=used, ledger=ledger)
         loaded = RuleOnScores(rule, content["selection"], groups, named, records)
         loaded.stored = (certificate, attempts)
         if certificate and certificate["rule"] != loaded._rule_digest:

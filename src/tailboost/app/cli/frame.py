@@ -130,6 +130,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             except NotCertifiedError as error:
                 raise typer.Exit(_fail(error, NOT_CERTIFIED)) from None
             except (ValueError, TypeError, LookupError, OSError, ImportError) as error:
+                caught.clear()  # the mistake comes first
                 raise typer.Exit(_fail(error, MISTAKE)) from None
             finally:
                 _tell_warnings(caught)
