@@ -12,13 +12,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, load_model, save_model, tune
-from tailboost.classifiers.fitting import LOG_STEP, default_estimators, fit_models
+from tailboost.classifiers.fitting import LOG_STEP, answering, default_estimators, fit_models
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import OpenTable
 from tailboost.rows.folds import Split
 from tailboost.rows.rows import Rows
+from tailboost.selection.outputs import Models, averaging
 
 
 def problem_of(X, y):
@@ -26,9 +27,13 @@ def problem_of(X, y):
     return Rows(y, np.ones(n), None, "rows", n_given=n, X=X, classes=np.unique(y))
 
 
-def judged_by(estimators, problem, **options):
-    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None, "verbose": False} | options
-    return fit_models(estimators, problem, **options)[0]
+def judged_by(estimators, problem, cv=5):
+    split = Split.of(problem, cv, 0)
+    fits = fit_models(estimators, problem, split, weighted=False, seed=0, n_jobs=None, verbose=False)
+    fitted, columns = zip(*(each[-1] for each in fits.values()), strict=True)
+    models = Models([*fits], len(problem.classes), [*fitted], [*columns])
+    of_parts = {name: each[:-1] for name, each in fits.items()}
+    return averaging(answering(models, split.selection_rows(problem), of_parts, split.fold[split.fold >= 0]))
 
 
 def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
@@ -37,7 +42,7 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
     y = (X[:, 0] + X[:, 1] > 5).astype(int) + (rng.random(300) < 0.2)
     problem = problem_of(X, y)
     judged = judged_by([("boosted", HistBoostClassifier(n_estimators=5))], problem)
-    parts = [~fitted for fitted in Split.of_rows(problem, 5, 0).fitted]
+    parts = [~fitted for fitted in Split.of(problem, 5, 0).fitted]
     alone = [HistBoostClassifier(n_estimators=5).fit(X[~held], y[~held]) for held in parts]
     for held, model in zip(parts, alone, strict=True):
         np.testing.assert_allclose(judged.logs[0][held], np.log(model.predict_proba(X[held])), atol=LOG_STEP)
@@ -103,7 +108,7 @@ def test_rows_of_one_person_stay_together():
     assert errors_of(apart).max() < 0.15  # models know the persons of their held-out rows
     assert 0.3 < errors_of(together).mean() < 0.7  # new persons have random labels
     rows = Rows(y, np.ones(len(y)), None, "rows", X=X, clusters=who)
-    fold = Split.of_rows(rows, 5, 0).fold
+    fold = Split.of(rows, 5, 0).fold
     assert all(len(set(fold[who == w].tolist())) == 1 for w in range(60))
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)
     assert "60 held-out" in held.rates_.words

@@ -239,13 +239,13 @@ def test_names_of_groups_and_other_groups_do_not_change_the_rule():
 def selecting_and_certifying(monkeypatch, arguments, **asked):
     """Return the table and labels of the rows that select, and the rows for certificates."""
     selecting = []
-    own = tb.RobustMixtureClassifier._fit_rows
+    own = tb.RobustMixtureClassifier._learn
 
     def recorded(classifier, rows, **given):
         selecting.append((rows.X, rows.labels))
         return own(classifier, rows, **given)
 
-    monkeypatch.setattr(tb.RobustMixtureClassifier, "_fit_rows", recorded)
+    monkeypatch.setattr(tb.RobustMixtureClassifier, "_learn", recorded)
     _, certifying = on_part(tb.Scores("s", 1, kind="logit"), arguments, **asked)
     return selecting[0], certifying
 

@@ -213,14 +213,15 @@ def test_another_choice_leaves_the_classifier_as_it_was():
     assert str(mix.reweight(limits=limits).rates_) == str(first.rates_)
 
 
-def test_limits_of_units_without_rows_are_neither_kept_nor_broken():
+def test_groups_whose_rows_have_no_weight_are_no_groups():
     weight = (SEX == "m").astype(float)
-    limits = [rates.error(by="sex") <= {"f": 0.3}]
-    with pytest.warns(SmallSubgroupsWarning, match="of f"):
-        mix = RobustMixtureClassifier.from_probabilities(
-            P, Y, groups={"sex": SEX}, limits=limits, sample_weight=weight
+    given = {"groups": {"sex": SEX}, "sample_weight": weight}
+    with pytest.raises(ValueError, match="no subgroup is called 'f'"):
+        RobustMixtureClassifier.from_probabilities(
+            P, Y, limits=[rates.error(by="sex") <= {"f": 0.3}], **given
         )
-    assert mix.limits_met_ is None
+    mix = RobustMixtureClassifier.from_probabilities(P, Y, limits=[rates.error(by="sex") <= 0.9], **given)
+    assert mix.groups_.tolist() == [("sex", "m")]
 
 
 def test_the_trade_off_of_two_rates():

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def test_groups_of_the_fit_count_also_where_another_column_is_new():
     class Fitted(JudgedModel):
         records_ = Records()
         classes_ = NAMES
-        groups_ = (("sex", "f"), ("sex", "m"), ("city", "Rome"))
+        _groups_by_column = MappingProxyType({"sex": ["f", "m"], "city": ["Rome"]})
 
         def _row_hashes(self, X):
             return hash_rows(X, rounded=True)

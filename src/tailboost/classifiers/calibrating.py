@@ -58,7 +58,7 @@ from tailboost.rows.fingerprints import (
     hashes_of_pairs,
     selecting_numbers,
 )
-from tailboost.rows.rows import Rows, refuse_many_numbers
+from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, Ledger, attempts_of, refuse_copied
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.storage.rule_files import RuleOnScores
@@ -272,19 +272,19 @@ def selected_on_part(
     needed = [given.y]
     ties = np.zeros(len(given), dtype=np.uint64)
     if given.names is not None and given.groups is not None:
-        of_columns = zip(given.names.titles, given.names.values, given.groups.T, strict=True)
-        for name, values, numbers in of_columns:
+        titles = given.names.titles
+        used = [j for j, title in enumerate(titles) if every or title in names]
+        given.refuse_many_numbers(used)
+        needed += [given.groups[:, j] for j in used]
+        for values, numbers in zip(given.names.values, given.groups.T, strict=True):
             ties = hashes_of_pairs(ties, hashes_of_names(values)[numbers])
-            if every or name in names:
-                refuse_many_numbers(name, values, len(given))
-                needed.append(numbers)
 
     def tuned(rows: Rows, within: Sequence[Limit]) -> RobustMixtureClassifier:
         classifier = RobustMixtureClassifier(models, limits=within, by_group=by_group, **params)
         with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
-            return classifier._fit_rows(rows, training_rows=training_rows)
+            return classifier._learn(rows, training_rows=training_rows)
 
     share = selection_share or default_share(limits, given.classes)
     # Limits that every rule keeps: they only name the groups.

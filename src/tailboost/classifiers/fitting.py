@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import chain
 from math import prod
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,20 +20,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import validate_data
 
-from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Table
+from tailboost.core.array_types import Array, Column, Floats, Hashes, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     NAMES_SHOWN,
     check_costs,
     check_table,
     coded,
+    has_named_columns,
     logs_of,
     plain,
     positions,
-    summed,
     take,
     unpack,
 )
-from tailboost.core.exceptions import FitInterruptedWarning, ResubstitutionWarning, warn_user
+from tailboost.core.exceptions import ResubstitutionWarning, warn_user
 from tailboost.core.long_work import noticing_interrupts
 from tailboost.core.spelling import listed
 from tailboost.learners import HistBoostClassifier
@@ -42,22 +41,20 @@ from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import AveragingLearner, TableLearner
-from tailboost.learners.scores import GivenModel, Scores, as_fitted
+from tailboost.learners.scores import GivenModel, Scores, as_fitted, only_scores
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.columns import Columns
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
-from tailboost.rows.folds import Split
+from tailboost.rows.folds import FIVE_FOLDS_UP_TO, Split
 from tailboost.rows.judged import JudgedModel
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import Ledger, Records, Seen
+from tailboost.rows.seen import TRAINED_ON, Ledger, Records, Seen
 from tailboost.selection.outputs import Models
 
 # Classifiers with their names.
 Named = list[tuple[str, Any]]
 # A fitted classifier, and the class number of each column of its probabilities.
 Fit = tuple[Any, Ints]
-# The most distinct rows for which "auto" makes five folds instead of three.
-FIVE_FOLDS_UP_TO = 5_000
 # On tables with more columns trees take a thousand times as long as logistic regression.
 MOST_COLUMNS = 300
 # Out-of-fold log-probabilities are rounded to multiples of this step.
@@ -139,7 +136,12 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
     if not estimators:
         raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
     found = []
-    for name, model in estimators:
+    for item in estimators:
+        if not is_pair(item):
+            raise TypeError(
+                f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
+            )
+        name, model = item
         title = f"estimators: {name!r}"
         if isinstance(model, str):
             model = named_learner(model, title)
@@ -203,144 +205,30 @@ def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
 def fit_models(
     estimators: Named,
     training: Rows,
-    *,
-    cv: Any,
-    weighted: bool,
-    seed: int,
-    n_jobs: int | None,
-    verbose: int,
-    factors: Floats | None = None,
-    validation: Rows | None = None,
-) -> tuple[Models, Rows, Any]:
-    """Cross-fit every estimator; return the final models and their out-of-fold log-probabilities.
-
-    The learners of tailboost share one prepared table. The final model of an `AveragingLearner` is the mean
-    of the models of its folds. The final model of other estimators is fitted on all rows.
-
-    Parameters
-    ----------
-    estimators : list of (str, classifier)
-        Frozen estimators are not fitted. Their earlier training data must not include selection data.
-    training : Rows
-        The training rows.
-    cv : "auto", int, float, splitter or iterable of splits
-        As in `RobustMixtureClassifier`.
-    weighted : bool
-        Whether ``fit`` of the estimators gets the weights of the rows.
-    seed : int
-        Seeds the folds, and the estimators without a seed.
-    n_jobs : int or None
-        Number of parallel fits.
-    verbose : int
-        Progress of the fits that joblib prints.
-    factors : ndarray of shape (n,), optional
-        Factors from ``class_weight``. The fits use weights times factors, the selection data only weights.
-    validation : Rows, optional
-        Given selection data.
-
-    Returns
-    -------
-    models : Models
-        The final models, and the out-of-fold log-probabilities.
-    rows : Rows
-        The selection data with their features.
-    scheme : str, int or float
-        The kind of selection data after resolution of "auto".
-    """
-    classes = training.classes
-    frozen = {name: each for name, each in estimators if isinstance(each, FrozenEstimator)}
-    no_folds = np.full(len(training), -1)
-    if validation is not None:
-        split = Split(no_folds, "X_val")
-        rows = validation
-    elif isinstance(cv, str) and len(frozen) == len(estimators):
-        split = Split(no_folds, "frozen")
-        words = f"the {len(training):,} given rows (no model was fitted on them, as stated)"
-        rows = replace(training, words=words)
-    else:
-        if isinstance(cv, (str, Real)):
-            split = Split.of_rows(training, cv, seed, FIVE_FOLDS_UP_TO)
-        else:
-            split = Split.from_splits(training, cv)
-        rows = split.selection_rows(training)
-
-    to_fit = [(name, each) for name, each in estimators if name not in frozen]
-    fits: dict[str, list[Fit]] = {
-        name: [(each, columns_of_frozen(name, each, classes))] for name, each in frozen.items()
-    }
-    if to_fit:
-        fitted_rows = training
-        if factors is not None:  # the selection data have other weights
-            fitted_rows = replace(training, weight=training.weight * factors)
-        fits |= _fits(
-            to_fit,
-            fitted_rows,
-            split,
-            weighted=weighted,
-            seed=seed,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-    names = [name for name, _ in estimators if name in fits]
-    if not names:
-        raise KeyboardInterrupt
-    if len(names) < len(estimators):
-        left_out = [name for name, _ in estimators if name not in fits]
-        warn_user(
-            f"fit was interrupted: {left_out} left out of the mixture", FitInterruptedWarning
-        )
-    models = Models(
-        names=names,
-        n_classes=len(classes),
-        fitted=[fits[name][-1][0] for name in names],
-        columns=[fits[name][-1][1] for name in names],
-        weights=np.full(len(names), 1.0 / len(names)),
-        offset=np.zeros(len(classes)),
-    )
-    logs, scores = [], None
-    fold = split.fold[split.fold >= 0]  # some rows may never be held out
-    for i, name in enumerate(names):
-        of_folds = fits[name][:-1]
-        if not of_folds:  # a frozen model, or a validation set
-            table = models.transform(rows.X)
-            logs.append(table.logs(i))
-            scores = table.scores
-            continue
-        held_out = np.zeros((len(rows), models.n_classes))
-        for j, fit in enumerate(of_folds):  # each predicts the rows held out
-            part = fold == j
-            held_out[part] = logs_of(models.probabilities(take(rows.X, part), i, fit))
-        # Models of other folds differ far more than by this step. Zeros behind make files smaller.
-        logs.append(np.rint(held_out / LOG_STEP) * LOG_STEP)
-    models = models.on(logs, rows, scores)
-    # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
-    if rows.clusters is not None:
-        models = replace(models, rows=replace(models.rows, row_hashes=rows.row_hashes))
-    return models, rows, split.scheme
-
-
-def _fits(
-    estimators: Named,
-    training: Rows,
     split: Split,
     *,
+    class_weight: Any = None,
     weighted: bool,
     seed: int,
     n_jobs: int | None,
     verbose: int,
 ) -> dict[str, list[Fit]]:
-    """Return the `Fit`s of each estimator by name: one for each part, and the final model.
+    """Return the `Fit`s of each estimator by name: one without each part of a split, and the final model.
 
-    An estimator without all its fits at Ctrl-C is left out, with a warning.
+    The learners of tailboost share one prepared table. The final model of an `AveragingLearner` is the mean
+    of the models of its folds. The final model of other estimators is fitted on all rows. An estimator
+    without all its fits at Ctrl-C is left out.
 
     Parameters
     ----------
     estimators : list of (str, classifier)
         The estimators.
     training : Rows
-        The training rows, with the weights of the fits.
+        The training rows.
     split : Split
         The parts of the rows that are held out, one after the other.
+    class_weight : dict or "balanced", optional
+        Factors of the weights in the fits; the selection data have no factors.
     weighted : bool
         Whether ``fit`` of an estimator gets the weights of the rows.
     seed : int
@@ -350,6 +238,9 @@ def _fits(
     verbose : int
         Progress of the fits that joblib prints.
     """
+    if class_weight is not None:
+        factors = class_factors(class_weight, training.classes, training.y, training.weight)
+        training = replace(training, weight=training.weight * factors[training.y])
     learners = {name: _seeded(estimator, seed) for name, estimator in estimators}
     of_tables = [name for name in learners if isinstance(learners[name], TableLearner)]
     parts = [*split.fitted, np.ones(len(training), dtype=bool)]  # the last is on all rows
@@ -460,6 +351,37 @@ def _seeded(estimator: Model, seed: int) -> Any:
     return estimator.set_params(**stated_seeds)
 
 
+def answering(
+    models: Models,
+    rows: Rows,
+    of_parts: Mapping[str, Sequence[Fit]] | None = None,
+    fold: Any = None,
+) -> Models:
+    """Return models with their log-probabilities of selection data.
+
+    Rows of a fold, numbered in ``fold``, are answered by the model's fit without this part, if the model has
+    fits in ``of_parts``; otherwise the model itself answers.
+    """
+    if only_scores(models.fitted):  # rows with equal scores are different rows
+        rows = replace(rows, row_hashes=None)
+    of_parts = of_parts or {}
+    table: Any = None
+    if len(of_parts) < len(models.names):
+        table = models.transform(rows.X)
+    logs = []
+    for i, name in enumerate(models.names):
+        if name not in of_parts:
+            logs.append(table.logs(i))
+            continue
+        held_out = np.zeros((len(rows), models.n_classes))
+        for j, fit in enumerate(of_parts[name]):  # each predicts the rows held out
+            part = fold == j
+            held_out[part] = logs_of(models.probabilities(take(rows.X, part), i, fit))
+        # Models of other folds differ far more than by this step. Zeros behind make files smaller.
+        logs.append(np.rint(held_out / LOG_STEP) * LOG_STEP)
+    return models.on(logs, rows, None if of_parts else table.scores)
+
+
 # -- rows --------------------------------------------------------------------------------------------------
 
 
@@ -480,7 +402,7 @@ def refuse_validation(given: Rows, validation: Rows, cv: object) -> None:
         raise ValueError("clusters and X_val were both given, but X_val is not split")
 
 
-def training_rows(classifier: Model, rows: Rows) -> Rows:
+def training_data(classifier: Model, rows: Rows) -> Rows:
     """Return the training rows, and set what a classifier learns from them.
 
     These are ``classes_``, its columns and, with groups, their names.
@@ -526,6 +448,8 @@ def checked_table(
     ``argument`` is the name of the table in messages.
     """
     X, _ = unpack(X)
+    if has_named_columns(X):
+        raise TypeError(f"{argument} is a dict: give a data frame, pd.DataFrame({argument})")
     is_frame = hasattr(X, "iloc")
     names = list(getattr(classifier, "feature_names_in_", ()))
     tags = get_tags(classifier).input_tags
@@ -538,7 +462,7 @@ def checked_table(
             X = X[names]
         X = validate_data(
             classifier,
-            summed(X),
+            X,
             reset=reset,
             skip_check_array=is_frame,
             accept_sparse=["csr", "csc"] if tags.sparse else False,
@@ -598,41 +522,50 @@ def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) ->
     return factors
 
 
-def marked_if_seen(rows: Rows, *tables: Seen | None) -> Rows:
-    """Return selection data; if they repeat known training rows, warn and mark them as fitted."""
-    given = Seen.of(hash_rows(rows.X, rounded=True))
+def marked_if_seen(models: Models, X: Table, *tables: Seen | None) -> Models:
+    """Return models; if their selection data repeat known rows, warn and mark the data as fitted on."""
+    given = Seen.of(hash_rows(X, rounded=True))
     for known in tables:
         if known is not None and not known.of_scores and given.repeats(known):
+            words = models.rows.words
             equal = f"{given.share_in(known):.0%} of which equal training rows"
             warn_user(
-                f"{rows.words}, {equal}, where models have smaller errors than on fresh rows: give rows that "
+                f"{words}, {equal}, where models have smaller errors than on fresh rows: give rows that "
                 "were not given to fit (if features take so few values that fresh rows equal training rows, "
                 "ignore this warning)",
                 ResubstitutionWarning,
             )
-            return replace(rows, words=f"{rows.words}, {equal}", fitted=True)
-    return rows
+            rows = replace(models.rows, words=f"{words}, {equal}", fitted=True)
+            return replace(models, rows=rows)
+    return models
 
 
 # -- records -----------------------------------------------------------------------------------------------
 
 
-def records_of_fit(estimator: Model, trained: Seen | None) -> Records:
+def records_of_fit(estimators: Sequence[Model], known: Sequence[Hashes] = ()) -> Records:
     """Return the records of a fit before its selection: of its training rows, and of frozen models within.
 
     Parameters
     ----------
-    estimator : estimator or list of estimators
+    estimators : list of estimators
         The fitted ones.
-    trained : Seen or None
-        The training rows.
+    known : sequence of hashes
+        The tables of training rows.
     """
-    models = _frozen_models(estimator)
+    trained = Seen.of(np.concatenate(known), TRAINED_ON) if known else None
+    # Learners of tables have no models of earlier fits inside, unless they are frozen.
+    with_a_past = [
+        each
+        for each in estimators
+        if isinstance(each, FrozenEstimator) or not isinstance(each, TableLearner)
+    ]
+    models = _frozen_models(with_a_past)
     # Rows in another form, or of another library, are not known.
-    known = [model.records_ for model in models if isinstance(model, JudgedModel)]
-    complete = len(known) == len(models) and all(inner.complete for inner in known)
-    used = dict.fromkeys(table for inner in known for table in inner.tables)
-    attempts = {each.key: each for inner in known for each in inner.ledger.attempts}
+    inner = [model.records_ for model in models if isinstance(model, JudgedModel)]
+    complete = len(inner) == len(models) and all(each.complete for each in inner)
+    used = dict.fromkeys(table for each in inner for table in each.tables)
+    attempts = {each.key: each for records in inner for each in records.ledger.attempts}
     return Records(trained, complete, tuple(used), Ledger(tuple(attempts.values())))
 
 

@@ -19,8 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost import rates
 from tailboost.classifiers.fitting import (
+    Fit,
+    Named,
+    answering,
     checked_table,
-    class_factors,
+    columns_of_frozen,
     default_estimators,
     estimators_of,
     fit_models,
@@ -29,7 +32,7 @@ from tailboost.classifiers.fitting import (
     named_models,
     records_of_fit,
     refuse_validation,
-    training_rows as rows_of_training,
+    training_data,
     usable,
 )
 from tailboost.classifiers.selected_models import SelectedModels
@@ -48,18 +51,18 @@ from tailboost.core.checks import (
     check_length,
     plain,
 )
+from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
-from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import Limit, Rate, Statistic
 from tailboost.rows.fingerprints import hash_rows
-from tailboost.rows.folds import MOST_FOLDS, N_FOLDS
-from tailboost.rows.rows import Rows, refuse_many_numbers
-from tailboost.rows.seen import SELECTED_ON, TRAINED_ON, Records, Seen
+from tailboost.rows.folds import MOST_FOLDS, N_FOLDS, Split
+from tailboost.rows.rows import Rows
+from tailboost.rows.seen import SELECTED_ON, Records, Seen
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.rule import Rule, ThresholdRule, stacked
-from tailboost.selection.search import Program, stated
+from tailboost.selection.search import Problem, Program
 from tailboost.selection.selection import Selection, counted
 from tailboost.storage.rule_files import RuleOnScores
 
@@ -409,114 +412,131 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             validation = Rows.read(*of_validation, suffix="_val")
             refuse_validation(rows, validation, self.cv)
         weighted = sample_weight is not None or self.class_weight is not None
-        return self._fit_rows(rows, validation, training_rows, weighted=weighted)
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def _fit_rows(
-        self,
-        rows: Rows,
-        validation: Rows | None = None,
-        training_rows: Table = None,
-        *,
-        weighted: bool = False,
-    ) -> Self:
-        """Fit the models on rows, and select the rule; ``weighted`` fits of the models get weights."""
         with fitting_apart(self) as fitted:
             fitted._learn(rows, validation, training_rows, weighted=weighted)
         # After the assignment: a filter may make a warning an error.
         self.selection_.warn()
         return self
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def _learn(
-        self, given: Rows, validation: Rows | None, training_rows: Table, *, weighted: bool
-    ) -> None:
-        """Set all attributes of a fit, in a classifier without any.
+        self,
+        given: Rows,
+        validation: Rows | None = None,
+        training_rows: Table = None,
+        *,
+        weighted: bool = False,
+    ) -> Self:
+        """Set all attributes of a fit, in a classifier without any, and return the classifier.
 
-        If all models are fitted, as in `tune`, and X_val is absent, the given rows select the rule. Errors
-        for parameters, estimators or rows are raised before any model is fitted.
+        Errors for parameters, estimators or rows are raised before any model is fitted; none is fitted if all
+        are frozen, as in `tune`.
         """
-        problem = stated(self)
-        self._check_groups(problem, given.groups)
+        problem = self._problem(given.groups)
         estimators = self.estimators
         if estimators is not None:
-            for item in estimators:
-                if not is_pair(item):
-                    raise TypeError(
-                        f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
-                    )
-            self._validate_names([name for name, _ in estimators])
             estimators = usable(estimators, given.X, given.labels, weighted=weighted)
-        training = rows_of_training(self, given)
+            self._validate_names([name for name, _ in estimators])
+        training = training_data(self, given)
         if estimators is None:
             estimators = estimators_of(training)
-        models = [estimator for _, estimator in estimators]
-        frozen = all(isinstance(model, FrozenEstimator) for model in models)
-        reads_scores = frozen and only_scores(models)
+        if training.names is not None:
+            training.refuse_many_numbers(problem.columns(training.names.titles))
+        fits = {
+            name: [(model, columns_of_frozen(name, model, self.classes_))]
+            for name, model in estimators
+            if isinstance(model, FrozenEstimator)
+        }
+        to_fit = [(name, model) for name, model in estimators if name not in fits]
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        split, selecting = self._selection_data(training, validation, seed, fits=bool(to_fit))
+        known = []
+        if to_fit:
+            known.append(hash_rows(training.X, rounded=True))
+            fits |= self._fits(problem, to_fit, training, split, selecting, seed, weighted)
+            left_out = [name for name, _ in estimators if name not in fits]
+            if not fits:
+                raise KeyboardInterrupt
+            if left_out:
+                words = f"fit was interrupted: {left_out} left out of the mixture"
+                warn_user(words, FitInterruptedWarning)
+        final = [(name, *fits[name][-1]) for name, _ in estimators if name in fits]
+        names, fitted, columns = map(list, zip(*final, strict=True))
+        models = Models(names, len(self.classes_), fitted, columns)
+        of_parts = {name: each[:-1] for name, each in fits.items() if len(each) > 1}
+        models = answering(models, selecting, of_parts, split.fold[split.fold >= 0])
 
-        known = [] if frozen else [hash_rows(training.X, rounded=True)]
-        trained = Seen.of(known[0], TRAINED_ON) if known else None
-        named = None
+        # Read last: the models have refused an X with other columns.
         if training_rows is not None:
             table = checked_table(self, training_rows, "training_rows")
             known.append(hash_rows(table, rounded=True))
-            named = Seen.of(known[-1], TRAINED_ON)
-        judging = None
-        if validation is not None:
-            judging = replace(validation, X=checked_table(self, validation.X))
-            words = f"the {len(judging):,} rows of X_val"
-            judging = judging.numbered(self.classes_, self._group_names, words, "_val")
-            judging = marked_if_seen(judging, trained)
-        if reads_scores:  # rows with equal scores are different rows
-            training = replace(training, row_hashes=None)
-            judging = judging and replace(judging, row_hashes=None)
-        names = None
-        if training.groups is not None:
-            names = self._group_names
-            for j in problem.columns(names.titles):
-                refuse_many_numbers(names.titles[j], names.values[j], len(training.y))
-        if not frozen:  # what the selection would refuse is refused before the fits
-            rows = judging or training
-            data = counted(problem, rows, self.classes_, names, rows.costs, self._column_read)
-            Program(data.strata, problem.objective, problem.limits)
+        records = records_of_fit([model for _, model in estimators], known)
+        # Rows that were held out of the fits are among these training rows.
+        n_own = int(bool(to_fit) and validation is None)
+        others = [*records.used, *map(Seen.of, known[n_own:])]
+        if others:
+            models = marked_if_seen(models, selecting.X, *others)
+        if training_rows is not None:
+            records = replace(records, complete=True)
+        if not to_fit or validation is not None:
+            labels = selecting.labels if only_scores(fitted) else None
+            hashes = models.row_hashes(selecting.X)
+            records = records.using(Seen.of(hashes, SELECTED_ON, labels))
+        self.records_ = records
+        self._select(problem, averaging(models), selecting.X, selecting.costs)
+        return self
 
-        factors = None
-        if self.class_weight is not None:
-            of_classes = class_factors(
-                self.class_weight, self.classes_, training.y, training.weight
-            )
-            factors = of_classes[training.y]
-        fitted, selecting, self.validation_ = fit_models(
+    def _fits(
+        self,
+        problem: Problem,
+        estimators: Named,
+        training: Rows,
+        split: Split,
+        selecting: Rows,
+        seed: int,
+        weighted: bool,
+    ) -> dict[str, list[Fit]]:
+        """Return the fits of estimators, see `fit_models`; refuse before what the selection would refuse."""
+        data = counted(
+            problem,
+            selecting,
+            self.classes_,
+            self._group_names,
+            selecting.costs,
+            self._column_read,
+        )
+        Program(data.strata, problem.objective, problem.limits)
+        return fit_models(
             estimators,
             training,
-            cv=N_FOLDS if self.cv is None else self.cv,
-            factors=factors,
+            split,
+            class_weight=self.class_weight,
             weighted=weighted,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            seed=seed,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
-            validation=judging,
         )
-        # Learners of tables have no models of earlier fits inside, unless they are frozen.
-        with_a_past = [
-            model
-            for model in models
-            if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
-        ]
-        trained = Seen.of(np.concatenate(known), TRAINED_ON) if known else None
-        records = records_of_fit(with_a_past, trained)
-        tables = [table for table in (*records.used, named) if table is not None]
-        if tables:
-            selecting = marked_if_seen(selecting, *tables)
-        rows = replace(fitted.rows, words=selecting.words, fitted=selecting.fitted)
-        fitted = averaging(replace(fitted, rows=rows))
-        if named is not None:
-            records = replace(records, complete=True)
-        if frozen or judging is not None:  # others are training rows
-            labels = self.classes_[selecting.y] if reads_scores else None
-            hashes = fitted.row_hashes(selecting.X)
-            records = records.using(Seen.of(hashes, SELECTED_ON, labels))
-        engine = self._engine_of(problem, fitted, selecting.X, selecting.costs)
-        self._first_selection(engine, problem, records)
+
+    def _selection_data(
+        self, training: Rows, validation: Rows | None, seed: int, *, fits: bool
+    ) -> tuple[Split, Rows]:
+        """Return the parts of the training rows to hold out, and the rows that select the rule.
+
+        Without ``fits`` of models no row is held out by default: all given rows select.
+        """
+        no_part = Split(np.full(len(training), -1), "frozen")
+        self.validation_ = no_part.scheme
+        if validation is not None:
+            self.validation_ = "X_val"
+            words = f"the {len(validation):,} rows of X_val"
+            rows = replace(validation, X=checked_table(self, validation.X))
+            return no_part, rows.numbered(self.classes_, self._group_names, words, "_val")
+        if not fits and isinstance(self.cv, str):
+            words = f"the {len(training):,} given rows (no model was fitted on them, as stated)"
+            return no_part, replace(training, words=words)
+        split = Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)
+        self.validation_ = split.scheme
+        return split, split.selection_rows(training)
 
     @classmethod
     def from_probabilities(
@@ -561,8 +581,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         """
         mix = cls(objective=objective, **params)
         mix._validate_params()
-        problem = stated(mix)
-        mix._check_groups(problem, groups)
+        problem = mix._problem(groups)
         check_indexes(probabilities=probabilities, y=y, groups=groups)
         rows = Rows.read(None, y, groups, sample_weight, costs)
         mix.classes_ = rows.classes if classes is None else np.asarray(classes)
@@ -576,12 +595,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         P = stacked(probabilities, mix.classes_)
         check_length(y, "y", len(P), "probabilities")
         models = Models.from_given(list(probabilities), mix.classes_)
-        mix.records_ = Records()
+        words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.places])
-        models, rows = mix._models_on(models, rows, "from_probabilities")
+        rows = rows.numbered(mix.classes_, mix._group_names, words)
+        models = averaging(answering(models, rows))
         seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, rows.labels)
-        engine = mix._engine_of(problem, averaging(models), costs=rows.costs)
-        mix._first_selection(engine, problem, Records(used=(seen,)))
+        mix.records_ = Records(used=(seen,))
+        mix._select(problem, models, costs=rows.costs)
         mix.selection_.warn()
         return mix
 
@@ -595,7 +615,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         certificate = self.certificate_
         by_group = self.by_group
         if by_group is True:
-            by_group = self._group_titles[0] or True
+            by_group = self._group_names.titles[0] or True
         objective = self.objective
         if isinstance(objective, Rate | Statistic):
             objective = repr(objective)
@@ -604,7 +624,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             "labels": model.label_list,
             "kind": model.kind,
             "missing": model.missing,
-            "group": list(self._group_titles),
+            "group": list(self._groups_by_column),
             "by_group": by_group or None,
             "objective": objective,
             "limits": list(map(repr, self._stated_limits)),
@@ -796,6 +816,7 @@ def tune(
             "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "
             f"<= 0.4], got {limits!r}"
         )
+    rows = Rows.read(X, y, groups, sample_weight, costs)
     classifier = RobustMixtureClassifier(
         named_models(models),
         objective=objective,
@@ -806,11 +827,6 @@ def tune(
         infer_groups=infer_groups,
         **params,
     )
-    return classifier.fit(
-        X,
-        y,
-        sample_weight=sample_weight,
-        groups=groups,
-        costs=costs,
-        training_rows=training_rows,
-    )
+    classifier._learn(rows, training_rows=training_rows)
+    classifier.selection_.warn()
+    return classifier

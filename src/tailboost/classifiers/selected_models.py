@@ -16,6 +16,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.fitting import (
+    answering,
     checked_table,
     marked_if_seen,
     records_of_fit,
@@ -53,7 +54,7 @@ from tailboost.rates import (
 from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.judged import JudgedModel
 from tailboost.rows.rows import GroupNames, Rows
-from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
+from tailboost.rows.seen import SELECTED_ON, Ledger, Seen
 from tailboost.rows.subgroups import warn_of_other_groups
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along, traded
 from tailboost.selection.outputs import LogProbabilities, Models
@@ -83,6 +84,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     error_budget: Any
     confidence: Any
     infer_groups: Any
+    groups_: Any = ()
     _column_read: int | None = None
     _group_names: Any = None
 
@@ -330,6 +332,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         if X is None and not (sample_weight is costs is None):
             raise ValueError("sample_weight and costs belong to rows: give X and y too")
         new = copy.copy(self)
+        new.certificate_ = None  # of another rule
         restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
         for name, value in restated.items():
             if value is not None:
@@ -339,16 +342,15 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         elif not new.limits:
             new.confidence = None  # no limit is left
         new._validate_params()
-        problem = stated(new)
         engine = new.selection_.engine
         models = engine.models
         if X is None and groups is None:
-            new._check_groups(problem, models.rows.groups)
-            new = new._answering(engine.on(problem).select(problem))
+            problem = new._problem(models.rows.groups)
+            new.selection_ = engine.on(problem).select(problem)
             new.selection_.warn()
             return new
         given = Rows.read(X, y, groups, sample_weight, costs)
-        new._check_groups(problem, given.groups)
+        problem = new._problem(given.groups)
         if problem.needs_costs and costs is None:
             raise ValueError(
                 "costs of the rows are not kept with the model: give X, y and costs"
@@ -357,12 +359,17 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             if groups is not None:
                 new._name_groups(given)
             models, table = new._read(given.X)
-            models, rows = new._models_on(models, replace(given, X=table), "reweight")
-            features = None if only_scores(models.fitted) else rows.X
-            engine = new._engine_of(problem, models, features, rows.costs)
+            words = f"the {len(given):,} rows given to reweight"
+            rows = replace(given, X=table).numbered(new.classes_, new._group_names, words)
+            models = answering(models, rows)
+            known = records_of_fit([new]).used
+            if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
+                known = (new.records_.trained, *known)
+            models = marked_if_seen(models, rows.X, *known)
             # `certify` refuses these rows from now on.
-            read = new._reading(given.X, given.labels)
-            new.records_ = new.records_.using(read)
+            new.records_ = new.records_.using(new._reading(given.X, given.labels))
+            features = None if only_scores(models.fitted) else rows.X
+            new._select(problem, models, features, rows.costs)
         else:
             rows = models.rows
             if len(given) != rows.n_given:
@@ -373,9 +380,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             is_used = np.isin(np.arange(len(given)), rows.places)
             of_rows = given.part(is_used).occurring()
             new._name_groups(of_rows)
-            models = replace(models, rows=replace(rows, groups=of_rows.groups))
-            engine = new._engine_of(problem, models)
-        new = new._answering(engine.select(problem))
+            new._select(problem, replace(models, rows=replace(rows, groups=of_rows.groups)))
         new.selection_.warn()
         return new
 
@@ -411,7 +416,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         limited, problem = traded(self.selection_.problem, a, b)
         minimised, others = problem.objective, problem.limits
         loosest = self._restated(minimised, (*others, limited.within(limited.most)))
-        problem = stated(loosest).within(others)
+        engine = self.selection_.engine
+        problem = loosest._problem(engine.models.rows.groups).within(others)
 
         def at(limit: Limit, point: Any) -> Any:
             limits = (*others, limit)
@@ -419,7 +425,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
                 return self._within(minimised, limits)
             return loosest._answering(point.selection_.stated_within(limits), limits)
 
-        engine = self.selection_.engine
         points = []
         for rate, value, selection in points_along(engine, problem, limited, n_points):
             classifier = loosest._answering(selection, selection.problem.limits)
@@ -447,14 +452,14 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         if error() in (objective.rate, *(limit.rate for limit in limits)):
             new.error_budget = None
         new._validate_params()
-        new._check_groups(stated(new), self.selection_.engine.models.rows.groups)
         return new
 
     def _within(self, objective: Statistic, limits: Sequence[Limit]) -> Self:
         """Return a copy with the rule of another objective and other limits."""
         new = self._restated(objective, limits)
-        problem = stated(new)
-        return new._answering(self.selection_.engine.on(problem).select(problem))
+        engine = self.selection_.engine
+        problem = new._problem(engine.models.rows.groups)
+        return new._answering(engine.on(problem).select(problem))
 
     def _answering(self, selection: Selection, limits: Sequence[Limit] | None = None) -> Self:
         """Return a copy with another selection of the same candidates, and perhaps other stated limits."""
@@ -473,14 +478,35 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         problem = stated(new)
         return self.selection_.engine.on(problem).select(problem)
 
-    def _first_selection(self, engine: Engine, problem: Problem, records: Records) -> None:
-        """Select on the rows of the records: only this step makes a fitted classifier.
+    def _select(
+        self, problem: Problem, models: Models, X: Table = None, costs: Floats | None = None
+    ) -> None:
+        """Select the rule: only this step makes a fitted classifier.
 
-        An error for contradicting limits keeps the engine, and so the fitted models.
+        An error for contradicting limits keeps the models.
+
+        Parameters
+        ----------
+        problem : Problem
+            The objective within limits.
+        models : Models
+            The models with their log-probabilities on the selection data.
+        X : table of n rows, optional
+            Features of the selection data, from which a group may be estimated.
+        costs : ndarray of shape (n, K), optional
+            Cost of each answer in each row.
         """
-        self.records_ = records
-        models = engine.models.fitted
-        self._reads_scores = only_scores(models)
+        self._reads_scores = only_scores(models.fitted)
+        lacks_features = self._reads_scores and not models.are_given
+        if self.infer_groups and lacks_features:
+            raise ValueError(
+                "infer_groups=True: scores have no other columns from which a group could be "
+                "estimated; give the model and its features, or leave infer_groups out"
+            )
+        column = self._column_read
+        may_infer = column is None and not lacks_features
+        names = self._group_names
+        engine = Engine(problem, models, self.classes_, names, column, may_infer, X, costs)
         try:
             self.selection_ = engine.select(problem)
         except InfeasibleLimitsError as failure:
@@ -494,15 +520,19 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
 
     # -- the problem and its rows ----------------------------------------------------------------------
 
-    def _check_groups(self, problem: Problem, groups: Groups) -> None:
-        """Raise ValueError if groups are missing for a problem or rule, or estimated without a use."""
+    def _problem(self, groups: Groups) -> Problem:
+        """Return objective and limits of the parameters.
+
+        Raise ValueError if these exclude each other, or need groups and ``groups`` are None.
+        """
+        problem = stated(self)
         if self.by_group and self.infer_groups:
             raise ValueError(
                 "infer_groups=True: with by_group=True the rule reads the group, and needs no "
                 "estimate of it; leave one of them out"
             )
         if groups is not None:
-            return
+            return problem
         needing = [repr(limit.rate) for limit in problem.limits if limit.rate.needs_groups]
         if problem.objective.rate.needs_groups:
             needing.append(f"objective={self.objective!r}")
@@ -512,6 +542,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             raise ValueError(
                 f"{needing[0]} needs groups: give groups=, with an entry for each row"
             )
+        return problem
 
     def _name_groups(self, rows: Rows) -> None:
         """Set the names of groups, and the number of the column that the rule reads; None for no column.
@@ -525,7 +556,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         assert names is not None
         assert rows.groups is not None
         self._group_names = names
-        self._group_titles = names.titles
         self.groups_ = names.names
         self.group_combinations_: Any = ()
         if len(names.titles) > 1:
@@ -546,51 +576,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         raise ValueError(
             f"by_group={self.by_group!r} names no single one of the columns of groups: give {choices}"
         )
-
-    def _models_on(self, models: Models, given: Rows, method: str) -> tuple[Models, Rows]:
-        """Return the models on new selection data, and these rows with features and costs.
-
-        The models read the table of the ``given`` rows; ``method`` is the name of the called method, for
-        messages.
-        """
-        words = f"the {len(given):,} rows given to {method}"
-        rows = given.numbered(self.classes_, self._group_names, words)
-        known = records_of_fit(self, None).used
-        if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
-            known = (self.records_.trained, *known)
-        rows = marked_if_seen(rows, *known)
-        if only_scores(models.fitted):  # rows with equal scores are different rows
-            rows = replace(rows, row_hashes=None)
-        table = models.transform(rows.X)
-        logs = list(map(table.logs, range(len(models.names))))
-        return models.on(logs, rows, table.scores), rows
-
-    def _engine_of(
-        self, problem: Problem, models: Models, X: Table = None, costs: Table = None
-    ) -> Any:
-        """Return the candidates for the selection.
-
-        Parameters
-        ----------
-        problem : Problem
-            The objective within limits.
-        models : Models
-            The models with their log-probabilities on the selection data.
-        X : table of n rows, optional
-            Features of the selection data, from which a group may be estimated.
-        costs : ndarray of shape (n, K), optional
-            Cost of each answer in each row.
-        """
-        reads_scores = only_scores(models.fitted) and not models.are_given
-        if self.infer_groups and reads_scores:
-            raise ValueError(
-                "infer_groups=True: scores have no other columns from which a group could be "
-                "estimated; give the model and its features, or leave infer_groups out"
-            )
-        column = self._column_read
-        may_infer = column is None and not reads_scores
-        names = self._group_names
-        return Engine(problem, models, self.classes_, names, column, may_infer, X, costs)
 
     # -- answers of the models -------------------------------------------------------------------------
 
@@ -664,8 +649,15 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
 
     @property
     def _stated_limits(self) -> tuple[Limit, ...]:
-        """The limits on rates of the parameter ``limits``."""
-        return stated(self).limits
+        """The limits of the rule."""
+        check_is_fitted(self)
+        return self.selection_.problem.limits
+
+    @property
+    def _groups_by_column(self) -> dict[Any, list[Any]]:
+        """The groups of the fit by column, None for a column without a name; empty without groups."""
+        names = self._group_names or GroupNames((), ())
+        return dict(zip(names.titles, (each.tolist() for each in names.values), strict=True))
 
     @property
     def _can_defer(self) -> bool:

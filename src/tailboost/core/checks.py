@@ -78,7 +78,11 @@ def reading(what: str) -> Iterator[None]:
 
 
 def as_pandas(table: Table) -> Any:
-    """Return a table of polars or pyarrow as a data frame of pandas; other tables unchanged."""
+    """Return a table of polars or pyarrow as a data frame of pandas, a sparse one as canonical csr or csc.
+
+    Other tables are unchanged. SciPy and scikit-learn sum entries of the same place in place, so a matrix
+    that needs it is copied.
+    """
     is_of_dask = hasattr(table, "iloc") and hasattr(table, "compute")
     if is_of_dask or type(table).__name__ == "LazyFrame":
         raise TypeError(
@@ -86,7 +90,13 @@ def as_pandas(table: Table) -> Any:
         )
     if hasattr(table, "to_pandas") and not hasattr(table, "iloc"):
         return table.to_pandas()
-    return table
+    if not hasattr(table, "tocsr") or table.ndim != 2:
+        return table
+    if table.format in ("csr", "csc") and table.has_canonical_format:
+        return table
+    matrix = table.tocsr(copy=True)
+    matrix.sum_duplicates()
+    return matrix
 
 
 def has_named_columns(X: Table) -> bool:
@@ -110,20 +120,6 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
     if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
         return X[list(names)]
     return X if hasattr(X, "shape") else np.asarray(X)
-
-
-def summed(X: Table) -> Any:
-    """Return a sparse matrix in canonical form as csr or csc; other tables unchanged.
-
-    SciPy and scikit-learn sum entries of the same place in place, so a matrix that needs it is copied.
-    """
-    if not hasattr(X, "tocsr") or X.ndim != 2:
-        return X
-    if X.format in ("csr", "csc") and X.has_canonical_format:
-        return X
-    matrix = X.tocsr(copy=True)
-    matrix.sum_duplicates()
-    return matrix
 
 
 def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:

@@ -553,7 +553,7 @@ class Certificate:
     @property
     def groups_named(self) -> dict[Any, list[Any]]:
         """The groups that limits by group cover, by column; None is the name of a column without one."""
-        titles = judged(self.model)._group_titles
+        titles = [*judged(self.model)._groups_by_column]
         named: dict[Any, dict[Any, None]] = {}
         for bound in self._limited:
             if bound.rate.needs_groups and (bound.n or bound.certified):

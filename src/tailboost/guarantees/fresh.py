@@ -62,7 +62,6 @@ from tailboost.rows.seen import (
     refuse_copied,
     refuse_repeated,
 )
-from tailboost.rows.subgroups import by_column
 
 #: Numbers of the answers of two labels.
 FIRST, SECOND, DEFERRED = range(3)
@@ -155,7 +154,7 @@ class Fresh:
         if given.y is None:
             raise ValueError("y is needed: the labels of the rows")
         if given.names is not None:
-            given = replace(given, names=given.names.named_as(reader._group_titles))
+            given = replace(given, names=given.names.named_as([*reader._groups_by_column]))
         groups = given.columns or None
         actions = np.zeros(len(given), dtype=np.intp)  # any, until the model answers
         if is_model:
@@ -339,7 +338,7 @@ def _answered(
     values: Any = ()
     if given.names is not None:
         titles, values = given.names.titles, [each.tolist() for each in given.names.values]
-    of_fit = by_column(reader.groups_)
+    of_fit = reader._groups_by_column
     if len(of_fit) == len(titles) == 1:  # a single column needs no name
         of_fit = dict(zip(titles, of_fit.values(), strict=True))
     known = {

@@ -58,7 +58,6 @@ from tailboost.rows.judged import (
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Seen, first_repeated
 from tailboost.rows.subgroups import (
-    by_column,
     named_columns,
     other_groups,
     unit_name,
@@ -607,7 +606,7 @@ def _answered_rows(view: Any, groups: Groups) -> Mask:
 
     ``view`` is the view of the classifier. Raise ValueError if the rule knows the groups of no row.
     """
-    known = by_column(view.groups_)
+    known = view._groups_by_column
     for name, column in named_columns(groups, None, known).items():
         if name in known and view.by_group in (True, name):
             names = list(map(unit_name, known[name]))

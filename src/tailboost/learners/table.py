@@ -23,7 +23,7 @@ from tailboost.core.array_types import (
     Seed,
     Table,
 )
-from tailboost.core.checks import check_labelled_rows, check_table, summed
+from tailboost.core.checks import as_pandas, check_labelled_rows, check_table
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import listed
 from tailboost.learners.protocols import Session, TableSession
@@ -67,7 +67,7 @@ class TableReader:
         """
         with np.errstate(over="ignore"):  # refused below
             if sp.issparse(X):
-                table = sp.csr_matrix(summed(X), dtype=np.float32, copy=True)
+                table = sp.csr_matrix(as_pandas(X), dtype=np.float32, copy=True)
                 table.eliminate_zeros()  # in place
                 _refuse_infinite(table.data[:, None], ["of a sparse matrix"])
                 return table if self.sparse_ else table.toarray()
@@ -278,7 +278,7 @@ class TableClassifier(SessionClassifier):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         return validate_data(
             self,
-            summed(X),
+            as_pandas(X),
             reset=reset,
             accept_sparse="csr",
             dtype=np.float32,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Table
 from tailboost.core.exceptions import TableChangedWarning, warn_user
+from tailboost.rows.fingerprints import text
 
 # Number of categories up to which later tables are compared. A column of more has names or free text.
 CATEGORIES_COMPARED = 1000
@@ -23,14 +22,6 @@ ROWS_WITHOUT_KNOWN = 20
 # What pandas calls columns of numbers, and of categories.
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 NAMES = ("string", "mixed-integer", "mixed", "categorical", "empty")
-
-
-def text(value: Any) -> str:
-    """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
-    is_float = isinstance(value, float | np.floating | Decimal)
-    if is_float and math.isfinite(value) and value == int(value):
-        return str(int(value))
-    return str(value)
 
 
 @dataclass(frozen=True)

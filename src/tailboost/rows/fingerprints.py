@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from tailboost.core.array_types import Array, Column, Floats, Hashes, Ints, Table
 from tailboost.core.checks import (
+    as_pandas,
     distinct_and_places,
     is_missing,
-    summed,
 )
-from tailboost.rows.columns import text
 
 # Bits of the 24 of a float32 that a digest keeps of a fraction: the same number read from another file, or
 # computed by another machine, is the same number. Of a single column it keeps more, to tell rows apart.
@@ -59,7 +60,7 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
     sums = np.zeros(X.shape[0], dtype=np.uint64)
     if hasattr(X, "tocsr"):
-        entries = summed(X).tocoo()  # one for each place
+        entries = as_pandas(X).tocoo()  # one for each place
         words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
         np.add.at(sums, entries.row, words)
     else:
@@ -107,6 +108,14 @@ def _word(value: Any, kept_bits: int | None) -> int:
             return int(_words(np.array([number]), kept_bits)[0])
     content = hashlib.blake2b(repr(value).encode(), digest_size=8)
     return int.from_bytes(content.digest(), "little")
+
+
+def text(value: Any) -> str:
+    """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
+    is_float = isinstance(value, float | np.floating | Decimal)
+    if is_float and math.isfinite(value) and value == int(value):
+        return str(int(value))
+    return str(value)
 
 
 def hashes_of_names(column: Array) -> Hashes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +17,8 @@ from tailboost.rows.rows import Rows
 # more rows, "auto" holds out a fifth, with two fits in each round.
 CROSS_FIT_UP_TO = 50_000
 N_FOLDS = 5
-# Number of folds for "auto" if a classifier limits five folds to fewer distinct rows (`five_up_to`). A round
-# then needs four fits instead of six.
+# Number of folds for "auto" of more distinct rows: four fits in each round instead of six.
+FIVE_FOLDS_UP_TO = 5_000
 FEW_FOLDS = 3
 HELD_OUT = 0.2  # fraction of the rows
 LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
@@ -34,29 +35,27 @@ class Split:
     fitted: Sequence[Mask] = ()  # for each part, the fitted rows while this part is held out
 
     @classmethod
-    def of_rows(
-        cls, rows: Rows, validation: Any, seed: int, five_up_to: float = np.inf
-    ) -> Self:
+    def of(cls, rows: Rows, cv: Any, seed: int) -> Self:
         """Return a split of the training rows, by hashes of the rows and the seed.
 
         Parameters
         ----------
         rows : Rows
             The training rows.
-        validation : "auto", int or float
-            Number of folds, or fraction to hold out. "auto" cross-fits up to 50,000 distinct
-            rows, and if a held-out fifth would contain fewer than 20 rows of a class in a group. Otherwise
-            "auto" holds out a fifth.
+        cv : "auto", int, float, splitter or iterable of (fitted, held-out) row numbers
+            Number of folds, fraction to hold out, or the parts. "auto" makes five folds, three of more than
+            5,000 distinct rows; of more than 50,000 it holds out a fifth, if this has 20 rows of each class
+            in a group.
         seed : int
             Seed of the hashes.
-        five_up_to : float, default=inf
-            Number of distinct rows beyond which "auto" takes three folds instead of five.
 
         Raises
         ------
         ValueError
             If no rows are left for the fit or for the selection data.
         """
+        if not isinstance(cv, (str, Real)):
+            return cls.from_splits(rows, cv)
         units = rows.X
         if rows.clusters is not None:
             units = rows.clusters[:, None]
@@ -66,9 +65,9 @@ class Split:
             stratum = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
         places = stratified_places(hash_rows(units, seed), stratum, rows.weight)
         n_distinct = int(places.max()) + 1
-        size = validation  # number of folds, or fraction to hold out
-        if validation == "auto":
-            size = N_FOLDS if n_distinct <= five_up_to else FEW_FOLDS
+        size: Any = cv  # number of folds, or fraction to hold out
+        if cv == "auto":
+            size = N_FOLDS if n_distinct <= FIVE_FOLDS_UP_TO else FEW_FOLDS
             least = np.unique(stratum, return_counts=True)[1].min()
             if n_distinct > CROSS_FIT_UP_TO and least * HELD_OUT >= LEAST_HELD_OUT:
                 size = HELD_OUT
@@ -81,13 +80,13 @@ class Split:
         fitted = [fold != j for j in range(int(fold.max()) + 1)]
         if not fitted or not fitted[0].any():
             raise ValueError(
-                f"cv={validation!r}: of {n_distinct:,} distinct rows all or none would be "
+                f"cv={cv!r}: of {n_distinct:,} distinct rows all or none would be "
                 "validation rows; use folds, another fraction or more rows"
             )
         return cls(fold, scheme, fitted)
 
     @classmethod
-    def from_splits(cls, rows: Rows, cv: Any) -> Split:
+    def from_splits(cls, rows: Rows, cv: Any) -> Self:
         """Return the parts of a splitter, or of an iterable of (fitted, held-out) row numbers.
 
         Raises

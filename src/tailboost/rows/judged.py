@@ -39,11 +39,9 @@ class JudgedModel:
     rule_: Any = None
     #: Whether answers need the groups of the rows: that of a column, or of all.
     by_group: Any = False
-    #: Names of the groups of the fit, and combinations of several columns of groups.
-    groups_: Any = ()
+    #: The groups of the fit by column, None for a column without a name; combinations of several columns.
+    _groups_by_column: Any = {}  # noqa: RUF012
     group_combinations_: Any = ()
-    #: Names of the columns of groups of the fit; None for a column without a name.
-    _group_titles: Any = ()
     #: The limits on rates of the fit.
     _stated_limits: Any = ()
     #: Whether the rule may defer rows; the method ``defers`` of the classifier returns a mask of them.

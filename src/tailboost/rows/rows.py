@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Self
@@ -131,24 +131,6 @@ class GroupNames:
         return np.column_stack(found)
 
 
-def refuse_many_numbers(title: Any, values: Labels, n: int) -> None:
-    """Raise ValueError if a column of groups has many numbers with few rows each.
-
-    ``title`` is its name, ``values`` are its distinct values, and n is the number of rows.
-    """
-    if values.dtype.kind not in "iuf":
-        return
-    if len(values) <= MOST_NUMBERS or len(values) * FEWEST_OF_A_NUMBER < n:
-        return
-    name = repr(title)
-    if title is None:
-        name = "the column"
-    raise ValueError(
-        f"groups: {name} has {len(values):,} different numbers, and each would be a group of "
-        "few rows; make bands first, as by pandas.cut"
-    )
-
-
 # -- rows
 
 
@@ -227,6 +209,10 @@ class Rows:
             objects about these rows have different indexes.
         """
         X, y = unpack(X, y)
+        if hasattr(X, "predict"):
+            raise TypeError(
+                f"X{suffix} is a model, {type(X).__name__}: the table comes after the model, and then y"
+            )
         arguments = {"X": X, "y": y, "groups": groups, "costs": costs, "clusters": clusters}
         given = {name + suffix: each for name, each in arguments.items() if each is not None}
         check_indexes(**given, **{f"sample_weight{suffix}": sample_weight})
@@ -309,6 +295,21 @@ class Rows:
         names = replace(self.names, values=tuple(values))
         groups = np.column_stack(numbers)
         return replace(self, classes=classes, y=y, names=names, groups=groups)
+
+    def refuse_many_numbers(self, columns: Iterable[int]) -> None:
+        """Raise ValueError if one of some columns of groups has many numbers with few rows each."""
+        assert self.names is not None
+        for j in columns:
+            values = self.names.values[j]
+            if values.dtype.kind not in "iuf" or len(values) <= MOST_NUMBERS:
+                continue
+            if len(values) * FEWEST_OF_A_NUMBER >= len(self):
+                title = self.names.titles[j]
+                name = "the column" if title is None else repr(title)
+                raise ValueError(
+                    f"groups: {name} has {len(values):,} different numbers, and each would be a group of "
+                    "few rows; make bands first, as by pandas.cut"
+                )
 
     def numbered(
         self, classes: Labels, names: GroupNames | None, words: str, suffix: str = ""

@@ -20,7 +20,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
 from tailboost.core.spelling import joined, listed
-from tailboost.rows.columns import text
+from tailboost.rows.fingerprints import text
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"

@@ -90,8 +90,8 @@ class Models:
     fitted: list[Any]  # the models
     columns: list[Ints]  # class number of each column of a model's probabilities
     # Shape (M,): w ≥ 0. A sum above 1 sharpens the probabilities of the models, a sum below 1 flattens them.
-    weights: Floats
-    offset: Floats  # shape (K,): b
+    weights: Any = None  # `averaging` sets them
+    offset: Any = None  # shape (K,): b
     # Out-of-fold log-probabilities of each model on the selection data, shape (n, K): with the rows all that
     # the selection depends on.
     logs: Sequence[Floats] = ()
@@ -102,7 +102,7 @@ class Models:
 
     @classmethod
     def from_given(cls, names: Sequence[str], classes: Array) -> Models:
-        """Return models of which only the probabilities are known, with equal weights.
+        """Return models of which only the probabilities are known.
 
         An array of shape (n, M, K) takes the place of X, see `tailboost.selection.rule.stacked`.
 
@@ -113,13 +113,10 @@ class Models:
         classes : ndarray of shape (K,)
             The labels.
         """
-        K = len(classes)
-        M = len(names)
         given = [GivenProbabilities(name, i, classes) for i, name in enumerate(names)]
         fitted = list(map(FrozenEstimator, given))
-        equal = np.full(M, 1.0 / M)
-        columns = [np.arange(K)] * M
-        return cls(list(names), K, fitted, columns, equal, np.zeros(K), are_given=True)
+        columns = [np.arange(len(classes))] * len(names)
+        return cls(list(names), len(classes), fitted, columns, are_given=True)
 
     @property
     def used(self) -> Ints:
@@ -157,15 +154,15 @@ class Models:
     def on(self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None) -> Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
 
-        Rows with equal hashes are one row; without hashes of the features all rows are different. Equal
-        weights of any scale become 1. Features are not kept.
+        Rows with equal hashes are one row, and so are those of a cluster; without hashes of the features all
+        rows are different. Equal weights of any scale become 1. Features are not kept.
         """
+        if rows.row_hashes is not None and rows.clusters is None:
+            hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
+            rows = replace(rows, row_hashes=hashes)
         rows = replace(rows, X=None, clusters=None, costs=None)
         if np.ptp(rows.weight) <= SAME_WEIGHT * rows.weight.max():
             rows = replace(rows, weight=np.ones(len(rows.y)))
-        if rows.row_hashes is not None:
-            hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
-            rows = replace(rows, row_hashes=hashes)
         return replace(self, logs=tuple(logs), rows=rows, scores=scores)
 
     def row_hashes(self, X: Table) -> Hashes:

@@ -147,7 +147,6 @@ class RuleOnScores:
         self.by_group = settings["by_group"]
         self.limits = self._stated_limits = list(checked_limits(settings["limits"]))
         self._groups_by_column = by_column(groups)
-        self._group_titles = tuple(self._groups_by_column)
         self._can_defer = rule.defers or any(
             limit.rate.counts_deferral for limit in self.limits
         )
@@ -259,7 +258,7 @@ class RuleOnScores:
         """
         if not groups:
             columns = getattr(X, "columns", ())
-            groups = {name: X[name] for name in self._group_titles if name in columns}
+            groups = {name: X[name] for name in self._groups_by_column if name in columns}
         return with_missing_group(
             groups, [name for names in self._groups_by_column.values() for name in names]
         )
