@@ -197,26 +197,6 @@ def test_errors_are_traded_against_deferrals():
     assert (np.diff(errors) < 0.0).all()
 
 
-@pytest.mark.parametrize("by_group", [False, True])
-@pytest.mark.parametrize("defers", [False, True])
-def test_numbered_answers_are_places_of_the_answered_labels(mix, by_group, defers):
-    if by_group:
-        mix = judged(limits=LIMITS, by_group=True)
-        rows, groups = P, GROUPS
-    else:
-        rows, groups = X, None
-    labels = list(mix.classes_) + ["human review"] * defers
-    deferred = {"deferred": "human review"} if defers else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tb.DeferredRowsWarning)
-        answers = mix.predict(rows, groups=groups, **deferred)
-    view = reading.judged(mix)
-    for table in (rows, view._opened(rows, GROUPS)):
-        numbers = view._numbered_answers(table, GROUPS, mix.classes_, defers=defers)
-        assert numbers.tolist() == [labels.index(answer) for answer in answers]
-    assert view._numbered_answers(rows, GROUPS, mix.classes_[::-1], defers=defers) is None
-
-
 @pytest.mark.parametrize("limits", [["deferred <= 10%"], ["error <= 12%"]])
 def test_the_error_of_a_tuned_rule_is_printed(limits):
     objective = "error" if "deferred" in limits[0] else "deferred"

@@ -28,14 +28,12 @@ from tailboost.core.array_types import (
     Groups,
     Hashes,
     Ints,
-    Labels,
     Mask,
     Stated,
     Table,
 )
 from tailboost.core.checks import (
     batched,
-    check_groups_read,
     check_indexes,
     group_columns,
     has_named_columns,
@@ -58,7 +56,7 @@ from tailboost.rows.seen import SELECTED_ON, Ledger, Seen
 from tailboost.rows.subgroups import warn_of_other_groups
 from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along, traded
 from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.rule import stacked
+from tailboost.selection.rule import group_numbers, stacked
 from tailboost.selection.search import Problem, stated
 from tailboost.selection.selection import Engine, Selection
 from tailboost.selection.table import RateTable
@@ -613,17 +611,9 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             )
         check_indexes(X=X, groups=groups)
         groups = group_columns(groups, "groups", X)
-        check_groups_read(groups, reads=engine.told is not None)
-        models, table = self._read(X)
-        if engine.told is None:
-            return models, table, np.zeros(n_rows_of(table), dtype=np.intp)
-        titles, values = self._group_names.titles, self._group_names.values
-        names = GroupNames((values[engine.told],), (titles[engine.told],))
-        (title,) = names.titles
-        if title in groups:  # the rule reads one of several columns
-            groups = {title: groups[title]}
-        given, numbers = GroupNames.of(groups, "groups", n_rows_of(table))
-        return models, table, given.numbers_in(names, numbers, "groups")[:, 0]
+        values, title = engine.groups_read
+        numbers = group_numbers(groups, values, n_rows_of(X), title)
+        return *self._read(X), numbers
 
     def _opened(self, X: Table, groups: Groups = None) -> LogProbabilities:
         """Return the models' log-probabilities of rows, computed once for all rules."""
@@ -663,18 +653,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     def _can_defer(self) -> bool:
         """Whether the rule may defer rows."""
         return self.selection_.program.strata.defers
-
-    def _numbered_answers(
-        self: Any, X: Table, groups: Groups, classes: Labels, *, defers: bool
-    ) -> Ints | None:
-        """Return the answers of `predict` as numbers of labels; None if the classifier has other labels.
-
-        With ``defers``, deferred rows have the number of labels.
-        """
-        if not np.array_equal(self.classes_, classes):
-            return None
-        labels, deferred = self._answers(X, groups if self.by_group else None)
-        return np.where(deferred, len(classes), labels) if defers else labels
 
     def _without_score(self, X: Table) -> Mask:
         """Return which rows lack a score that the rule reads; given probabilities are no scores."""

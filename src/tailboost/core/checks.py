@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any
@@ -158,7 +158,7 @@ def n_rows_of(X: Table) -> int:
         return int(X.shape[0])
     if isinstance(X, Mapping):
         X = next(iter(X.values()), ())
-    return len(X if hasattr(X, "__len__") else np.asarray(X))
+    return len(X if hasattr(X, "__len__") else np.atleast_1d(np.asarray(X)))
 
 
 def take(X: Table, rows: Array) -> Any:
@@ -488,29 +488,6 @@ def with_interval_names(column: Any) -> Any:
     return column
 
 
-def with_missing_group(columns: Mapping[Any, Any], known: Collection[Any]) -> Mapping[Any, Any]:
-    """Return columns of groups with 'missing' for missing entries, if this is a known group."""
-    if MISSING_GROUP not in known:
-        return columns
-    filled = {}
-    for title, column in columns.items():
-        array = np.array(column, dtype=object)
-        array[list(map(is_missing, array.tolist()))] = MISSING_GROUP
-        filled[title] = array
-    return filled
-
-
-def check_groups_read(groups: Mapping[Any, Any], *, reads: bool) -> None:
-    """Raise ValueError if the groups that a rule reads are missing, or if it reads none of the given ones."""
-    if reads and not groups:
-        raise ValueError(
-            "groups are needed: the rule of this classifier reads them (by_group). Give "
-            "groups=…"
-        )
-    if groups and not reads:
-        raise ValueError("groups are not used by the rule of this classifier: leave them out")
-
-
 def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
     """Return the columns of a groups argument by name; a single column without a name has the name None.
 
@@ -686,3 +663,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return value
+
+
+def number_or_none(value: float) -> float | None:
+    """Return a number; None for NaN."""
+    return None if np.isnan(value) else float(value)

@@ -13,7 +13,13 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_number, group_columns, reading
+from tailboost.core.checks import (
+    check_indexes,
+    check_number,
+    group_columns,
+    number_or_none,
+    reading,
+)
 from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import how_many, points_words, rate_words, stated_words
 from tailboost.core.tables import (
@@ -42,10 +48,9 @@ from tailboost.rates.strata import GROUP, groups_in
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.judged import judged
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import Attempt, EqualRows, Seen
+from tailboost.rows.seen import Attempt, EqualRows, Seen, checked_equal_rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.rule import Rule, ThresholdRule
-from tailboost.selection.table import number_or_none
 
 ERROR = error()
 EXACT = "Clopper–Pearson"
@@ -115,12 +120,9 @@ class CertifiedBound:
         """Whether the target is certified; None without a target."""
         if self.target is None:
             return None
-        return self._sign * (self._end - self.target) <= 0.0
-
-    @property
-    def _sign(self) -> float:
-        """−1 for a bound from below."""
-        return -1.0 if self.sense == "≥" else 1.0
+        if self.sense == "≥":
+            return self.lower >= self.target
+        return self.upper <= self.target
 
     @property
     def _end(self) -> float:
@@ -157,7 +159,8 @@ class CertifiedBound:
         """The distance of the estimate from the limit, negative beyond it; None if one is not there."""
         if self.estimate is None or self.target is None:
             return None
-        return self._sign * (self.target - self.estimate)
+        room = self.target - self.estimate
+        return -room if self.sense == "≥" else room
 
     @property
     def rows_needed(self) -> int | None:
@@ -423,7 +426,8 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
     counts = (among > 0) & np.array([answer in given for answer in answers])
     parts = counted[counts] / among[counts]
-    return bool((bound._sign * (parts - bound.target) <= 0.0).all())
+    keeps = parts >= bound.target if bound.sense == "≥" else parts <= bound.target
+    return bool(keeps.all())
 
 
 # -- certificates ------------------------------------------------------------------------------------------
@@ -809,7 +813,7 @@ def certify(
         model,
         Rows.read(X, y, groups, costs=costs, clusters=clusters),
         [expression.rate for expression in expressions],
-        equal_rows=equal_rows,
+        equal_rows=checked_equal_rows(equal_rows),
         training_rows=training_rows,
         cost_range=cost_range,
         deferred=deferred,

@@ -58,7 +58,6 @@ from tailboost.rows.seen import (
     TRAINED_ON,
     EqualRows,
     Seen,
-    checked_equal_rows,
     refuse_copied,
     refuse_repeated,
 )
@@ -126,7 +125,7 @@ class Fresh:
         given: Rows,
         rates: Sequence[Rate] = (),
         *,
-        equal_rows: EqualRows | None = None,
+        equal_rows: EqualRows = "copies",
         training_rows: Table = None,
         cost_range: Any = None,
         deferred: Any = None,
@@ -178,7 +177,6 @@ class Fresh:
         if any(rate.needs_costs for rate in rates):
             costs = check_costs(given.costs, len(given), classes)
         answered = _answered(given, actions, classes, reader, deferred, costs, cost_range)
-        equal_rows = checked_equal_rows(equal_rows)
         strata = answered.strata
         stratum = answered.stratum.astype(np.uint64)
         table = used = None
@@ -272,6 +270,9 @@ class Fresh:
 
 def _actions(model: Model, X: Table, groups: Groups, strata: Strata) -> Ints:
     """Return the number of the answer of ``predict`` to each row, shape (n,); K for a deferred row."""
+    if hasattr(type(model), "_opened"):  # the rows are opened
+        labels, is_deferred = model.selection_.answers(X)
+        return np.where(is_deferred, strata.n_classes, labels) if strata.defers else labels
     classes = np.asarray(strata.classes)
     reader = judged(model)
     if reader is model:  # not a pipeline or a search

@@ -15,7 +15,6 @@ from tailboost.core.checks import (
     as_pandas,
     group_columns,
     is_missing,
-    plain,
     with_interval_names,
 )
 from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
@@ -37,15 +36,6 @@ def unit_name(unit: Any) -> str:
     if isinstance(unit, tuple):
         return " / ".join(map(unit_name, unit))
     return text(unit) or EMPTY_NAME
-
-
-def by_column(names: Column) -> dict[Any, list[Any]]:
-    """Return the groups of each column: a group of a table is (column, value), others have column None."""
-    values: dict[Any, list[Any]] = {}
-    for name in names:
-        column, value = name if isinstance(name, tuple) else (None, plain(name))
-        values.setdefault(column, []).append(value)
-    return values
 
 
 # -- rows in groups that a certificate does not name, or that a rule does not know -----------------------

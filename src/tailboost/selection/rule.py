@@ -16,17 +16,16 @@ from tailboost.core.checks import (
     MISSING_GROUP,
     as_pandas,
     check_format,
-    check_groups_read,
     check_length,
     check_probabilities,
     group_columns,
     has_named_columns,
     in_class_order,
+    is_missing,
     label_column,
     logs_of,
     positions,
     reading,
-    with_missing_group,
 )
 from tailboost.core.score_kinds import ROUNDED, SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import joined, listed
@@ -641,6 +640,18 @@ def stacked(
 # -- groups, defaults, and names in SQL ----------------------------------------------------------------------
 
 
+def with_missing_group(columns: Mapping[Any, Any], known: Sequence[Any]) -> Mapping[Any, Any]:
+    """Return columns of groups with 'missing' for missing entries, if this is a known group."""
+    if MISSING_GROUP not in known:
+        return columns
+    filled = {}
+    for title, column in columns.items():
+        array = np.array(column, dtype=object)
+        array[list(map(is_missing, array.tolist()))] = MISSING_GROUP
+        filled[title] = array
+    return filled
+
+
 def group_numbers(
     groups: Groups,
     rule_groups: Sequence[Any] | None,
@@ -664,21 +675,28 @@ def group_numbers(
         Whether rows of other groups, or without a group, get the number −1; they are an error otherwise.
     """
     columns: Any = group_columns(groups, "groups")
-    check_groups_read(columns, reads=rule_groups is not None)
+    if columns and rule_groups is None:
+        raise ValueError("groups are not used by the rule of this classifier: leave them out")
+    if rule_groups is not None and not columns:
+        raise ValueError(
+            "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
+        )
     if rule_groups is None or not n:
         return np.zeros(n, dtype=np.intp)
     columns = with_missing_group(columns, rule_groups)
-    if len(columns) > 1 and column not in columns:
+    is_alone = len(columns) == 1 and None in (column, *columns)  # and needs no name
+    if column not in columns and not is_alone:
         name = "one column" if column is None else f"the column {column!r}"
-        raise ValueError(f"groups: the rule reads {name}, got {list(columns)}")
+        raise ValueError(f"groups has the columns {list(columns)}: the rule reads {name}")
     entries = columns.get(column, next(iter(columns.values())))
     check_length(entries, "groups", n, "rows")
     if unknown:
         number = {group: place for place, group in enumerate(rule_groups)}
         labels = np.asarray(entries, dtype=object).tolist()
         return np.array([number.get(label, -1) for label in labels], dtype=np.intp)
-    labels = label_column(entries, "groups")
-    return positions(labels, np.asarray(rule_groups), "groups", "groups not seen in fit")
+    words = "groups" if column is None else f"groups column {column!r}"
+    labels = label_column(entries, words)
+    return positions(labels, np.asarray(rule_groups), words, "groups not seen in fit")
 
 
 def sql_column(name: Any, table: str | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,13 @@ from tailboost.core.checks import (
     check_format,
     reading,
     take,
-    with_missing_group,
 )
 from tailboost.core.files import write_output
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import digest_of_rule, hash_rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
-from tailboost.rows.subgroups import HUMAN_REVIEW, by_column, warn_of_other_groups
-from tailboost.selection.rule import Rule, ThresholdRule
+from tailboost.rows.subgroups import HUMAN_REVIEW, warn_of_other_groups
+from tailboost.selection.rule import Rule, ThresholdRule, with_missing_group
 
 RULE_FILE_FORMAT = 7
 
@@ -146,7 +146,8 @@ class RuleOnScores:
         self.classes_ = np.asarray(rule.classes)
         self.by_group = settings["by_group"]
         self.limits = self._stated_limits = list(checked_limits(settings["limits"]))
-        self._groups_by_column = by_column(groups)
+        pairs = [name if isinstance(name, tuple) else (None, name) for name in groups]
+        self._groups_by_column = {each: [g for c, g in pairs if c == each] for each, _ in pairs}
         self._can_defer = rule.defers or any(
             limit.rate.counts_deferral for limit in self.limits
         )
@@ -259,9 +260,7 @@ class RuleOnScores:
         if not groups:
             columns = getattr(X, "columns", ())
             groups = {name: X[name] for name in self._groups_by_column if name in columns}
-        return with_missing_group(
-            groups, [name for names in self._groups_by_column.values() for name in names]
-        )
+        return with_missing_group(groups, [*chain(*self._groups_by_column.values())])
 
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
