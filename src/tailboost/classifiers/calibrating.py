@@ -417,21 +417,9 @@ def calibrate_selected(
             f"no rule is certified. The selecting rows contradict the limits: {failure}. {USED_UP}",
             attempts=attempts,
         ) from None
-    answered = outcome.answered
     if outcome.selection is None:
-        every = tested_bounds(stated, answered, outcome.level)
-        limited = [bound for bound in every if bound.target is not None]
-        certificate = certificate_of(answered, limited, confidence)
-        certificate = replace(certificate, attempts=attempts, notes=())
-        reason, table = outcome.words, ""
-        if not certificate.certified:
-            reason = MISSED
-            table = f", or loosen a limit to its bound before new rows are seen\n{certificate}"
-        raise NotCertifiedError(
-            f"no rule is certified: {reason}. {USED_UP}{table}",
-            certificate,
-            attempts,
-        )
+        raise _refusal(outcome, stated, confidence, attempts)
+    answered = outcome.answered
     strata = answered.answered.strata
     shares = np.bincount(answered.answered.actions, minlength=strata.n_actions) / len(answered)
     if shares.max() >= NEARLY_ALL:
@@ -508,6 +496,23 @@ def _refuse_few_rows(
             f"{ONLY_COUNTED}",
             attempts=earlier,
         )
+
+
+def _refusal(
+    outcome: Outcome, stated: list[Limit], confidence: float, attempts: tuple[Attempt, ...]
+) -> NotCertifiedError:
+    """Return the error of an attempt without a certified rule: the bounds of the likeliest rule."""
+    every = tested_bounds(stated, outcome.answered, outcome.level)
+    limited = [bound for bound in every if bound.target is not None]
+    certificate = certificate_of(outcome.answered, limited, confidence)
+    certificate = replace(certificate, attempts=attempts, notes=())
+    reason, table = outcome.words, ""
+    if not certificate.certified:
+        reason = MISSED
+        table = f", or loosen a limit to its bound before new rows are seen\n{certificate}"
+    return NotCertifiedError(
+        f"no rule is certified: {reason}. {USED_UP}{table}", certificate, attempts
+    )
 
 
 def outcome_of(selection: Any, fresh: Fresh, level: float) -> Outcome:
