@@ -302,7 +302,7 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
     zero = np.zeros(len(game.losses))
     free = _free_units(game, tied, optimum.combined > optimum.threshold, zero)
     least = expectations(game.losses, optimum.w).min() - 0.1 * DUALITY_GAP
-    for epsilon in 10.0 ** -np.arange(1, 8):
+    for epsilon in 10.0 ** -np.arange(3, 8):
         _, w = _regularised(game, free, epsilon, optimum.lam)
         if expectations(game.losses, w).min() >= least:
             return game.optimum(optimum.lam, w, zero).w
