@@ -101,17 +101,14 @@ class MixtureClassifier(Boosting):
         if self._known is None:
             X = self._checked(X)
             models = [self.estimators_[t] for t in used]
-            answers = [h.astype(np.min_scalar_type(K)) for h in predict_models(models, X)]
+            predicted = [h.astype(np.min_scalar_type(K)) for h in predict_models(models, X)]
         else:
-            answers = self._known[used]
+            predicted = self._known[used]
         if self.rank_weights_.any():
             weights = np.append(self.rank_weights_, weights)
-            answers = [*ranked_labels(self.estimators_, X, K).T, *answers]
-        rows = np.arange(len(answers[0]))
-        P = np.zeros((K, len(rows)))  # the largest of K rows is found faster than of K columns
-        for weight, labels in zip(weights, answers, strict=True):
-            P[labels, rows] += weight
-        return P, np.array(answers)
+            predicted = [*ranked_labels(self.estimators_, X, K).T, *predicted]
+        answers = np.array(predicted)
+        return np.array([weights @ (answers == k) for k in range(K)]), answers
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return the probability of each label as the answer, shape (n, K); bounds are about it."""
