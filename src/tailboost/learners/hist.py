@@ -35,8 +35,8 @@ from tailboost.learners.table import (
 MOST_TREES = 300
 WAIT = 30
 LEAST_GAIN = 1e-4
-# XGBoost computes in float32: a penalty, times the factor of the weights, is between these or 0.
-PENALTIES = (1e-30, 1e30)
+# XGBoost computes in float32: the largest penalty, times the factor of the weights.
+MOST_PENALTY = 1e30
 
 
 def xgboost() -> Any:
@@ -102,8 +102,12 @@ class TreeSession:
         factor = 2.0 ** round(float(np.log2(len(weight) / weight.sum())))
         data.set_weight((factor * weight).astype(np.float32))
         params = dict(self.params)
-        for name, penalty in self.template._penalties().items():
-            params[name] = float(np.clip(factor * penalty, *PENALTIES)) if penalty else 0.0
+        penalties = {
+            "min_child_weight": self.template.min_child_weight,
+            "reg_lambda": self.template.l2_regularization,
+        }
+        for name, penalty in penalties.items():
+            params[name] = min(factor * penalty, MOST_PENALTY)
         return data, params
 
     def _model(self, booster: Any) -> _XGBoostTrees:
@@ -204,6 +208,7 @@ class _XGBoostTrees(TableClassifier):
     max_depth: int
     max_bins: int
     min_child_weight: float
+    l2_regularization: float = 0.0
     n_jobs: int | None
     model_: Any  # XGBoost's model as bytes
 
@@ -225,10 +230,6 @@ class _XGBoostTrees(TableClassifier):
     @abstractmethod
     def _booster_params(self, n_classes: int) -> dict[str, Any]:
         """Return XGBoost's parameters of this learner."""
-
-    def _penalties(self) -> dict[str, float]:
-        """Return the parameters on the scale of the weights."""
-        return {"min_child_weight": self.min_child_weight, "reg_lambda": 0.0}
 
     @abstractmethod
     def _of_sklearn(self) -> Any:
@@ -309,10 +310,6 @@ class HistTreeClassifier(_XGBoostTrees):
         The labels.
     n_features_in_ : int
         Number of columns of X in ``fit``.
-
-    See Also
-    --------
-    HistBoostClassifier : Boosted ensemble of such trees.
 
     Examples
     --------
@@ -407,10 +404,6 @@ class HistBoostClassifier(_XGBoostTrees):
     n_features_in_ : int
         Number of columns of X in ``fit``.
 
-    See Also
-    --------
-    HistTreeClassifier : Single tree.
-
     Examples
     --------
     >>> from sklearn.datasets import load_wine
@@ -458,12 +451,6 @@ class HistBoostClassifier(_XGBoostTrees):
             objective = {"objective": "binary:logistic"}
         return objective | {"eta": self.learning_rate}
 
-    def _penalties(self) -> dict[str, float]:
-        return {
-            "min_child_weight": self.min_child_weight,
-            "reg_lambda": self.l2_regularization,
-        }
-
     def _of_sklearn(self) -> Any:
         return HistGradientBoostingClassifier(
             max_iter=self._n_trees,
@@ -477,7 +464,7 @@ class HistBoostClassifier(_XGBoostTrees):
 
     def _probabilities(self, margin: Floats32) -> Floats:
         """Return the softmax of the scores."""
-        scores = margin.astype(np.float64)
+        scores = margin.astype(np.float64, order="F")  # sums over classes are then faster
         if scores.ndim == 1:  # log odds of class 1
-            scores = np.column_stack([-scores / 2, scores / 2])
+            scores = np.array([-scores / 2, scores / 2]).T
         return softmax(scores, axis=1)

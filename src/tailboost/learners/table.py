@@ -370,11 +370,11 @@ class ClassProbabilities:
         The logarithms are averaged. Decision rules are selected on probabilities of single models, and the
         arithmetic mean would be larger than these for a rare class.
         """
-        logs = [
-            np.log(np.maximum(model.predict_proba_table(table), SMALLEST_PROBABILITY))
-            for model in self.models
-        ]
-        return softmax(np.mean(logs, axis=0), axis=1)
+        total: Any = 0.0
+        for model in self.models:
+            P = model.predict_proba_table(table)
+            total += np.log(np.maximum(P, SMALLEST_PROBABILITY))
+        return softmax(total / len(self.models), axis=1)
 
     def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K)."""
