@@ -76,7 +76,7 @@ class TableForest(TableClassifier):
 
     Parameters
     ----------
-    n_estimators : int, default=120
+    n_estimators : int, default=60
         Number of trees.
     max_features : float or str, default=0.5
         Features per split, as in scikit-learn.
@@ -91,7 +91,7 @@ class TableForest(TableClassifier):
 
     def __init__(
         self,
-        n_estimators: int = 120,
+        n_estimators: int = 60,
         *,
         max_features: float | str = 0.5,
         n_jobs: int | None = None,
