@@ -32,7 +32,7 @@ TABLES = (
     "letter", "image_segmentation", "digits", "mnist",
     "page_blocks", "taiwan_credit", "adult", "german_credit",
 )  # fmt: skip
-TREES = {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3, "n_jobs": 1}
+TREES = {"n_estimators": 40, "max_depth": 5, "learning_rate": 0.3, "max_bin": 64, "n_jobs": 1}
 MOST_ROWS, MOST_JUDGED, IMAGES = 6_000, 10_000, 3_000
 
 

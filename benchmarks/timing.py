@@ -232,8 +232,8 @@ def least_worst(errors: Any, means: Any, limit: float) -> float:
 TREES: dict[str, Row] = {
     "RobustMixtureClassifier": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
     "WorstClassBoostClassifier": {"n_estimators": 10, "max_depth": 3},
-    "AdaLPBoostClassifier": {"n_estimators": 50, "max_depth": 5, "learning_rate": 0.3},
-    "GroupDROBoostClassifier": {"n_estimators": 10, "max_depth": 3},
+    "AdaLPBoostClassifier": {"n_estimators": 40, "max_depth": 5, "learning_rate": 0.3, "max_bin": 64},
+    "GroupDROBoostClassifier": {"n_estimators": 9, "max_depth": 3},
 }
 REAL = {"letter": "lettr", "taiwan_credit": "default", "bank_full": "y", "adult": "income"}
 
