@@ -319,17 +319,6 @@ class Terms:
         )  # the mass of one effective row
         return np.asarray(among.sum(axis=1) ** 2 / np.maximum(among @ of_one_row, TINY))
 
-    @property
-    def of_answers(self) -> bool:
-        """Whether each rate is the mean of a function of the answer alone, over a fixed set of rows.
-
-        So are miss rates, false alarm rates and selection rates, but no overall error, cost or precision.
-        """
-        pairs = zip(self.top, self.bottom > 0, strict=True)
-        return not self.rate.is_ratio and all(
-            len(np.unique(top[counts.any(axis=1)], axis=0)) < 2 for top, counts in pairs
-        )
-
     def beyond(self, level: Any) -> Floats:
         """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of a subgroup is at most its level.
 
