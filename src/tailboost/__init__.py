@@ -51,9 +51,10 @@ __version__ = "0.1.0"
 _MODULES = {
     "app.card": "ModelCard",
     "boosting": (
-        "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier Bound DROBoostClassifier "
-        "EBBoostClassifier GroupDROBoostClassifier LPBoostClassifier OCOBoostClassifier Player "
-        "SoftMarginBoostClassifier VadaBoostClassifier WorstClassBoostClassifier"
+        "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier Bound "
+        "DROBoostClassifier EBBoostClassifier GroupDROBoostClassifier LPBoostClassifier "
+        "OCOBoostClassifier Player SoftMarginBoostClassifier VadaBoostClassifier "
+        "WorstClassBoostClassifier"
     ),
     "classifiers": "RobustMixtureClassifier tune",
     "classifiers.calibrating": "calibrate",

@@ -66,8 +66,9 @@ from tailboost.storage.rule_files import RuleOnScores
 #: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.
 PROCEDURES: Sequence[Any] = (ranks, chain, sequence)
 ONE_ANSWER = (
-    "the rule with the least loss within the limits gives every row the same answer; bring more rows, "
-    "check that the scores belong to these rows and labels, or state a limit that this answer breaks"
+    "the rule with the least loss within the limits gives every row the same answer; bring "
+    "more rows, check that the scores belong to these rows and labels, or state a limit that "
+    "this answer breaks"
 )
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
 MISSED = "the likeliest rule misses a limit"
@@ -193,8 +194,8 @@ def calibrate(
     given = Rows.read(X, y, groups, clusters=clusters)
     if isinstance(model, RuleOnScores):
         raise ValueError(
-            "model is a rule on scores: calibrate its scores again on new rows, with limits=rule.limits and "
-            "previous=rule"
+            "model is a rule on scores: calibrate its scores again on new rows, with "
+            "limits=rule.limits and previous=rule"
         )
     is_selected = isinstance(model, RobustMixtureClassifier)
     stated = list(model._stated_limits if is_selected else ())
@@ -205,8 +206,9 @@ def calibrate(
     if is_selected:  # its rule was selected on other rows
         if by_group or objective is not None or selection_share is not None:
             raise ValueError(
-                f"by_group, objective, selection_share: the rule of this {type(model).__name__} was selected "
-                "on other rows; leave them out, or give the model or the scores in place of the rule"
+                "by_group, objective, selection_share: the rule of this "
+                f"{type(model).__name__} was selected on other rows; leave them out, or give "
+                "the model or the scores in place of the rule"
             )
         calibrated = calibrate_selected(
             model, given, stated, confidence, previous, training_rows
@@ -231,8 +233,8 @@ def calibrate(
     note = "All rows of the batch certify: they only place thresholds on the score."
     if certifying is not given:
         note = (
-            f"One batch of {n_rows:,} rows: {n_rows - n_certifying:,} of them, drawn at random, selected the "
-            "rules. The others certify. All of them are used up."
+            f"One batch of {n_rows:,} rows: {n_rows - n_certifying:,} of them, drawn at "
+            "random, selected the rules. The others certify. All of them are used up."
         )
     if previous is None:
         note += " Earlier calls on these rows are not known without previous=."
@@ -369,8 +371,8 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
     selects = numbers < max(share, min(enough, LARGEST_SHARE))
     if selects.all() or not selects.any():
         raise ValueError(
-            f"X: {len(np.unique(numbers)):,} rows or clusters are too few: one part selects the rule "
-            f"(selection_share={share:g}), the other certifies it"
+            f"X: {len(np.unique(numbers)):,} rows or clusters are too few: one part selects "
+            f"the rule (selection_share={share:g}), the other certifies it"
         )
     return selects
 
@@ -414,7 +416,8 @@ def calibrate_selected(
         outcome = outcome_of(selection, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
         raise NotCertifiedError(
-            f"no rule is certified. The selecting rows contradict the limits: {failure}. {USED_UP}",
+            f"no rule is certified. The selecting rows contradict the limits: {failure}. "
+            f"{USED_UP}",
             attempts=attempts,
         ) from None
     if outcome.selection is None:
@@ -425,8 +428,8 @@ def calibrate_selected(
     if shares.max() >= NEARLY_ALL:
         name = [*map(repr, strata.classes), HUMAN_REVIEW][int(shares.argmax())]
         warn_user(
-            f"the certified rule answers {name} to {shares.max():.1%} of these rows; loosen the limits, or "
-            "bring more rows",
+            f"the certified rule answers {name} to {shares.max():.1%} of these rows; loosen "
+            "the limits, or bring more rows",
             UselessRuleWarning,
         )
     bounds = []
@@ -437,8 +440,8 @@ def calibrate_selected(
         # At a level of one half or more a test may pass there.
         if bound.n and bound.room is not None and bound.room < 0 and level < 0.5:
             raise RuntimeError(
-                f"the certified rule breaks {bound.title} on the rows that certify it: this is a fault of "
-                "tailboost; please report it"
+                f"the certified rule breaks {bound.title} on the rows that certify it: this "
+                "is a fault of tailboost; please report it"
             )
         is_tested = bound.n and bound.method != CONSTANT
         bounds.append(bound.at_target(outcome.method if is_tested else CONSTANT))
@@ -447,8 +450,8 @@ def calibrate_selected(
     classifier.records_ = classifier.records_.using(*(attempt.rows for attempt in attempts))
     notes = (
         f"The limits are certified, and nothing tighter. {outcome.words}",
-        f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error probability. All "
-        "attempts in the model's ledger together keep the confidence.",
+        f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
+        "probability. All attempts in the model's ledger together keep the confidence.",
         *filter(None, [note]),
     )
     classifier.certificate_ = replace(
@@ -492,8 +495,8 @@ def _refuse_few_rows(
                 faults.append(f"{limit}{of_group} has {words}")
     if faults:
         raise NotCertifiedError(
-            f"limits: too few rows to certify: {'; '.join(faults)}. Bring more rows, or leave the limit out. "
-            f"{ONLY_COUNTED}",
+            f"limits: too few rows to certify: {'; '.join(faults)}. Bring more rows, or leave "
+            f"the limit out. {ONLY_COUNTED}",
             attempts=earlier,
         )
 

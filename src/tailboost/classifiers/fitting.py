@@ -162,7 +162,8 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
             )
         if is_frozen and not hasattr(given, "classes_"):
             raise NotFittedError(
-                f"{title} is not fitted: call its fit first, or give it to RobustMixtureClassifier"
+                f"{title} is not fitted: call its fit first, or give it to "
+                "RobustMixtureClassifier"
             )
         if hasattr(given, "__sklearn_tags__") and is_regressor(given):
             raise TypeError(
@@ -193,8 +194,8 @@ def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
     unknown = sorted({*classes.tolist()} - {*known.tolist()})
     if unknown:
         warn_user(
-            f"y has labels that {name!r} does not know: {unknown[:NAMES_SHOWN]}; it knows {known.tolist()}. "
-            "Leave their rows out, or train the model on such rows too"
+            f"y has labels that {name!r} does not know: {unknown[:NAMES_SHOWN]}; it knows "
+            f"{known.tolist()}. Leave their rows out, or train the model on such rows too"
         )
     return columns[place]
 
@@ -434,7 +435,8 @@ def training_data(classifier: Model, rows: Rows) -> Rows:
         words += f" of {n_clusters:,} clusters"
         if n_clusters == 1:
             raise ValueError(
-                "clusters has one value only: none of its rows can be held out without the others"
+                "clusters has one value only: none of its rows can be held out without the "
+                "others"
             )
     costs = check_costs(rows.costs, len(rows), rows.classes)
     return replace(rows, X=X, costs=costs, words=words, row_hashes=hash_rows(units))
@@ -472,7 +474,8 @@ def checked_table(
         if not names:
             raise
         raise ValueError(
-            f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: {failure}"
+            f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: "
+            f"{failure}"
         ) from failure
     if reset:
         classifier._columns = None
@@ -530,9 +533,9 @@ def marked_if_seen(models: Models, X: Table, *tables: Seen | None) -> Models:
             words = models.rows.words
             equal = f"{given.share_in(known):.0%} of which equal training rows"
             warn_user(
-                f"{words}, {equal}, where models have smaller errors than on fresh rows: give rows that "
-                "were not given to fit (if features take so few values that fresh rows equal training rows, "
-                "ignore this warning)",
+                f"{words}, {equal}, where models have smaller errors than on fresh rows: give "
+                "rows that were not given to fit (if features take so few values that fresh "
+                "rows equal training rows, ignore this warning)",
                 ResubstitutionWarning,
             )
             rows = replace(models.rows, words=f"{words}, {equal}", fitted=True)

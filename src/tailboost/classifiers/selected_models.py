@@ -139,9 +139,9 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
                 if self.certificate_ is not None:
                     counting = "The certificate counts"
                 warn_user(
-                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. {counting} them as "
-                    "deferred, not with the labels given here. predict(X, deferred='human review') marks "
-                    "them; defers(X) tells which they are",
+                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. "
+                    f"{counting} them as deferred, not with the labels given here. predict(X, "
+                    "deferred='human review') marks them; defers(X) tells which they are",
                     DeferredRowsWarning,
                 )
             return labels
@@ -372,8 +372,9 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             rows = models.rows
             if len(given) != rows.n_given:
                 raise ValueError(
-                    f"groups has {len(given)} entries, but the selection data are {rows.words}, from a "
-                    f"table of {rows.n_given} rows: give one group for each of these rows"
+                    f"groups has {len(given)} entries, but the selection data are "
+                    f"{rows.words}, from a table of {rows.n_given} rows: give one group for "
+                    "each of these rows"
                 )
             is_used = np.isin(np.arange(len(given)), rows.places)
             of_rows = given.part(is_used).occurring()
@@ -512,7 +513,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             failure.unselected = self
             failure.add_note(
                 "The models are kept in the attribute unselected of this error: its "
-                "reweight(limits=[...]) trains nothing. After the error sys.last_value holds it."
+                "reweight(limits=[...]) trains nothing. After the error sys.last_value holds "
+                "it."
             )
             raise
 
@@ -572,7 +574,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             return
         choices = " or ".join(f"by_group={title or True!r}" for title in titles)
         raise ValueError(
-            f"by_group={self.by_group!r} names no single one of the columns of groups: give {choices}"
+            f"by_group={self.by_group!r} names no single one of the columns of groups: give "
+            f"{choices}"
         )
 
     # -- answers of the models -------------------------------------------------------------------------
@@ -607,7 +610,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         engine = self.selection_.engine
         if bool(self.by_group) != (engine.told is not None):
             raise ValueError(
-                f"by_group={self.by_group!r} was set after the selection of the rule: tune again"
+                f"by_group={self.by_group!r} was set after the selection of the rule: tune "
+                "again"
             )
         check_indexes(X=X, groups=groups)
         groups = group_columns(groups, "groups", X)

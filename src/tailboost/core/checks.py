@@ -86,7 +86,8 @@ def as_pandas(table: Table) -> Any:
     is_of_dask = hasattr(table, "iloc") and hasattr(table, "compute")
     if is_of_dask or type(table).__name__ == "LazyFrame":
         raise TypeError(
-            "a frame of Dask, or a LazyFrame of polars, has no rows yet: pass its compute() or collect()"
+            "a frame of Dask, or a LazyFrame of polars, has no rows yet: pass its compute() "
+            "or collect()"
         )
     if hasattr(table, "to_pandas") and not hasattr(table, "iloc"):
         return table.to_pandas()

@@ -78,8 +78,8 @@ def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) ->
             continue
         if not isinstance(values, da.Array | dd.DataFrame | dd.Series):
             raise TypeError(
-                f"{name} is of type {type(values).__name__}: a Dask array or data frame is needed; "
-                "rows in memory go to the functions of tailboost itself"
+                f"{name} is of type {type(values).__name__}: a Dask array or data frame is "
+                "needed; rows in memory go to the functions of tailboost itself"
             )
         blocks[name] = _blocks(values)
     score = delayed(_scores, pure=False)

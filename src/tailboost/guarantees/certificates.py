@@ -448,24 +448,25 @@ STORED = [
     "date",
 ]
 ASSUMED = (
-    "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
-    "of one person, no later shift), and no row was used to train or select the model."
+    "Assumption: the rows are independent draws from the population of the bounds (no "
+    "repeated measurements of one person, no later shift), and no row was used to train or "
+    "select the model."
 )
 COMPARED = (
-    "These rows repeat no row of the fit, the selection or an earlier calibration that is known here, beyond "
-    "chance."
+    "These rows repeat no row of the fit, the selection or an earlier calibration that is "
+    "known here, beyond chance."
 )
 ONLY_SCORES = (
-    "The rule reads scores alone, so rows with equal scores are different rows. Whole tables that were used "
-    "before are recognised, parts of them only among scores with many digits."
+    "The rule reads scores alone, so rows with equal scores are different rows. Whole tables "
+    "that were used before are recognised, parts of them only among scores with many digits."
 )
 EQUAL_BY_NATURE = (
-    "According to the caller, rows are equal by nature and nobody copied a row: only whole tables that were "
-    "used before are recognised."
+    "According to the caller, rows are equal by nature and nobody copied a row: only whole "
+    "tables that were used before are recognised."
 )
 UNKNOWN_TRAINING_ROWS = (
-    "The training rows of the model are not known, so these rows are fresh as stated: training_rows= names "
-    "the training rows, and compares these rows with them."
+    "The training rows of the model are not known, so these rows are fresh as stated: "
+    "training_rows= names the training rows, and compares these rows with them."
 )
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote in a class or group: one of its rows there counts, drawn at "
@@ -641,8 +642,8 @@ class Certificate:
             if self.deferred:
                 counted = f", {100 * self.deferred:.0f} % deferred and counted as right"
             lines.append(
-                f"Overall error {own}{counted}; without limits {without}. Price of all limits: {price}, "
-                "95 %, estimated on these rows."
+                f"Overall error {own}{counted}; without limits {without}. Price of all "
+                f"limits: {price}, 95 %, estimated on these rows."
             )
         return lines
 
@@ -705,8 +706,8 @@ def refuse_rule_alone(model: Model) -> None:
     """Raise ValueError for a rule without its models or columns."""
     if isinstance(model, (Rule, ThresholdRule)):
         raise ValueError(
-            "model is a rule without its models or columns, as to_json writes it: give the classifier whose "
-            "rule_ it is, or load_rule of a file of tailboost.save_rule"
+            "model is a rule without its models or columns, as to_json writes it: give the "
+            "classifier whose rule_ it is, or load_rule of a file of tailboost.save_rule"
         )
 
 
@@ -804,8 +805,8 @@ def certify(
         expressions += checked_limits(limits)
     if X is not None and not hasattr(model, "predict"):
         raise ValueError(
-            f"X must be None if model is an array of answers, got {type(model).__name__}. Of a classifier "
-            "the order is (model, X, y)"
+            f"X must be None if model is an array of answers, got {type(model).__name__}. Of "
+            "a classifier the order is (model, X, y)"
         )
     check_indexes(X=X, y=y, model=model, deferred=deferred)
     groups = judged(model)._groups_of(X, group_columns(groups, "groups", X))
@@ -835,17 +836,17 @@ def certificate_of(
     strata = fresh.answered.strata
     if not fresh.compared and fresh.used is not None and not fresh.only_scores:
         warn_user(
-            "X: whether these rows trained the model is not checked. Rows that did look easier than new ones "
-            "and certify nothing; pass training_rows="
+            "X: whether these rows trained the model is not checked. Rows that did look "
+            "easier than new ones and certify nothing; pass training_rows="
         )
     assumption, deferred = ASSUMED, None
     if fresh.clusters is not None:
         assumption = BY_CLUSTERS.format(fresh.n_clusters)
     if strata.defers:
         assumption += (
-            f" {fresh.n_deferred:,} of the {len(fresh):,} rows are deferred. A deferred row is no error "
-            "and no miss, and stays among the rows of a class or group; the error among answered rows and "
-            "precisions exclude it."
+            f" {fresh.n_deferred:,} of the {len(fresh):,} rows are deferred. A deferred row "
+            "is no error and no miss, and stays among the rows of a class or group; the error "
+            "among answered rows and precisions exclude it."
         )
         votes = fresh.voters(np.arange(len(fresh)))
         deferred = float(np.mean(fresh.answered.actions[votes] == strata.n_classes))

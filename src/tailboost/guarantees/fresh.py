@@ -159,7 +159,8 @@ class Fresh:
         if is_model:
             if deferred is not None:
                 raise ValueError(
-                    "deferred goes with an array of answers: a classifier knows its deferred rows"
+                    "deferred goes with an array of answers: a classifier knows its deferred "
+                    "rows"
                 )
             classes = _classes_of(model, given)
             if reader._can_defer:
@@ -167,7 +168,8 @@ class Fresh:
         else:
             if training_rows is not None:
                 raise ValueError(
-                    "training_rows: model is an array of answers, so there are no rows to compare"
+                    "training_rows: model is an array of answers, so there are no rows to "
+                    "compare"
                 )
             answers, classes = _given_answers(model, given)
             actions = positions(answers, classes, "model")
@@ -310,14 +312,14 @@ def _refuse_unknown(
         )
     if deferred is None and not is_model and rate.counts_deferral:
         raise ValueError(
-            "deferred is needed: an array of answers does not show deferred rows; give deferred=, a mask "
-            "that is True for a deferred row"
+            "deferred is needed: an array of answers does not show deferred rows; give "
+            "deferred=, a mask that is True for a deferred row"
         )
     if deferred is None and rate.needs_deferral:
         final, _ = final_step(model, None)
         raise ValueError(
-            f"{rate!r}: this {type(final).__name__} defers no row; tailboost.tune with this limit "
-            "gives a rule that may"
+            f"{rate!r}: this {type(final).__name__} defers no row; tailboost.tune with this "
+            "limit gives a rule that may"
         )
 
 
@@ -395,15 +397,15 @@ def _given_answers(answers: Any, given: Rows) -> tuple[Labels, Labels]:
         array = np.asarray(in_class_order(answers, "model", classes))
         if array.shape[1] != len(classes):
             raise ValueError(
-                f"model has a column of probabilities for each of {array.shape[1]} labels, y has "
-                f"{len(classes)}; give the predicted labels instead"
+                f"model has a column of probabilities for each of {array.shape[1]} labels, y "
+                f"has {len(classes)}; give the predicted labels instead"
             )
         return classes[check_probabilities(array, len(y), "model", "y").argmax(axis=1)], classes
     is_fraction = array.dtype.kind == "f" and y.dtype.kind in "biuf"
     if is_fraction and ((array != np.floor(array)) & ~np.isin(array, y)).any():
         raise ValueError(
-            "model holds numbers that are not labels of y. If they are probabilities, give labels, or "
-            "probabilities of shape (n, K) with a column for each label"
+            "model holds numbers that are not labels of y. If they are probabilities, give "
+            "labels, or probabilities of shape (n, K) with a column for each label"
         )
     labels = label_column(array, "model")
     check_length(labels, "model", len(y), "y")
@@ -452,7 +454,8 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
         table = table[[name for name in rows.columns if name in table.columns]]
     if table.shape[1:] != rows.shape[1:]:
         raise ValueError(
-            f"training_rows has {table.shape[1:]} columns of X, which has {rows.shape[1:]}: give all of them"
+            f"training_rows has {table.shape[1:]} columns of X, which has {rows.shape[1:]}: "
+            "give all of them"
         )
     return training_rows if isinstance(training_rows, Mapping) else table  # read by name
 

@@ -290,8 +290,8 @@ class Monitor:
         certificate = self.certificate or judged(rule).certificate_
         if not isinstance(certificate, Certificate):
             raise ValueError(
-                "rule: it has no certificate to test; `calibrate` returns a rule with one, or give that of "
-                "certify: Monitor(rule, certificate)"
+                "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
+                "give that of certify: Monitor(rule, certificate)"
             )
         digests = {certificate.rule, judged(rule)._rule_digest}
         if None not in digests and len(digests) > 1:
@@ -407,16 +407,16 @@ class Monitor:
         if id is None:
             if len(self.ids) or not is_new:
                 raise ValueError(
-                    f"id is needed for batch {name!r}: another batch has ids, or this one was given before. "
-                    "Give id= with each look at each batch"
+                    f"id is needed for batch {name!r}: another batch has ids, or this one was "
+                    "given before. Give id= with each look at each batch"
                 )
             rows = Seen.of(row_hashes(self.rule, given["X"]), name)
             by_chance = judged(self.rule)._reads_scores
             known = first_repeated(rows, self.seen, "natural" if by_chance else "copies")
             if known is not None and self.certificate.equal_rows != "natural":
                 raise LeakageError(
-                    f"X: rows of this batch equal rows of batch {known.use!r}. If they are other rows, give "
-                    "id= with each batch"
+                    f"X: rows of this batch equal rows of batch {known.use!r}. If they are "
+                    "other rows, give id= with each batch"
                 )
             return has_label, self.ids, (*self.seen, rows)
         if self.seen:
@@ -432,8 +432,8 @@ class Monitor:
         is_known = np.isin(hashes, self.ids)
         if is_new and is_known.any():
             raise LeakageError(
-                f"id: {is_known.sum():,} of {n:,} rows were tested in another batch; give late labels "
-                "with the name of their batch"
+                f"id: {is_known.sum():,} of {n:,} rows were tested in another batch; give "
+                "late labels with the name of their batch"
             )
         is_tested = has_label & ~is_known
         used = [self.ids, hashes[is_tested]]
@@ -464,8 +464,8 @@ class Monitor:
             named = [samples.get(each, absent) for each in bound.subgroups or (bound.subgroup,)]
             if fresh.clusters is not None and not fresh.are_apart(named):
                 raise ValueError(
-                    "clusters: some have rows in several of the subgroups that a gap or ratio compares, so "
-                    "these are not independent. Give one row of each cluster"
+                    "clusters: some have rows in several of the subgroups that a gap or ratio "
+                    "compares, so these are not independent. Give one row of each cluster"
                 )
             in_order = [each.taken(np.argsort(draws[each.rows])) for each in named]
             bets.append(before.add(bound, in_order))
@@ -541,9 +541,9 @@ class Monitor:
             )
         allowed = percent(round(1.0 - self.certificate.confidence, 12))
         meaning = (
-            "Evidence is what a stake of 1 has become by bets on the new rows against a bound. If all bounds "
-            "are true and the rows are independent draws, any alarm ever has a probability of at most "
-            f"{allowed}."
+            "Evidence is what a stake of 1 has become by bets on the new rows against a "
+            "bound. If all bounds are true and the rows are independent draws, any alarm ever "
+            f"has a probability of at most {allowed}."
         )
         table = text_table(heads, rows, left=(0, 1))
         return "\n".join([self.verdict, "", table, "", meaning])
@@ -585,8 +585,8 @@ class Monitor:
             )
             if state["digest"] != digest_of(state, monitor.certificate.to_dict()):
                 raise ValueError(
-                    "the state was changed after it was written, or is about another certificate: its "
-                    "checksum differs"
+                    "the state was changed after it was written, or is about another "
+                    "certificate: its checksum differs"
                 )
             bets = [
                 Bets(tuple(Evidence(**bet) for bet in each["bets"]), np.array(each["sums"]))

@@ -55,8 +55,8 @@ class RowsNeeded:
         if self.total is not None:
             lines.append(f"All limits together: {self.total:,} rows of the table.")
         lines.append(
-            f"With these rows a rule with these rates is certified with a probability of {self.power:g}; "
-            "rows that select come besides."
+            "With these rows a rule with these rates is certified with a probability of "
+            f"{self.power:g}; rows that select come besides."
         )
         return "\n".join(lines)
 

@@ -166,8 +166,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         columns = self.column_list
         if not all(isinstance(column, (str, int, np.integer)) for column in columns):
             raise ValueError(
-                "Scores(columns, …): columns is a name, a number or a list of them; the table of "
-                "a call holds the scores"
+                "Scores(columns, …): columns is a name, a number or a list of them; the table "
+                "of a call holds the scores"
             )
         try:
             score_kind(self.kind).check_missing(self.missing)
@@ -193,8 +193,8 @@ class Scores(ClassifierMixin, BaseEstimator):
             fault = f"{self.label!r} is no label of y, which has {names[:NAMES_SHOWN]}"
         elif len(names) != 2:
             fault = (
-                f"one column scores a label against one other, but y has {names[:NAMES_SHOWN]}; "
-                "for more labels give columns=[...] with label=[...]"
+                "one column scores a label against one other, but y has "
+                f"{names[:NAMES_SHOWN]}; for more labels give columns=[...] with label=[...]"
             )
         if fault:
             raise ValueError(f"{self}: {fault}")

@@ -75,8 +75,8 @@ class TableReader:
                 table = self._numbers(X)
             elif "c" in self.feature_types:
                 raise ValueError(
-                    f"X is an array, but column {self.feature_types.index('c')} (from 0) of the "
-                    "data frame in fit contained categories: pass a data frame"
+                    f"X is an array, but column {self.feature_types.index('c')} (from 0) of "
+                    "the data frame in fit contained categories: pass a data frame"
                 )
             else:
                 table = np.asarray(X, dtype=np.float32)
@@ -344,8 +344,8 @@ class TableNumbers(TransformerMixin, BaseEstimator):
         numbers = np.hstack(blocks)
         if not numbers.shape[1]:
             raise ValueError(
-                f"X has no numbers, and more than {MOST_CATEGORIES} different texts in each of its columns "
-                f"{listed(list(X.columns))}"
+                f"X has no numbers, and more than {MOST_CATEGORIES} different texts in each "
+                f"of its columns {listed(list(X.columns))}"
             )
         return numbers
 

@@ -133,7 +133,8 @@ class Architecture:
                 net = self.module(self.input_shape, self.n_classes)
             if not isinstance(net, nn.Module):
                 raise TypeError(
-                    f"module={self.module!r} returned {type(net).__name__}; an nn.Module is needed"
+                    f"module={self.module!r} returned {type(net).__name__}; an nn.Module is "
+                    "needed"
                 )
         return net
 
@@ -270,8 +271,8 @@ class Training:
                 self.steps_taken += 1
         if not loss.isfinite():
             warn_user(
-                f"the loss is {loss.item()} after {self.steps_taken} steps: the training diverged; "
-                "reduce learning_rate",
+                f"the loss is {loss.item()} after {self.steps_taken} steps: the training "
+                "diverged; reduce learning_rate",
                 ConvergenceWarning,
             )
 

@@ -47,7 +47,8 @@ def as_objective(objective: Any) -> Statistic:
     (objective,) = as_statistics([objective])
     if getattr(objective, "form", None) not in (EACH, LARGEST):
         raise TypeError(
-            f"objective={objective!r} must be a rate or the largest of a family; limit a gap or ratio"
+            f"objective={objective!r} must be a rate or the largest of a family; limit a gap "
+            "or ratio"
         )
     rate = objective.rate
     is_best_if_large = objective.worst and rate.is_gain
@@ -55,8 +56,9 @@ def as_objective(objective: Any) -> Statistic:
     can_be_lowered = not rate.is_ratio or rate.kind in LOWERED_RATIOS
     if is_best_if_large or is_family or not can_be_lowered:
         raise ValueError(
-            f"objective={objective!r} must be a rate of all rows, or the largest(...) of a family, whose "
-            "small values are better also where few rows have an answer; limit this rate instead"
+            f"objective={objective!r} must be a rate of all rows, or the largest(...) of a "
+            "family, whose small values are better also where few rows have an answer; limit "
+            "this rate instead"
         )
     return Statistic(EACH, replace(rate, complement=True)) if rate.is_gain else objective
 
@@ -244,12 +246,13 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     K = len(values)
     if K < 2 or values.shape not in ((K, K), (K, K + 1)):
         raise ValueError(
-            f"cost: the matrix must be K × K, or K × (K + 1), got shape {values.shape}; costs that differ "
-            "between rows are costs=, of shape (n, K), for cost()"
+            f"cost: the matrix must be K × K, or K × (K + 1), got shape {values.shape}; costs "
+            "that differ between rows are costs=, of shape (n, K), for cost()"
         )
     if (values < np.diag(values).clip(max=0.0)[:, None]).any():
         raise ValueError(
-            "cost: a wrong answer earns more than the right one; if the numbers are gains, change their sign"
+            "cost: a wrong answer earns more than the right one; if the numbers are gains, "
+            "change their sign"
         )
     return Rate("cost", None, by, tuple(map(tuple, values.tolist())), labels)
 
@@ -449,7 +452,8 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
         inside = map(repr, product((label, None), (answer, None)))
         if set(map(repr, wider)).isdisjoint(inside):
             raise ValueError(
-                f"{name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of among"
+                f"{name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of "
+                "among"
             )
     return Rate("custom", by=by, counted=pairs, among=wider, name=name)
 
@@ -465,8 +469,8 @@ def _checked_pairs(pairs: Any, name: str) -> Pairs:
         checked = []
     if not checked:
         raise TypeError(
-            f"{name} must be a list of pairs (true label, answer) of text or numbers, such as [('ill', "
-            f"'well')], got {pairs!r}; functions are not supported"
+            f"{name} must be a list of pairs (true label, answer) of text or numbers, such as "
+            f"[('ill', 'well')], got {pairs!r}; functions are not supported"
         )
     return tuple(checked)
 
@@ -688,7 +692,8 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
     for limit in checked:
         if not isinstance(limit, Limit):
             raise TypeError(
-                f"limits: {limit!r} is no limit; write for example rates.error(by='class') <= 0.3"
+                f"limits: {limit!r} is no limit; write for example rates.error(by='class') <= "
+                "0.3"
             )
         rate = limit.rate
         turned = rate.is_gain

@@ -224,7 +224,8 @@ class Rate:
         """
         if self.needs_costs and strata.mean_costs is None:
             raise ValueError(
-                f"{self!r} needs the costs of the rows: give costs= (costs_val=), one for each answer"
+                f"{self!r} needs the costs of the rows: give costs= (costs_val=), one for "
+                "each answer"
             )
         names, is_in_subgroup = strata.subgroups(self.by)
         inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)
@@ -461,8 +462,8 @@ class Limit(Statistic):
                 number = float(each[:-1]) / 100
             if isinstance(number, bool) or not isinstance(number, Real):
                 raise TypeError(
-                    f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of them by "
-                    f"subgroup, got {each!r}"
+                    f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of "
+                    f"them by subgroup, got {each!r}"
                 )
             if not low <= float(number) <= high:
                 raise ValueError(
@@ -473,8 +474,9 @@ class Limit(Statistic):
             # Intervals take the rates of subgroups as independent. Of 400 true gaps of a representation 10 %
             # were outside of their 95 % interval, of gaps of selection rates 3 %.
             raise ValueError(
-                f"{form}({rate!r}) compares subgroups, so name them, for example by='group'. A rate whose "
-                "denominator depends on the answers is no linear program: limit each subgroup instead"
+                f"{form}({rate!r}) compares subgroups, so name them, for example by='group'. "
+                "A rate whose denominator depends on the answers is no linear program: limit "
+                "each subgroup instead"
             )
         stated = tuple(numbers.items()) if by_name else numbers[None]
         return cls(form, rate, stated, in_percent=in_percent)
@@ -672,7 +674,8 @@ def measure(
     """
     if not isinstance(rate, Rate):
         raise TypeError(
-            f"rate must be one rate, such as rates.miss(1), got {rate!r}; rates.parse makes one of text"
+            f"rate must be one rate, such as rates.miss(1), got {rate!r}; rates.parse makes "
+            "one of text"
         )
     rows = Counts.answered(y_true, answers, groups, deferred, costs, sample_weight, labels)
     terms = rate.terms(rows.strata)

@@ -201,7 +201,8 @@ class Strata:
                 if name not in (*columns, EVERYTHING):
                     raise ValueError(
                         f"by={name!r}: groups= has no column of this name; there are "
-                        f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
+                        f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that "
+                        "selects the rule"
                     )
             families = [[-1 if name is EVERYTHING else columns.index(name) for name in named]]
         if not families:

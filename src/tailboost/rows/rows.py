@@ -211,7 +211,8 @@ class Rows:
         X, y = unpack(X, y)
         if hasattr(X, "predict"):
             raise TypeError(
-                f"X{suffix} is a model, {type(X).__name__}: the table comes after the model, and then y"
+                f"X{suffix} is a model, {type(X).__name__}: the table comes after the model, "
+                "and then y"
             )
         arguments = {"X": X, "y": y, "groups": groups, "costs": costs, "clusters": clusters}
         given = {name + suffix: each for name, each in arguments.items() if each is not None}
@@ -307,8 +308,8 @@ class Rows:
                 title = self.names.titles[j]
                 name = "the column" if title is None else repr(title)
                 raise ValueError(
-                    f"groups: {name} has {len(values):,} different numbers, and each would be a group of "
-                    "few rows; make bands first, as by pandas.cut"
+                    f"groups: {name} has {len(values):,} different numbers, and each would be "
+                    "a group of few rows; make bands first, as by pandas.cut"
                 )
 
     def numbered(

@@ -89,7 +89,8 @@ class StoredRule:
                 is_list = isinstance(names, list) and len(types) == 1
                 if not (is_list and types <= PLAIN and len(set(names)) == len(names)):
                     raise ValueError(
-                        f"labels and groups must be texts or numbers, different and of one type, got {names}"
+                        "labels and groups must be texts or numbers, different and of one "
+                        f"type, got {names}"
                     )
             rule._check()
         stored: Self = rule
@@ -222,8 +223,8 @@ class ThresholdRule(StoredRule):
             for name in needed:
                 if name not in names:
                     raise ValueError(
-                        f"score is a table without the column {name!r}, which the rule reads; it has "
-                        f"{listed(names)} (groups may be given by groups=)"
+                        f"score is a table without the column {name!r}, which the rule reads; "
+                        f"it has {listed(names)} (groups may be given by groups=)"
                     )
             score = table[self.column]
             if isinstance(groups, str) and groups in names:
@@ -609,14 +610,15 @@ def stacked(
     """
     if not has_named_columns(probabilities):
         raise TypeError(
-            f"probabilities must be a dict of arrays by name of a model, got {probabilities!r:.80}"
+            "probabilities must be a dict of arrays by name of a model, got "
+            f"{probabilities!r:.80}"
         )
     names = list(probabilities) if names is None else names
     unknown = [name for name in probabilities if name not in names]
     if unknown:
         raise ValueError(
-            f"probabilities: no model is called {unknown}; there are {names}. Columns of a table "
-            "are given as a data frame, pd.DataFrame(columns)"
+            f"probabilities: no model is called {unknown}; there are {names}. Columns of a "
+            "table are given as a data frame, pd.DataFrame(columns)"
         )
     if not probabilities:
         raise ValueError("probabilities must be a dict of at least one model, got {}")
@@ -628,8 +630,8 @@ def stacked(
         n_columns = np.shape(of_model)[1] if np.ndim(of_model) == 2 else 2
         if n_columns != len(classes):
             raise ValueError(
-                f"{argument} has {n_columns} columns, but there are {len(classes)} classes: one column for "
-                "each, in the order of `classes`"
+                f"{argument} has {n_columns} columns, but there are {len(classes)} classes: "
+                "one column for each, in the order of `classes`"
             )
         P[:, names.index(name)] = check_probabilities(
             of_model, n_rows, argument, "the table", tolerance=ROUNDED
@@ -679,7 +681,8 @@ def group_numbers(
         raise ValueError("groups are not used by the rule of this classifier: leave them out")
     if rule_groups is not None and not columns:
         raise ValueError(
-            "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
+            "groups are needed: the rule of this classifier reads them (by_group). Give "
+            "groups=…"
         )
     if rule_groups is None or not n:
         return np.zeros(n, dtype=np.intp)

@@ -453,8 +453,8 @@ def contradiction(mixture: Mixture, words: str) -> InfeasibleLimitsError:
     limits = tuple(program.limits[i] for i in dear[dear >= 0]) or program.limits
     table = RateTable.counted(limits, program.strata, mixture.counts, words)
     failure = InfeasibleLimitsError(
-        f"limits: no rule meets these together on {words}: {'; '.join(map(str, limits))}. Reached by the "
-        f"nearest one: {table.broken}"
+        f"limits: no rule meets these together on {words}: {'; '.join(map(str, limits))}. "
+        f"Reached by the nearest one: {table.broken}"
     )
     failure.limits = limits
     return failure

@@ -95,7 +95,8 @@ def counted(
         absent = np.delete(values, with_rows)
         if len(absent):
             raise ValueError(
-                f"by_group: the selection data have no row of group(s) {absent.tolist()} to select on"
+                f"by_group: the selection data have no row of group(s) {absent.tolist()} to "
+                "select on"
             )
     strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
     return Counts(strata, stratum, rows.weight / rows.weight.sum(), costs)
@@ -378,13 +379,14 @@ class Selection:
         keeps = self.program.keeps(self.counts)
         if not keeps:
             warn_user(
-                f"limits violated on {self.engine.words} by the best rule found: {self.estimates.broken}",
+                f"limits violated on {self.engine.words} by the best rule found: "
+                f"{self.estimates.broken}",
                 BoundNotMetWarning,
             )
         if self.problem.confidence and not self.is_sure:
             warn_user(
-                f"confidence={self.problem.confidence:g}: no rule found keeps all limits with such a margin; "
-                "widen the limits, bring more rows, or calibrate on fresh rows",
+                f"confidence={self.problem.confidence:g}: no rule found keeps all limits with "
+                "such a margin; widen the limits, bring more rows, or calibrate on fresh rows",
                 ConfidenceNotReachedWarning,
             )
         shares = self.counts[: len(strata.mass)].sum(axis=0)
@@ -403,7 +405,8 @@ class Selection:
             for name, n in zip(terms.names, numbers, strict=True):
                 if n < FEW_ROWS:
                     few.append(
-                        f"{terms.rate} of {'all' if name is None else unit_name(name)} ({n:.0f})"
+                        f"{terms.rate} of {'all' if name is None else unit_name(name)} "
+                        f"({n:.0f})"
                     )
         if few:
             warn_user(

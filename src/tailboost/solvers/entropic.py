@@ -96,7 +96,8 @@ def entropic_weights(
     first = np.full(n_candidates, 1.0) if start is None else finite(start, "start")
     if first.size > n_candidates or first.min() < 0 or not first.sum() > 0:
         raise ValueError(
-            f"start must be at most {n_candidates} non-negative weights with a positive sum, got {start!r}"
+            f"start must be at most {n_candidates} non-negative weights with a positive sum, "
+            f"got {start!r}"
         )
     lam = np.bincount(
         game.equal_to[: first.size], first / first.sum(), game.candidates.size

@@ -99,8 +99,8 @@ def soft_margin_weights(
         total = float(weight.sum())
         if C * total < 1 - 1e-12:
             raise ValueError(
-                f"C={C:g} is too small for loss='linear': it must be at least 1/Σ sample_weight = "
-                f"{1 / total:g}, below which the linear program is unbounded"
+                f"C={C:g} is too small for loss='linear': it must be at least 1/Σ "
+                f"sample_weight = {1 / total:g}, below which the linear program is unbounded"
             )
         solution = minimize_cvar_mixture(wrong, min(1.0, 1 / (C * total)), weight)
         return SoftMarginSolution(

@@ -132,8 +132,9 @@ def measure(base: ArrayLike | None, n: int) -> Floats:
     weights = finite(base, "base")
     if weights.shape != (n,) or weights.min() < 0 or not weights.max() > 0:
         raise ValueError(
-            f"base must be {n} non-negative weights, not all zero, one for each column of losses; got "
-            f"the shape {weights.shape} and the least weight {weights.min(initial=0)}"
+            f"base must be {n} non-negative weights, not all zero, one for each column of "
+            f"losses; got the shape {weights.shape} and the least weight "
+            f"{weights.min(initial=0)}"
         )
     weights = weights / weights.max()  # no sum of these overflows
     return weights / weights.sum()

@@ -69,7 +69,8 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
 
     if not hasattr(model, "fit"):
         raise TypeError(
-            f"model must be a fitted model or a pipeline (save_rule writes a rule), got {model!r:.80}"
+            "model must be a fitted model or a pipeline (save_rule writes a rule), got "
+            f"{model!r:.80}"
         )
     check_is_fitted(model)
     record = {"versions": versions(), "notes": dict(notes or {})}
@@ -77,8 +78,8 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
         content = BytesIO(skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED))
     except (TypeError, RuntimeError) as error:
         raise TypeError(
-            f"a part of this model has no form without code: {error}. Of a net, give a function "
-            "that builds it: module=build, and not an nn.Module"
+            f"a part of this model has no form without code: {error}. Of a net, give a "
+            "function that builds it: module=build, and not an nn.Module"
         ) from error
     with zipfile.ZipFile(content, "a") as archive:
         archive.writestr(NOTES, json.dumps(record))

@@ -68,8 +68,9 @@ def load_rule(path: FilePath) -> Any:
         content = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError):
         raise ValueError(
-            f"{str(path)!r} is no rule file: it is not JSON. A model file is read by load_model, and "
-            "its rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
+            f"{str(path)!r} is no rule file: it is not JSON. A model file is read by "
+            "load_model, and its rule is load_model(path)[-1].rule_ if `tailboost fit` wrote "
+            "it"
         ) from None
     with reading(f"rule file of tailboost, {str(path)!r}"):
         document = content.get("rule", content)
@@ -88,7 +89,8 @@ def load_rule(path: FilePath) -> Any:
         loaded.stored = (certificate, attempts)
         if certificate and certificate["rule"] != loaded._rule_digest:
             raise ValueError(
-                "its certificate is about another rule: the rule was edited after the calibration. "
+                "its certificate is about another rule: the rule was edited after the "
+                "calibration. "
                 'Restore the file, or set "certificate" to null in it'
             )
         return loaded
@@ -299,14 +301,16 @@ def rule_text(classifier: Model, **columns: str | None) -> str:
     rule = getattr(classifier, "_on_scores", lambda: classifier)()
     if not isinstance(rule, RuleOnScores):
         raise TypeError(
-            "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its classifier. "
-            "save_model keeps another rule with its models, and rule_.to_json() is a rule alone"
+            "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its "
+            "classifier. save_model keeps another rule with its models, and rule_.to_json() "
+            "is a rule alone"
         )
     settings = rule.settings
     for name in (*settings["scores"], *settings["group"]):
         if not isinstance(name, str):
             raise ValueError(
-                f"the column {name!r} has no name: select on a table, such as groups={{'site': site}}"
+                f"the column {name!r} has no name: select on a table, such as "
+                f"groups={{'site': site}}"
             )
     certificate = rule.certificate_
     content = {

@@ -65,7 +65,8 @@ class Reader:
                 table = self._table(path, names)
         except pd.errors.ParserWarning:
             raise ValueError(
-                f"{str(path)!r}: its rows have more cells than its header; give the separator by --sep"
+                f"{str(path)!r}: its rows have more cells than its header; give the separator "
+                "by --sep"
             ) from None
         except (ValueError, LookupError, ImportError) as error:
             cure = (
@@ -119,8 +120,9 @@ class Reader:
             else:
                 continue
             raise ValueError(
-                f"column {name!r} is neither numbers nor categories: {len(values):,} different values in "
-                f"{len(column):,} rows, such as {', '.join(map(repr, odd[:2]))}; {cure}"
+                f"column {name!r} is neither numbers nor categories: {len(values):,} "
+                f"different values in {len(column):,} rows, such as "
+                f"{', '.join(map(repr, odd[:2]))}; {cure}"
             )
 
     def write(self, table: Any, path: Path) -> None:
@@ -158,7 +160,8 @@ class Rows:
         if len(has) == 1:
             advice = "give the separator by --sep; "
         raise ValueError(
-            f"{str(self.path)!r} has no column {', '.join(map(repr, absent))}; {advice}it has {has[:20]}"
+            f"{str(self.path)!r} has no column {', '.join(map(repr, absent))}; {advice}it has "
+            f"{has[:20]}"
         )
 
     @property
