@@ -220,6 +220,7 @@ def test_an_alarm_ends_with_code_3(folder, tables):
         ("tune a.csv --score amount --target fraud --positive yes --out r.json", "--kind"),
         ("tune a.csv --score score --target fraud --positive yes --out r.json --sep ';'", "--sep"),
         (f"calibrate a.csv {OPTIONS} --limit 'mis(yes) <= 1%' --out r.json", "mis"),
+        (f"tune a.csv {OPTIONS} --by-group fraud --out r.json", "--target"),
         ("calibrate tuned.json --out r.json", "fresh"),
         ("calibrate tuned.json b.csv --out r.json", "b.csv"),
         ("certify tuned.json a.csv --confidence 2", "confidence"),

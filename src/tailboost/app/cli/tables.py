@@ -183,6 +183,8 @@ class Rows:
         """The labels."""
         if self.roles.target is None:
             raise ValueError("name the column of the labels by --target")
+        if self.roles.target in (*self.roles.groups, *self.roles.features):
+            raise ValueError(f"--target: {self.roles.target!r} is also a group or a feature")
         column = self.columns([self.roles.target])[self.roles.target]
         if is_numeric_dtype(column):
             return column
