@@ -40,7 +40,7 @@ class JudgedModel:
     #: Whether answers need the groups of the rows: that of a column, or of all.
     by_group: Any = False
     #: The groups of the fit by column, None for a column without a name; combinations of several columns.
-    _groups_by_column: Any = {}  # noqa: RUF012
+    _groups_by_column: Any = {}  # noqa: RUF012  (without groups; nobody writes into it)
     group_combinations_: Any = ()
     #: The limits on rates of the fit.
     _stated_limits: Any = ()
