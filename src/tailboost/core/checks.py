@@ -239,7 +239,7 @@ def check_alpha(value: Any, name: str = "alpha") -> float:
 
 
 def finite(values: ArrayLike, name: str) -> Floats:
-    """Return finite numbers as a contiguous array of float64, in the shape of ``values``."""
+    """Return finite numbers as an array of float64, in the shape of ``values``."""
     from sklearn.utils import check_array
 
     try:
@@ -251,7 +251,7 @@ def finite(values: ArrayLike, name: str) -> Floats:
             ensure_min_features=0,
             input_name=name,
         )
-        return checked.astype(np.float64, order="C", copy=False)
+        return checked.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from error
 
@@ -559,11 +559,10 @@ def check_probabilities(
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
     if probabilities.ndim != 2:
         raise ValueError(f"{name} must have the shape (n, K) or (n,), got {np.shape(y_proba)}")
-    outside = np.abs(probabilities - 0.5).max(axis=1, initial=0.0) - 0.5
-    faults = np.maximum(
-        outside, np.abs(probabilities.mean(axis=1) - 1.0 / probabilities.shape[1])
-    )
-    if (faults > tolerance).any():
+    K = probabilities.shape[1]
+    outside = (probabilities < -tolerance) | (probabilities > 1.0 + tolerance)
+    faults = outside.any(axis=1) | (np.abs(probabilities.sum(axis=1) - 1.0) > K * tolerance)
+    if faults.any():
         row = int(np.argmax(faults))
         raise ValueError(
             f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
