@@ -307,8 +307,9 @@ def _refuse_unknown(
         )
     if rate.needs_costs and (given.costs is None or cost_range is None):
         raise ValueError(
-            f"{rate!r} is a mean of costs by row: only certify bounds it, with costs= and "
-            "cost_range=(smallest, largest) possible cost of any answer to any row"
+            f"{rate!r} is a mean of costs by row: only tailboost.certify of Python bounds it, "
+            "with costs= and cost_range=(smallest, largest) possible cost of any answer to any "
+            "row"
         )
     if deferred is None and not is_model and rate.counts_deferral:
         raise ValueError(

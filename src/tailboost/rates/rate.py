@@ -224,8 +224,8 @@ class Rate:
         """
         if self.needs_costs and strata.mean_costs is None:
             raise ValueError(
-                f"{self!r} needs the costs of the rows: give costs= (costs_val=), one for "
-                "each answer"
+                f"{self!r} needs the costs of the rows: give costs= (costs_val=) in Python, "
+                "one for each answer"
             )
         names, is_in_subgroup = strata.subgroups(self.by)
         inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)

@@ -42,7 +42,10 @@ def _rate(given: Any) -> float | dict[str, float]:
     if "=" not in text:
         return _number(text)
     pairs = [part.rpartition("=") for part in text.split(",")]
-    return {name.strip(): _number(number) for name, _, number in pairs}
+    rates = {name.strip(): _number(number) for name, _, number in pairs}
+    if len(rates) < len(pairs):
+        raise typer.BadParameter(f"{text!r} names a group twice")
+    return rates
 
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file.", exists=True)]
@@ -358,6 +361,8 @@ def rule(
     as_json: Json = False,
 ) -> None:
     """Print the rule as text, SQL, Python or JSON."""
+    if sql + python + as_json > 1:
+        raise ValueError("--sql, --python and --json exclude each other")
     stored = Stored.read(model)
     found = stored.classifier
     if stored.scores is None:
