@@ -104,6 +104,7 @@ def test_where_no_honest_interval_is_known_there_is_none_and_the_reason():
     of_rows = Counts.answered(y, answers, costs=costs)
     table = counted_on([rates.cost()], of_rows)
     assert np.isnan(next(iter(table)).low)
+    assert "interval" not in str(table)
 
 
 def drawn(rng, n, share=(0.5, 0.5), error=(0.1, 0.3)):

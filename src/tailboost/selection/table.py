@@ -36,10 +36,11 @@ ROWS_OF_INTERVAL = 10
 # Standard error of rates on new rows about the counted ones, in those of the interval: a variance of 1 is the
 # noise of the counts, .25 the selection on the same rows.
 OVERDISPERSION = np.sqrt(1.25)
-HEADINGS = ("rate", "subgroup", "estimate", "95 % interval", "rows", "limit", KEPT)
-SELECTED = (
-    "The rule was selected on these rows. An interval is for its rate on new rows of the same "
-    "distribution, and certifies nothing: for limits that hold, calibrate on fresh rows."
+INTERVAL = "95 % interval"
+HEADINGS = ("rate", "subgroup", "estimate", INTERVAL, "rows", "limit", KEPT)
+SELECTED = "The rule was selected on these rows: for limits that hold, calibrate on fresh rows."
+INTERVALS = (
+    " An interval is for its rate on new rows of the same distribution, and certifies nothing."
 )
 
 
@@ -172,7 +173,7 @@ class RateLine:
         if not np.isnan(self.bound):
             limit = f"{self.sense} {stated_words(self.bound, in_percent=self.in_percent)}"
             met = {True: "yes", False: "NO", None: NO_ROWS}[self.met]
-        interval = "–"
+        interval = ""
         if not np.isnan(self.low):
             low = rate_words(self.low, rows, above=False, in_percent=self.in_percent)
             high = rate_words(self.high, rows, above=True, in_percent=self.in_percent)
@@ -192,8 +193,8 @@ class RateLine:
         """The limit for drawings and short tables."""
         rate, unit, estimate, interval, rows, limit, _ = self.texts
         numbers = estimate
-        if interval != "–":
-            numbers = f"{estimate}, 95 % interval {interval}"
+        if interval:
+            numbers = f"{estimate}, {INTERVAL} {interval}"
         elif rows:
             numbers = f"{estimate} of {rows} rows"
         return LimitLine(
@@ -317,8 +318,10 @@ class RateTable:
         return filled_columns(HEADINGS, [line.texts for line in self.lines])
 
     def __str__(self) -> str:
-        table = text_table(*self.cells(), left=range(len(HEADINGS)))
-        return f"On {self.words}:\n{table}\n{SELECTED}"
+        heads, cells = self.cells()
+        table = text_table(heads, cells, left=range(len(HEADINGS)))
+        note = INTERVALS if INTERVAL in heads else ""
+        return f"On {self.words}:\n{table}\n{SELECTED}{note}"
 
     def _repr_html_(self) -> str:
         return html_table(*self.cells(), caption=f"On {self.words}")
