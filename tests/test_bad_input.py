@@ -353,6 +353,13 @@ def test_nested_cells_are_refused_by_the_name_of_the_column(name, cell):
 
 FITTED = LogisticRegression().fit(X, Y == 0)
 SCORES = tb.tune(tb.Scores(0, True), FITTED.predict_proba(X)[:, 1:], Y == 0, limits=["miss(True) <= 90%"])
+
+
+class ThreeColumns(LogisticRegression):
+    def predict_proba(self, X):
+        return np.column_stack([super().predict_proba(X), np.zeros(len(X))])
+
+
 CURES = {
     "probabilities as the model": (
         lambda: tb.tune(FITTED.predict_proba(X), X, Y),
@@ -432,6 +439,16 @@ CURES = {
         lambda: tb.save_rule(SCORES.rule_, "rule.json"),
         "give its classifier",
     ),
+    "a number as a rate": (lambda: SCORES.tradeoff(5), "^5 "),
+    "no rounds of a paper": (lambda: tb.published.adaboost(GaussianNB(), T=0), "^T "),
+    "another tail": (
+        lambda: tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=1).fit(X, Y).reweight(alpha=0),
+        "^alpha ",
+    ),
+    "more probabilities than classes": (
+        lambda: tb.tune(ThreeColumns().fit(X, Y), X, Y),
+        "predict_proba of 'ThreeColumns' .*2 columns",
+    ),
     "a parameter": (
         lambda: SCORES.set_params(limit=["miss(1) <= 3%"]),
         "has no parameter 'limit'; did you mean 'limits'",
@@ -496,25 +513,6 @@ def test_a_text_among_numbers_has_its_row():
         clf.predict(table)
     table.loc[7, "score"] = None
     clf.predict(table)
-
-
-FAULTY_CELLS = {
-    "no number": (np.nan, "NaN in column 'score', row {}"),
-    "infinite": (np.inf, "column 'score', row {}"),
-    "no score": (np.nan, "1 row has no score (row {})"),
-    "no probability": (7.0, "no probabilities between 0 and 1 (row {})"),
-}
-
-
-def a_table_for(fault, n_rows):
-    """Return the faulty value, its message, a model, and sound rows for it."""
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.random((n_rows, 2)), columns=["age", "score"])
-    y = (rng.random(n_rows) < table["score"]).astype(int)
-    model = LogisticRegression().fit(table, y)
-    if fault in ("no score", "no probability"):
-        model, table = tb.Scores("score", 1), table[["score"]].copy()
-    return *FAULTY_CELLS[fault], model, table, y
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t"])

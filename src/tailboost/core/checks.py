@@ -233,9 +233,9 @@ def check_number(
     return float(value)
 
 
-def check_alpha(value: Any, name: str = "alpha") -> float:
+def check_alpha(value: Any) -> float:
     """Return a tail mass in (0, 1] with a finite inverse."""
-    return check_number(value, name, SMALLEST_ALPHA, 1, closed=True)
+    return check_number(value, "alpha", SMALLEST_ALPHA, 1, closed=True)
 
 
 def finite(values: ArrayLike, name: str) -> Floats:

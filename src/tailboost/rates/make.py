@@ -47,8 +47,8 @@ def as_objective(objective: Any) -> Statistic:
     (objective,) = as_statistics([objective])
     if getattr(objective, "form", None) not in (EACH, LARGEST):
         raise TypeError(
-            f"objective={objective!r} must be a rate or the largest of a family; limit a gap "
-            "or ratio"
+            f"{objective!r} is no objective, which must be a rate or the largest of a family; "
+            "limit a gap or ratio"
         )
     rate = objective.rate
     is_best_if_large = objective.worst and rate.is_gain
@@ -56,9 +56,9 @@ def as_objective(objective: Any) -> Statistic:
     can_be_lowered = not rate.is_ratio or rate.kind in LOWERED_RATIOS
     if is_best_if_large or is_family or not can_be_lowered:
         raise ValueError(
-            f"objective={objective!r} must be a rate of all rows, or the largest(...) of a "
-            "family, whose small values are better also where few rows have an answer; limit "
-            "this rate instead"
+            f"{objective!r} is no objective, which must be a rate of all rows, or the "
+            "largest(...) of a family, whose small values are better also where few rows have "
+            "an answer; limit this rate instead"
         )
     return Statistic(EACH, replace(rate, complement=True)) if rate.is_gain else objective
 

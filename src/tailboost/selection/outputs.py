@@ -185,10 +185,12 @@ class Models:
             predicted = model.predict_proba(X)
         if getattr(predicted, "dtype", None) == np.float32:  # as files hold these scores
             predicted = shortest_decimals(predicted)
+        name = f"predict_proba of {self.names[i]!r}"
+        if np.shape(predicted)[1:] != columns.shape:
+            raise ValueError(f"{name} must have {len(columns)} columns, one for each class")
         # By column: sums over the classes of a row are then several times as fast.
         P = np.zeros((n_rows_of(predicted), self.n_classes), order="F")
         P[:, columns] = predicted
-        name = f"predict_proba of {self.names[i]!r}"
         return check_probabilities(P, n_rows_of(X), name, "the table", tolerance=ROUNDED)
 
 

@@ -250,7 +250,7 @@ def mixture_path(
     ValueError, SolverError
         As `minimize_cvar_mixture`.
     """
-    tail_masses = [check_alpha(alpha, "alphas") for alpha in alphas]
+    tail_masses = [check_alpha(alpha) for alpha in alphas]
     game = TailGame.build(losses, max(tail_masses, default=1.0), base)
     solutions: dict[int, MixtureSolution] = {}
     # From the largest α on: the solution of an α is a good start for the next smaller one.
