@@ -213,10 +213,8 @@ def case_curve(table: str, which: str, limits: str) -> dict[str, Any]:
     """Draw the trade-off of the first limit."""
     curve = tuned(table, which, limits).tradeoff(n_points=5)
     X, _, groups = fresh(table, which)
-    middle = curve.points[len(curve.points) // 2]
-    return answers(middle.classifier, X, groups) | {
-        "points": [[point.limited, point.value] for point in curve.points]
-    }
+    _, _, middle = curve[len(curve) // 2]
+    return answers(middle, X, groups) | {"points": [[*rates] for *rates, _ in curve]}
 
 
 def case_file(table: str, which: str, limits: str) -> dict[str, Any]:

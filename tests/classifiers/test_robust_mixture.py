@@ -152,11 +152,11 @@ def models():
 def test_budget_and_curve():
     mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
     curve = mix.tradeoff()
-    assert curve[-1].value == pytest.approx(max(mix.subgroup_errors_.values()), abs=1e-9)
+    assert curve[-1][1] == pytest.approx(max(mix.subgroup_errors_.values()), abs=1e-9)
     cheap = mix.reweight(error_budget=0.0)
-    assert np.array_equal(curve.at(curve[0].limited).predict(X[TEST]), cheap.predict(X[TEST]))
+    assert np.array_equal(curve.at(curve[0][0]).predict(X[TEST]), cheap.predict(X[TEST]))
     assert mix.error_budget is None
-    assert cheap.rates_.lines[-1].value == pytest.approx(curve[0].limited)
+    assert cheap.rates_.lines[-1].value == pytest.approx(curve[0][0])
     limited, _ = curve.predicted(X[TEST], Y[TEST])
     assert limited[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
 
@@ -168,8 +168,8 @@ def test_a_curve_is_measured_where_groups_are_inferred_from_features():
     weight = (np.arange(len(Y[TEST])) % 3 > 0).astype(float)
     limited, value = curve.predicted(X[TEST], Y[TEST], sample_weight=weight, groups=GROUPS[TEST])
     y, groups, seen = Y[TEST], GROUPS[TEST], weight > 0
-    for point, mean, worst in zip(curve, limited, value, strict=True):
-        wrong = curve.at(point.limited).predict(X[TEST]) != y
+    for (level, _, _), mean, worst in zip(curve, limited, value, strict=True):
+        wrong = curve.at(level).predict(X[TEST]) != y
         cells = [wrong[seen & (y == k) & (groups == g)].mean() for k in (0, 1) for g in np.unique(groups)]
         assert mean == pytest.approx(wrong[seen].mean())
         assert worst == pytest.approx(max(cells))
@@ -532,8 +532,8 @@ def test_a_known_group_helps_on_fresh_rows():
     assert np.array_equal(told.predict({"net": Q["net"][only]}, groups=fresh[only]), answers[only])
     curve = told.tradeoff()
     limited, value = curve.predicted(Q, z, groups=fresh)
-    last = curve[-1].classifier.predict(Q, groups=fresh)
-    assert curve[-1].value <= max(told.subgroup_errors_.values()) + 1e-9
+    last = curve[-1][2].predict(Q, groups=fresh)
+    assert curve[-1][1] <= max(told.subgroup_errors_.values()) + 1e-9
     assert value[-1] == pytest.approx(max(cell_errors(z, fresh, last).values()))
     assert limited[-1] == pytest.approx(np.mean(last != z))
     cheaper = told.reweight(error_budget=0.0).predict(Q, groups=fresh)

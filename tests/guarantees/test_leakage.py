@@ -145,10 +145,10 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
     mix.fit(X, y, groups=groups)
     limited = rates.miss(1) if curves == "two rates" else rates.gap(rates.selected(1, by="sex"))
     curve = mix.tradeoff(limited, rates.error(), n_points=3)
-    level = min(1.0, next(iter(curve)).limited + 0.01)
+    level = min(1.0, curve[0][0] + 0.01)
     before = curve.at(level)
     curve.predicted(Z, z, groups=groups)
-    refused = [curve.at(level), *(point.classifier for point in curve)]
+    refused = [curve.at(level), *(point for _, _, point in curve)]
     asked = {"rates": [rates.error()]}
     for point in refused:
         with pytest.raises(tb.LeakageError, match="selected"):

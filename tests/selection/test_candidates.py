@@ -118,7 +118,7 @@ def test_curves_other_selections_and_files_answer_by_their_rule(tmp_path):
     others = [
         clf.reweight(limits=[rates.miss(1, by="g") <= 0.2]),
         clf.reweight(*made(3, 500, 3)[:2], groups=made(3, 500, 3)[2], limits=[rates.miss(1, by="g") <= 0.4]),
-        *(point.classifier for point in clf.tradeoff(rates.miss(1), n_points=3).points[::4]),
+        *(other for _, _, other in clf.tradeoff(rates.miss(1), n_points=3).points[::4]),
         tb.load_model(tmp_path / "rule.model"),
     ]
     for other in others:

@@ -120,8 +120,8 @@ def test_of_told_groups_the_shares_are_those_of_the_exact_program(name, G):
         np.ones(G),
         [(0, None)] * len(flat) + [(None, None)] * free.shape[1],
     )
-    assert growth.value == pytest.approx(found.fun, abs=0.015)  # of right probabilities, up to chance
-    assert growth.value >= found.fun - 1e-8
+    assert growth.fun == pytest.approx(found.fun, abs=0.015)  # of right probabilities, up to chance
+    assert growth.fun >= found.fun - 1e-8
 
 
 def test_a_line_counts_as_its_rules_do():

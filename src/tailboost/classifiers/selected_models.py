@@ -54,7 +54,7 @@ from tailboost.rows.judged import JudgedModel
 from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Seen
 from tailboost.rows.subgroups import warn_of_other_groups
-from tailboost.selection.curve import Curve, CurvePoint, bound_of, points_along, traded
+from tailboost.selection.curve import Curve, bound_of, points_along, traded
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import group_numbers, stacked
 from tailboost.selection.search import Problem, stated
@@ -427,7 +427,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         points = []
         for rate, value, selection in points_along(engine, problem, limited, n_points):
             classifier = loosest._answering(selection, selection.problem.limits)
-            points.append(CurvePoint(rate, value, classifier))
+            points.append((rate, value, classifier))
             engine = selection.engine
         return Curve(
             tuple(points),

@@ -24,29 +24,12 @@ from tailboost.rates.rate import AT_MOST, EACH, GAP, LARGEST, RATIO
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
 from tailboost.solvers.tradeoff import undominated
 
+# A point: the limited and the minimised rate on the selection data, and the classifier with these rates.
+Point = tuple[float, float, Model]
 # The statistic of the rates that a limit of each form limits.
 FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
 # Points of a printed table.
 POINTS_SHOWN = 12
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """One point of a trade-off, on the selection data.
-
-    Parameters
-    ----------
-    limited : float
-        The limited rate.
-    value : float
-        The minimised rate.
-    classifier : classifier
-        The classifier with these rates.
-    """
-
-    limited: float
-    value: float
-    classifier: Model = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +40,8 @@ class Curve:
 
     Attributes
     ----------
-    points : tuple of CurvePoint
-        From the tightest limit to the loosest, each with its classifier.
+    points : tuple of (float, float, classifier)
+        From the tightest limit to the loosest: the limited and the minimised rate, and their classifier.
     limited : Statistic
         The limited rate.
     objective : Statistic
@@ -76,11 +59,11 @@ class Curve:
     >>> X, y = load_wine(return_X_y=True)
     >>> clf = tb.tune(GaussianNB().fit(X[::3], y[::3]), X[1::3], y[1::3])
     >>> curve = clf.tradeoff()
-    >>> cheapest = curve.at(curve[0].limited)
+    >>> least, _, cheapest = curve[0]
     >>> overall, worst = curve.predicted(X[2::3], y[2::3])
     """
 
-    points: tuple[CurvePoint, ...]
+    points: tuple[Point, ...]
     limited: Stated
     objective: Stated
     measured_on: str
@@ -90,19 +73,19 @@ class Curve:
     _at: Callable[[Limit, Any], Any] = field(repr=False)
     _source: Model = field(repr=False)  # the classifier of which ``tradeoff`` was called
 
-    def __iter__(self) -> Iterator[CurvePoint]:
+    def __iter__(self) -> Iterator[Point]:
         return iter(self.points)
 
     def __len__(self) -> int:
         return len(self.points)
 
-    def __getitem__(self, place: int) -> CurvePoint:
+    def __getitem__(self, place: int) -> Point:
         return self.points[place]
 
     @property
     def values(self) -> Floats:
         """The limited and the minimised rate of each point on the selection data, shape (2, B)."""
-        return np.array([(point.limited, point.value) for point in self]).reshape(-1, 2).T
+        return np.array([point[:2] for point in self]).reshape(-1, 2).T
 
     def at(self, level: float | str) -> Any:
         """Return the classifier with the least objective if the other rate is limited to ``level``.
@@ -129,10 +112,13 @@ class Curve:
         of probabilities have no column in common by which rows could be recognised.
         """
         limit = self.limited.within(level)
-        within = [point for point in self if limit.keeps(point.limited, limit.bound)]
-        classifier = self._at(limit, within[-1].classifier if within else None)
-        if self.points:  # their records have all rows on which curves were measured
-            classifier.records_ = classifier.records_.using(*self[0].classifier.records_.used)
+        last = None
+        for rate, _, within in self:
+            if limit.keeps(rate, limit.bound):
+                last = within
+        classifier = self._at(limit, last)
+        for _, _, measured in self.points[:1]:  # has all rows on which curves were measured
+            classifier.records_ = classifier.records_.using(*measured.records_.used)
         return classifier
 
     def predicted(
@@ -162,9 +148,9 @@ class Curve:
         rows = self._source._opened(X, groups)
         classes = self._source.classes_
         numbers = []
-        for point in self:
-            point.classifier.records_ = point.classifier.records_.using(record)
-            labels, is_deferred = point.classifier._answers(rows, None)
+        for _, _, classifier in self:
+            classifier.records_ = classifier.records_.using(record)
+            labels, is_deferred = classifier._answers(rows, None)
             deferred = is_deferred if is_deferred.any() else None
             answered = Counts.answered(
                 y, classes[labels], groups, deferred, None, sample_weight, classes

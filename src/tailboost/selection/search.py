@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import OptimizeResult, linprog
 from scipy.special import softmax
 
 from tailboost.core.array_types import Floats
@@ -295,23 +295,19 @@ class Program:
         return int(np.lexsort((errors, self.charged(stacked)))[0])
 
 
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """The best mixture of candidates within the limits of a program, of which each row has a price."""
-
-    program: Program  # if the objective is a ratio, at its level
-    value: float  # the objective, with the price of violations
-    duals: Floats  # shape (J,): shadow prices of the rows, ≥ 0
-    counts: Floats  # shape (W, A): the confusion counts
-    feasible: bool  # whether some mixture of the candidates satisfies all limits
-
-
 @one_blas_thread()  # threads change the last digits of sums, and then other candidates may grow
-def solve(counts: Sequence[Floats], program: Program) -> Mixture:
+def solve(counts: Sequence[Floats], program: Program) -> OptimizeResult:
     """Return the best mixture of candidates with these confusion counts within the limits.
 
     Every row may be violated at a price, so a solution always exists. The solution for a ratio at a level
     above the optimum has a lower ratio, so the levels decrease to the optimum (Dinkelbach 1967).
+
+    Returns
+    -------
+    OptimizeResult
+        Of SciPy, with the ``program``, if the objective is a ratio at its level; ``duals``, the shadow prices
+        of the rows, shape (J,); the confusion ``counts``, shape (W, A); and whether some mixture of the
+        candidates is ``feasible``: satisfies all limits.
     """
     stacked = np.asarray(counts)
     flat = stacked.reshape(len(stacked), -1)
@@ -319,7 +315,7 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
     is_weight = np.repeat([0.0, 1.0], [n_free + n_rows, len(flat)])
     first = (np.arange(n_free) == 0) * program.objective.worst  # z_0 is the largest rate
     for _ in range(LEVELS_TRIED):
-        result = linprog(
+        mixture = linprog(
             np.concatenate([first, np.full(n_rows, SLACK_PRICE), flat @ program.cost]),
             A_ub=np.hstack([program.free, -np.eye(n_rows), program.matrix @ flat.T]),
             b_ub=program.bound,
@@ -327,16 +323,16 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
             b_eq=[1.0],
             bounds=[(None, None)] * n_free + [(0.0, None)] * (n_rows + len(flat)),
         )
-        _, slack, weights = np.split(result.x, [n_free, n_free + n_rows])
+        _, slack, weights = np.split(mixture.x, [n_free, n_free + n_rows])
         weights = np.maximum(weights, 0.0)
         weights /= weights.sum()
-        mixed = np.tensordot(weights, stacked, axes=1)
-        duals = np.maximum(-result.ineqlin.marginals, 0.0)
-        feasible = bool(slack.sum() <= SOLVED)
-        mixture = Mixture(program, float(result.fun), duals, mixed, feasible)
+        mixture.program = program
+        mixture.duals = np.maximum(-mixture.ineqlin.marginals, 0.0)
+        mixture.counts = np.tensordot(weights, stacked, axes=1)
+        mixture.feasible = slack.sum() <= SOLVED
         if not program.objective.rate.is_ratio:
             break
-        level = program.value(mixed)
+        level = program.value(mixture.counts)
         if not abs(level - program.level) > SAME_LEVEL:  # also if the level is unknown
             break
         program = Program(program.strata, program.objective, program.limits, level)
@@ -391,7 +387,7 @@ def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
 
 
 @one_blas_thread()
-def select(pool: Pool, program: Program) -> tuple[int, Mixture]:
+def select(pool: Pool, program: Program) -> tuple[int, OptimizeResult]:
     """Return the number of the best rule within limits, and the best mixture; rules that may help are added.
 
     The rule of least expected cost is selected without a search if it keeps all limits, and for a largest
@@ -414,7 +410,7 @@ def select(pool: Pool, program: Program) -> tuple[int, Mixture]:
     return number, solve(pool.counts, program)
 
 
-def grow(pool: Pool, program: Program) -> Mixture:
+def grow(pool: Pool, program: Program) -> OptimizeResult:
     """Add rules until the best answer to the shadow prices is among them; return their best mixture."""
     for _ in range(ROUNDS):
         mixture = solve(pool.counts, program)
@@ -446,7 +442,7 @@ def _descended(family: Any, program: Program, rule: Any) -> Any:
 # -- limits that contradict each other -----------------------------------------------------------------------
 
 
-def contradiction(mixture: Mixture, words: str) -> InfeasibleLimitsError:
+def contradiction(mixture: OptimizeResult, words: str) -> InfeasibleLimitsError:
     """Return the error for contradicting limits; ``words`` are the selection data, for people."""
     program = mixture.program
     dear = np.unique(program.limit_of_row[mixture.duals >= DEAR])
