@@ -8,11 +8,11 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees.fresh import most_reached
 from tailboost.rates.bounds import (
     betting_upper,
     clopper_pearson_interval,
     clopper_pearson_upper,
-    most_reached,
     pair_p_value,
 )
 

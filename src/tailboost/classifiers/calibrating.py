@@ -5,6 +5,7 @@ Of one batch some rows select the rule, the others certify it.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -50,7 +51,6 @@ from tailboost.guarantees.certificates import (
 )
 from tailboost.guarantees.fresh import Case, Fresh, Outcome, Tests
 from tailboost.rates import Limit, Strata, checked_limits, error
-from tailboost.rates.bounds import rows_for_no_error
 from tailboost.rows.fingerprints import (
     digest,
     hash_rows,
@@ -487,7 +487,8 @@ def _refuse_few_rows(
                 not (np.isnan(bound) or (rate.kind == "representation" and limit.from_above))
             )
             if is_tested and 0.0 < allowed < 1.0:
-                needed = rows_for_no_error(allowed, level)
+                # So many rows are all right with at most the probability of the level.
+                needed = math.ceil(math.log(level) / math.log1p(-allowed))
             n = len(sample.rows)
             if n < needed:
                 of_group = "" if sample.name is None else f" of {unit_name(sample.name)}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import chain
 from math import prod
 from typing import Any
@@ -33,7 +34,7 @@ from tailboost.core.checks import (
     take,
     unpack,
 )
-from tailboost.core.exceptions import ResubstitutionWarning, warn_user
+from tailboost.core.exceptions import ResubstitutionWarning, TableChangedWarning, warn_user
 from tailboost.core.long_work import noticing_interrupts
 from tailboost.core.spelling import listed
 from tailboost.learners import HistBoostClassifier
@@ -43,8 +44,7 @@ from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import AveragingLearner, TableLearner
 from tailboost.learners.scores import GivenModel, Scores, as_fitted, only_scores
 from tailboost.learners.table import OpenTable, TableNumbers
-from tailboost.rows.columns import Columns
-from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
+from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs, text
 from tailboost.rows.folds import FIVE_FOLDS_UP_TO, Split
 from tailboost.rows.judged import JudgedModel
 from tailboost.rows.rows import Rows
@@ -59,6 +59,15 @@ Fit = tuple[Any, Ints]
 MOST_COLUMNS = 300
 # Out-of-fold log-probabilities are rounded to multiples of this step.
 LOG_STEP = 2.0**-16
+# Number of categories up to which later tables are compared. A column of more has names or free text.
+CATEGORIES_COMPARED = 1000
+# Fraction of new categories above which a warning is given.
+UNKNOWN = 0.1
+# Rows from which a column without any known category is an error.
+ROWS_WITHOUT_KNOWN = 20
+# What pandas calls columns of numbers, and of categories.
+NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
+NAMES = ("string", "mixed-integer", "mixed", "categorical", "empty")
 
 # -- estimators ------------------------------------------------------------------------------------------
 
@@ -541,6 +550,110 @@ def marked_if_seen(models: Models, X: Table, *tables: Seen | None) -> Models:
             rows = replace(models.rows, words=f"{words}, {equal}", fitted=True)
             return replace(models, rows=rows)
     return models
+
+
+# -- columns of data frames --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a training table by their places, for later tables.
+
+    Attributes
+    ----------
+    numbers : sequence of int
+        The columns of numbers.
+    categories : mapping of int to set of str
+        The categories of the columns in which values repeat, by their spelling.
+    """
+
+    numbers: Sequence[int]
+    categories: Mapping[int, set[str]]
+
+    @classmethod
+    def of(cls, frame: Table) -> tuple[Columns, Any]:
+        """Return the columns of a training table, and the table with numbers in objects as floats.
+
+        Raises
+        ------
+        ValueError
+            If a column has dates or other objects.
+        """
+        numbers = []
+        categories = {}
+        for place, name in enumerate(frame.columns):
+            column = frame.iloc[:, place].dropna()
+            kind = _kind(column)
+            if kind in NUMBERS:
+                numbers.append(place)
+                continue
+            if kind not in NAMES:
+                raise ValueError(
+                    f"column {name!r} has values that are neither numbers nor text, such as "
+                    f"{column.iloc[0]!r:.80}: convert or drop it"
+                )
+            known = set(map(text, column.unique()))
+            # A column in which most values occur once has names or free text.
+            if len(known) <= min(CATEGORIES_COMPARED, len(column) / 2):
+                categories[place] = known
+        return cls(numbers, categories), _as_floats(frame, numbers)
+
+    def read(self, frame: Table) -> Any:
+        """Return a later table with numbers in objects as floats; columns are found by their places.
+
+        Raises
+        ------
+        ValueError
+            If a column of numbers has other values, or at least 20 values of a column are all unknown.
+
+        Warns
+        -----
+        TableChangedWarning
+            If more than a tenth of the values of a column are new categories.
+        """
+        for place in self.numbers:
+            column = frame.iloc[:, place].dropna()
+            if len(column) and _kind(column) not in NUMBERS:
+                numbers = import_module("pandas").to_numeric(column, errors="coerce")
+                odd = column.iloc[int(numbers.isna().to_numpy().argmax())]
+                raise ValueError(
+                    f"column {column.name!r} had numbers in the fit, and now has {odd!r}: make "
+                    "it a number or missing"
+                )
+        changes = []
+        for place, known in self.categories.items():
+            column = frame.iloc[:, place].dropna()
+            new = [value for value in column.unique() if text(value) not in known]
+            n_new = int(column.isin(new).sum())
+            if n_new <= UNKNOWN * len(column):
+                continue
+            change = (
+                f"column {column.name!r}: {n_new:,} of {len(column):,} values, such as "
+                f"{new[0]!r}, were not in the fit ({', '.join(sorted(known)[:4])} …)"
+            )
+            if n_new == len(column) >= ROWS_WITHOUT_KNOWN:
+                raise ValueError(f"{change}: give the columns in the coding of the fit")
+            changes.append(change)
+        if changes:
+            warn_user(
+                f"the table differs from the one fitted on: {'; '.join(changes)}",
+                TableChangedWarning,
+            )
+        return _as_floats(frame, self.numbers)
+
+
+def _kind(column: Column) -> str:
+    """Return pandas' name of the kind of the values; "other" beside text and numbers."""
+    kind: str = import_module("pandas").api.types.infer_dtype(column)
+    if kind == "mixed" and not column.map(lambda value: isinstance(value, str | float)).all():
+        return "other"
+    return kind
+
+
+def _as_floats(frame: Table, numbers: Sequence[int]) -> Any:
+    """Return a data frame with the numbers in columns of objects as floats; the given frame is unchanged."""
+    objects = [name for name in frame.columns[numbers] if frame[name].dtype == object]
+    return frame.astype(dict.fromkeys(objects, np.float64)) if objects else frame
 
 
 # -- records -----------------------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from numpy.typing import ArrayLike
+from scipy.special import bdtr, ndtr, ndtri
+from scipy.stats import binom
 
 from tailboost.core.array_types import (
     Floats,
@@ -39,7 +41,7 @@ from tailboost.core.checks import (
 )
 from tailboost.learners.scores import Scores
 from tailboost.rates import Counts, Limit, Rate, Sample, Statistic, Strata
-from tailboost.rates.bounds import most_reached, pair_p_value
+from tailboost.rates.bounds import pair_p_value
 from tailboost.rows.fingerprints import (
     hash_rows,
     hashes_of_pairs,
@@ -609,6 +611,38 @@ class Tests:
         spread = np.sqrt(np.maximum(fresh * shares * (1.0 - shares) * (1.0 + ratio), 1e-12))
         passes = np.where(most < 0, 0.0, ndtr((most + 0.5 - fresh * shares) / spread))
         return np.where(kept, ALWAYS, ndtri(passes.mean(axis=0)).clip(NEVER, ALWAYS))
+
+
+def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
+    """Return the largest number of scores that may reach a threshold with a rate certified to be small.
+
+    Parameters
+    ----------
+    n : int, or array-like
+        Numbers of scores.
+    bound : float in [0, 1]
+        The largest rate allowed.
+    level : float in (0, 1)
+        Probability of a false certificate.
+
+    Returns
+    -------
+    ndarray of int
+        By number of scores, the largest k with P(Bin(n, bound) ≤ k) ≤ level: a threshold that at most k
+        scores reach then has a rate of at most ``bound``, except with a probability of at most ``level``. −1
+        if no threshold among the scores has this property; n for a bound of 1.
+
+    Examples
+    --------
+    >>> from tailboost.guarantees.fresh import most_reached
+    >>> most_reached([59, 58], 0.05, 0.05).tolist(), int(most_reached(500, 0.25, 0.05))
+    ([0, -1], 108)
+    """
+    if bound >= 1.0:
+        return np.asarray(n)
+    sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
+    counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
+    return (counts - (bdtr(counts, sizes, bound) > level)).astype(np.intp)[size_number]
 
 
 def all_pairs_pass(

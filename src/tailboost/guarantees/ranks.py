@@ -41,9 +41,8 @@ from numpy.polynomial.legendre import leggauss
 from scipy.stats import beta, binom
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.fresh import FIRST, Case, Outcome, Tests
+from tailboost.guarantees.fresh import FIRST, Case, Outcome, Tests, most_reached
 from tailboost.guarantees.sequence import path_of
-from tailboost.rates.bounds import most_reached
 
 # Tried smallest rates of a gap or ratio, and parts of its bound by which the rates differ.
 RATES = np.linspace(0.004, 0.996, 125)

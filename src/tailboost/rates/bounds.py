@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import bdtr, logsumexp, ndtr
+from scipy.special import logsumexp, ndtr
 from scipy.stats import beta, binom
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats
 
 # Powers of √½ from 1 to a thousandth: the stakes of the bets against a bound, with even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
@@ -55,14 +55,6 @@ def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
     0.222
     """
     return float(np.nan_to_num(beta.ppf(1.0 - delta, errors + 1, n - errors), nan=1.0))
-
-
-def rows_for_no_error(allowed: float, level: float) -> int:
-    """Return the fewest rows with which an exact test of an error rate passes if no row is an error.
-
-    At an error rate of ``allowed``, so many rows are without an error with at most the probability ``level``.
-    """
-    return math.ceil(math.log(level) / math.log1p(-allowed))
 
 
 def clopper_pearson_interval(
@@ -318,38 +310,3 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     if not np.size(losses) or target >= 1.0:
         return 1.0
     return min(1.0, math.exp(-_log_wealth(target, losses, delta)))
-
-
-# -- ranks ---------------------------------------------------------------------------------------------------
-
-
-def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
-    """Return the largest number of scores that may reach a threshold with a rate certified to be small.
-
-    Parameters
-    ----------
-    n : int, or array-like
-        Numbers of scores.
-    bound : float in [0, 1]
-        The largest rate allowed.
-    level : float in (0, 1)
-        Probability of a false certificate.
-
-    Returns
-    -------
-    ndarray of int
-        By number of scores, the largest k with P(Bin(n, bound) ≤ k) ≤ level: a threshold that at most k
-        scores reach then has a rate of at most ``bound``, except with a probability of at most ``level``. −1
-        if no threshold among the scores has this property; n for a bound of 1.
-
-    Examples
-    --------
-    >>> from tailboost.rates.bounds import most_reached
-    >>> most_reached([59, 58], 0.05, 0.05).tolist(), int(most_reached(500, 0.25, 0.05))
-    ([0, -1], 108)
-    """
-    if bound >= 1.0:
-        return np.asarray(n)
-    sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
-    counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
-    return (counts - (bdtr(counts, sizes, bound) > level)).astype(np.intp)[size_number]
