@@ -104,14 +104,3 @@ def test_confidence_without_limits_is_refused():
         RobustMixtureClassifier(confidence=0.9).fit(P, y)
     free = selected(1, 300, MISS, confidence=0.9).reweight(limits=[])
     assert free.confidence is None  # left out with the limits
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("limits", [MISS, GAP], ids=["miss", "gap"])
-def test_the_limits_are_kept_with_the_stated_probability(limits):
-    """Of 300 selections at least nine in ten keep their limits on new rows, up to three standard errors."""
-    kept = []
-    for seed in range(300):
-        mix = selected(1000 + seed, 1_500, limits, confidence=0.9)
-        kept.append(excess(mix, limits)[0] <= 0)
-    assert np.mean(kept) >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 300)

@@ -1,14 +1,8 @@
 """Certificates against exact numbers and brute force, messages, and calibrated targets."""
 
-import copy
-import pickle
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.stats import beta, binom, binomtest
-from sklearn.datasets import make_classification
-from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.guarantees.monitor import Evidence
@@ -18,38 +12,6 @@ from tailboost.rates.bounds import (
     clopper_pearson_interval,
     clopper_pearson_upper,
 )
-from tailboost.rows.seen import Ledger
-
-X, Y = make_classification(
-    2400, n_features=6, n_informative=4, n_classes=3, weights=[0.5, 0.3, 0.2], class_sep=1.5, random_state=0
-)
-TRAIN, FRESH, LATER = slice(800), slice(800, 2000), slice(2000, None)
-GROUPS = np.array(["a", "b"])[(X[:, 0] > 0.5).astype(int)]
-TREE = DecisionTreeClassifier(max_depth=4, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    clf = tb.WorstClassBoostClassifier(TREE, n_estimators=6, class_loss="error", random_state=0)
-    return clf.fit(X[TRAIN], Y[TRAIN])
-
-
-def without_attempts(model):
-    """Return a copy with an empty ledger."""
-    new = copy.copy(model)
-    new.records_ = replace(new.records_, ledger=Ledger())
-    return new
-
-
-@pytest.fixture
-def mixture(fitted):
-    return without_attempts(fitted)
-
-
-@pytest.fixture(scope="module")
-def certificate(fitted):
-    return tb.certify(fitted, X[FRESH], Y[FRESH], groups=GROUPS[FRESH])
-
 
 # -- numbers -----------------------------------------------------------------------------------------------
 
@@ -181,101 +143,6 @@ def test_answers_that_do_not_fit():
         tb.certify([0, 1], None, [0, 1, 2])
     with pytest.raises(ValueError, match="model"):
         tb.certify(np.zeros((3, 2, 2)), None, [0, 1, 2])
-
-
-# -- later rows --------------------------------------------------------------------------------------------
-
-
-def found_of(certificate):
-    return certificate.recheck(X[2000:2200], Y[2000:2200], groups=GROUPS[2000:2200])
-
-
-# -- calibrate ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", ["predict", "randomised"])
-def test_calibrated_targets(mixture, rule, tmp_path):
-    point = tb.calibrate(mixture, X[FRESH], Y[FRESH], limits=[tb.rates.error(by="class") <= 0.4], rule=rule)
-    cert = point.certificate_
-    assert cert.certified
-    assert [(str(b.rate), b.rule, b.upper, b.target) for b in cert.bounds] == [
-        ("error by class", rule, 0.4, 0.4)
-    ] * 3
-    losses = point.predict(X[FRESH]) != Y[FRESH]
-    if rule == "predict":
-        for b in cert.bounds:
-            inside = losses[Y[FRESH] == b.subgroup]
-            assert binom.cdf(inside.sum(), len(inside), 0.4) <= 0.05 * 0.9
-    assert mixture.certificate_ is None
-    assert point.reweight(alpha=0.5).certificate_ is None
-    with pytest.raises(tb.LeakageError, match="calibration"):
-        tb.certify(point, X[FRESH], Y[FRESH])
-    assert not cert.recheck(X[LATER], Y[LATER]).contradicted
-    tb.save_model(point, tmp_path / "point.model")
-    for again in (pickle.loads(pickle.dumps(point)), tb.load_model(tmp_path / "point.model")):
-        assert again.certificate_ == cert
-        assert not again.certificate_.recheck(X[LATER], Y[LATER]).contradicted
-        with pytest.raises(tb.LeakageError):
-            tb.certify(again, X[FRESH], Y[FRESH])
-
-
-@pytest.mark.slow
-def test_targets_that_cannot_be_certified(mixture):
-    other = without_attempts(mixture)
-    half_wrong = np.where(np.arange(1200) % 2, Y[FRESH], (Y[FRESH] + 1) % 3)
-    with pytest.raises(tb.NotCertifiedError, match="value") as raised:
-        tb.calibrate(mixture, X[FRESH], half_wrong, limits=[tb.rates.error(by="class") <= 0.3])
-    assert len(raised.value.shortfalls) == 3
-    for s in raised.value.shortfalls:  # no number of rows certifies what is above the target
-        assert s.more_rows is None
-        n_wrong = round(s.estimate * s.n)
-        assert 0.3 < s.possible == pytest.approx(beta.ppf(0.05, n_wrong, s.n - n_wrong + 1))
-    few = slice(800, 840)
-    with pytest.raises(tb.NotCertifiedError, match="certify") as raised:
-        tb.calibrate(other, X[few], Y[few], limits=[tb.rates.error(by="class") <= 0.3])
-    assert [s.estimate < 0.3 for s in raised.value.shortfalls] == [True, True, False]
-    for s in raised.value.shortfalls:
-        of = s.possible if s.estimate >= 0.3 else s.estimate
-        counts = np.arange(s.more_rows + 1)
-        passes = binom.cdf(counts, s.more_rows, 0.3) <= 0.05 * 0.09  # .9 is spent
-        assert 0.8 <= binom.pmf(counts[passes], s.more_rows, of).sum() <= 0.9
-    only = np.flatnonzero(Y[FRESH] != 2) + 800
-    with pytest.raises(tb.NotCertifiedError, match="class"):
-        tb.calibrate(mixture, X[only], Y[only], limits=[tb.rates.error(by="class") <= {2: 0.5}])
-
-
-# -- subgroups without rows
-# ------------------------------------------------------------------------------------
-
-
-# -- attempts ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_an_attempt_after_another(mixture):
-    with pytest.raises(tb.NotCertifiedError, match="cannot") as first:
-        tb.calibrate(mixture, X[800:860], Y[800:860], 0.3)
-    assert len(first.value.attempts) == 1
-    assert "previous=" in str(first.value)  # for a model that is fitted again
-    with pytest.raises(tb.NotCertifiedError):  # the same call gives the same result
-        tb.calibrate(mixture, X[800:860], Y[800:860], 0.3)
-    for rows, target in ((slice(800, 860), 0.5), (slice(800, 1500), 0.3)):  # other targets, some more rows
-        for previous in (None, first.value):
-            with pytest.raises(tb.LeakageError, match="earlier"):
-                tb.calibrate(mixture, X[rows], Y[rows], target, previous=previous)
-    second = tb.calibrate(mixture, X[860:2000], Y[860:2000], 0.45)  # counts without previous=
-    assert len(second.certificate_.attempts) == 2
-
-
-@pytest.mark.slow
-def test_a_calibrated_point_is_a_previous_attempt(mixture):
-    point = tb.calibrate(mixture, X[800:1400], Y[800:1400], 0.5)
-    for previous in (point, point.certificate_, pickle.loads(pickle.dumps(point))):
-        later = tb.calibrate(without_attempts(mixture), X[1400:], Y[1400:], 0.5, previous=previous)
-        assert len(later.certificate_.attempts) == 2
-    with pytest.raises(ValueError, match="previous"):
-        tb.calibrate(mixture, X[1400:], Y[1400:], 0.5, previous=tb.certify(mixture, X[FRESH], Y[FRESH]))
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,7 @@ from typing import Any
 import numpy as np
 
 import tailboost as tb
-from tailboost.learners import (
-    HistBoostClassifier,
-    HistTreeClassifier,
-    StumpClassifier,
-)
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier, StumpClassifier
 
 N_THREADS = 8
 CALLS_PER_LOAD = 5  # of a thread, before a cold model is loaded anew
@@ -42,10 +38,6 @@ def models() -> dict[str, tuple[Any, Any]]:
         "HistTree, 3 classes": (HistTreeClassifier(max_depth=2), THREE),
         "HistBoost": (TREES, BINARY),
         "HistBoost, 3 classes": (TREES, THREE),
-        "HistBoost, scikit-learn": (
-            HistBoostClassifier(n_estimators=4, max_depth=2),
-            THREE,
-        ),
         "Stump": (StumpClassifier(), BINARY),
     }
     for name in sorted(name for name in tb.__all__ if name.endswith("BoostClassifier")):
@@ -144,13 +136,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["cold", "warm", "fits"], nargs="+")
     parser.add_argument("--calls", type=int, help="predictions with each model, or fits, in each thread")
-    parser.add_argument("--models", help="only those whose names hold one of these words")
     given = parser.parse_args()
     sys.setswitchinterval(1e-4)  # change threads often
     warnings.simplefilter("ignore")
     every = models()
-    if given.models:
-        every = {k: m for k, m in every.items() if any(word in k for word in given.models.split(","))}
     for what in given.what:
         if what == "fits":
             fits(given.calls, every)

@@ -16,7 +16,6 @@ from tailboost.core import long_work as threads  # its constants decide who uses
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 SCRIPT = Path(__file__).with_name("stress_threads.py")
-FEW = "Hist,Stump,AdaBoost,AdaLPBoostClassifier,VadaBoost,GroupDRO"
 
 
 def count(*args, timeout):
@@ -33,17 +32,9 @@ def count(*args, timeout):
 
 @pytest.mark.slow
 def test_predictions_in_threads():
-    calls, bad = count("cold", "warm", "--calls", "10", "--models", FEW, timeout=300)
+    calls, bad = count("cold", "warm", "--calls", "50", timeout=1200)
     assert not bad
-    assert calls >= 8 * 2 * 10 * 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("state", ["cold", "warm"])
-def test_many_predictions_in_threads(state):
-    calls, bad = count(state, "--calls", "500", timeout=3600)
-    assert not bad
-    assert calls >= 8 * 10_000
+    assert calls >= 8 * 2 * 50 * 10
 
 
 @pytest.mark.slow
@@ -56,7 +47,6 @@ def test_fits_in_threads():
 LEARNERS = {
     "tree": HistTreeClassifier(),
     "boost": HistBoostClassifier(n_estimators=5),
-    "scikit-learn's": HistBoostClassifier(n_estimators=5),
 }
 
 

@@ -1,7 +1,7 @@
 """Printed numbers of a selection with a probability, compared with populations of known truth.
 
 `SETTINGS` has an entry for each kind of rate and of rule. A test fails if a number is wrong more often than
-stated, with a binomial p below .001. The share is that of all tables: a table without the number states nothing.
+stated, with a binomial p below .001. The share is that of all tables: one without the number states nothing.
 """
 
 from collections import Counter
