@@ -79,6 +79,7 @@ def test_random_numbers_belong_to_rows():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize(("clusters", "rows"), [(12, 2), (60, 5), (200, 10)])
 def test_bounds_by_clusters_rarely_fail(clusters, rows, continuous):
