@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, chi2, norm
+from scipy.stats import binom, chi2
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -46,62 +46,6 @@ class Population:
         y = (rng.random(n) < np.vectorize(self.positive.get)(g)).astype(int)
         centre = np.array([self.means[group][label] for group, label in zip(g, y, strict=True)])
         return pd.DataFrame({"s": centre + rng.normal(size=n)}), y, g
-
-    def truth(self, rule):
-        """Return rates by group and in all from the thresholds of a rule for the logit of the score."""
-        rates_of, selected, true = {}, 0.0, 0.0
-        bands = rule.rule_.bands
-        for k, group in enumerate("ab"):
-            (_, below), *rest = bands[k if len(bands) > 1 else 0]
-            t = rest[0][0] if rest else (-np.inf if below == 1 else np.inf)
-            assert [action for _, action in rest] in ([], [1])
-            low, high = (norm.sf(t, loc=mean) for mean in self.means[group])
-            p = self.positive[group]
-            rates_of[group] = {"miss": 1 - high, "selected": p * high + (1 - p) * low}
-            selected += self.share[group] * rates_of[group]["selected"]
-            true += self.share[group] * p * high
-        return rates_of, true / selected if selected else np.nan
-
-
-LIMITS = {
-    "misses by group": (
-        ["miss(1, by=group) <= .25"], lambda by_group, _: max(r["miss"] for r in by_group.values()) <= 0.25,
-    ),
-    "precision": (["precision(1) >= .7"], lambda _, precision: precision >= 0.7),
-    "gap of selection": (
-        ["gap(selected(1, by=group)) <= .1"],
-        lambda by_group, _: abs(by_group["a"]["selected"] - by_group["b"]["selected"]) <= 0.1,
-    ),
-}  # fmt: skip
-
-
-def false_certificates(name, draws, n):
-    """Return the numbers of certificates of broken limits, and of all certificates."""
-    (limits, keeps), population = LIMITS[name], Population()
-    false = certified = 0
-    for seed in range(draws):
-        T, y, g = population.draw(n, np.random.default_rng(seed))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            try:
-                rule = tb.calibrate(
-                    tb.Scores("s", 1, kind="logit"), T, y, limits=limits, groups=g, by_group=True,
-                    confidence=1 - 0.05 / 0.9, random_state=seed,
-                )  # fmt: skip
-            except tb.NotCertifiedError:
-                continue
-        certified += 1
-        false += not keeps(*population.truth(rule))
-    return false, certified
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LIMITS)
-def test_false_certificates_of_one_batch(name):
-    draws = 300
-    false, certified = false_certificates(name, draws, 600)
-    assert certified > draws / 3
-    assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
 
 
 # Limits, an objective with counts at the edge of the test, and the largest level of a group. With a limit

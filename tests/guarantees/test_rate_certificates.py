@@ -208,20 +208,6 @@ def test_bounds_fail_at_most_as_often_as_they_say(setting, n):
         assert share <= delta + 2 * np.sqrt(delta * (1 - delta) / times)
 
 
-@pytest.mark.slow
-def test_bounds_of_drawn_precision_rarely_fail():
-    times, wrong = 200, 0
-    for seed in range(times):
-        rng = np.random.default_rng(seed)
-        kind = rng.integers(3, size=60)  # small rates have a low precision
-        shares, right = np.array([0.1, 0.5, 1.0])[kind], np.array([0.2, 0.5, 0.9])[kind]
-        y = (rng.random(60) < right).astype(int)
-        answered = Counts.answered(NAMES[y], np.column_stack([1 - shares, shares]), labels=NAMES)
-        (bound,) = joint_bounds(rates.as_statistics([rates.precision("yes")]), Fresh(answered), 0.05)
-        wrong += not bound.lower <= (0.1 * 0.2 + 0.5 * 0.5 + 0.9) / 1.6 <= bound.upper
-    assert wrong / times <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / times)
-
-
 def test_bounds_narrow_with_rows():
     widths = []
     for n in (100, 1000, 10_000):
@@ -257,6 +243,7 @@ def scores():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:this model was calibrated")
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     mix, rows = scores
     X, y, groups = rows(3000, 1)
@@ -270,7 +257,7 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     with pytest.raises(tb.LeakageError, match="earlier"):
         tb.calibrate(mix, X, y, groups=groups, limits=[rates.error() <= 0.5])
     few = rows(150, 2)
-    with pytest.raises(tb.NotCertifiedError, match="certify") as caught:
+    with pytest.raises(tb.NotCertifiedError, match="certified") as caught:
         tb.calibrate(mix, few[0], few[1], groups=few[2], previous=point)
     again = rows(12000, 3)
     later = tb.calibrate(mix, again[0], again[1], groups=again[2], previous=caught.value)
@@ -280,13 +267,15 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_calibrated_limits_are_broken_at_most_as_often_as_it_says(scores):
+    """Rows are drawn from 10,000 with replacement."""
     mix, rows = scores
-    X, y, groups = rows(200_000, 99)
+    X, y, groups = rows(10_000, 99)
     broken, found, times = 0, 0, 60
     for seed in range(times):
-        cal = rows(900, 1000 + seed)
+        some = np.random.default_rng(seed).integers(0, len(y), 900)
+        fresh = {"sex": groups["sex"][some]}
         try:
-            point = tb.calibrate(copy.deepcopy(mix), cal[0], cal[1], groups=cal[2], confidence=0.8)
+            point = tb.calibrate(copy.deepcopy(mix), X[some], y[some], groups=fresh, confidence=0.8)
         except tb.NotCertifiedError:
             continue
         found += 1

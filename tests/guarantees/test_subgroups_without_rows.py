@@ -16,31 +16,7 @@ from tailboost.rates.bounds import (
     pair_p_value,
 )
 
-LISTED = {"group": [("g", "a"), ("g", "b"), ("s", "m"), ("s", "f")], "class": [0, 1]}
 CROSSED = rates.error(by=("g", "s"))
-
-
-def rare_group(seed, n=60):
-    """Answers with errors on all rows of a group of 3 %."""
-    r = np.random.default_rng(seed)
-    g, y = r.choice(["a", "b", "c"], n, p=[0.49, 0.48, 0.03]), r.integers(0, 2, n)
-    return np.where(r.random(n) < np.where(g == "c", 1.0, 0.05), 1 - y, y), y, g, r
-
-
-def rare_combination(seed):
-    """Answers with errors on all rows of the combination (b, m), 3 % of the population."""
-    a, y, g, r = rare_group(seed)
-    s = np.where(g == "c", "m", np.where(g == "b", "f", r.choice(["m", "f"], len(g))))
-    return a, y, pd.DataFrame({"g": np.where(g == "c", "b", g), "s": s})
-
-
-def without(make):
-    """Return the first draw without rows of the rare subgroups."""
-    for seed in range(100):
-        a, y, g, *_ = make(seed)
-        if (a == y).mean() > 0.9 and not (np.unique(g, axis=0) == "c").any():
-            return a, y, g
-    raise AssertionError
 
 
 def tuned(n=3000, by=None):
@@ -58,6 +34,7 @@ def tuned(n=3000, by=None):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_combinations_of_the_fit_are_subgroups(tmp_path):
     mix, X, y, groups = tuned()
     assert set(mix.group_combinations_) == {(g, s) for g in "abc" for s in "fm"}
@@ -69,26 +46,10 @@ def test_combinations_of_the_fit_are_subgroups(tmp_path):
             assert cert.certified is False
             assert [b.subgroup for b in cert.bounds if not b.n and b.target] == [("c", "m")]
         assert tb.certify(model, X, y, groups=groups).certified is True
-        with pytest.raises(tb.NotCertifiedError, match="target") as error:
+        with pytest.raises(tb.NotCertifiedError, match="no rows") as error:
             tb.calibrate(model, X[keep], y[keep], groups=groups[keep])
         assert error.value.attempts == ()  # no answers were tested
     assert tb.calibrate(mix, X, y, groups=groups).certificate_.certified is True
-
-
-@pytest.mark.slow
-def test_false_certificates_of_rare_groups_are_rare():
-    n, wrong = 1000, np.zeros(4)
-    for seed in range(n):
-        a, y, g, _ = rare_group(seed)
-        limit = [rates.error(by="group") <= 0.6]
-        wrong[0] += bool(tb.certify(a, None, y, groups=g, rates=limit).certified)
-        known = {"group": ["a", "b", "c"], "class": [0, 1]}
-        wrong[1] += bool(tb.certify(a, None, y, groups=g, rates=limit, subgroups=known).certified)
-        a, y, crossed = rare_combination(seed)
-        limit = [CROSSED <= 0.6]
-        wrong[2] += bool(tb.certify(a, None, y, groups=crossed, rates=limit).certified)
-        wrong[3] += bool(tb.certify(a, None, y, groups=crossed, rates=limit, subgroups=LISTED).certified)
-    assert (wrong / n <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n)).all()
 
 
 def identity(X):
