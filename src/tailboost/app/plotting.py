@@ -410,8 +410,8 @@ class MonitorDisplay:
         ax = _axes(ax, "MonitorDisplay", (5.4, 4.0))
         names = [batch.name for batch in self.batches]
         for number, bound in enumerate(self.monitor.certificate.bounds):
-            pairs = [batch.errors[number] for batch in self.batches]
-            rates = np.array([np.nan if rate is None else rate for _, rate in pairs])
+            errors = [batch.errors[number] for batch in self.batches]
+            rates = np.array([rate for _, rate in errors], dtype=float)  # NaN for None
             (line,) = ax.plot(range(len(names)), rates, marker="o", label=bound.title)
             for end in bound.sides:
                 if end is not None:

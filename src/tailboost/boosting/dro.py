@@ -149,7 +149,8 @@ class DROBoostClassifier(AdditiveClassifier):
             first = learn(learn.units.p, 0).model
             dim = getattr(first, "get_n_leaves", lambda: 1)()
         X = learn.rows.X
-        X = X.toarray() if issparse(X) else X
+        if issparse(X):
+            X = X.toarray()
         rows = np.column_stack([np.asarray(X).reshape(len(X), -1), learn.rows.y])
         if rows.dtype == object:
             rows = rows.astype(str)

@@ -142,8 +142,9 @@ class MixtureClassifier(Boosting):
             Another number gives other draws.
         """
         cumulative = self.predict_distribution(X).cumsum(axis=1)
-        each = range(len(cumulative)) if ids is None else np.asarray(ids).tolist()
-        texts = (f"{random_state}:{one}".encode() for one in each)
+        if ids is None:
+            ids = np.arange(len(cumulative))
+        texts = (f"{random_state}:{one}".encode() for one in np.asarray(ids).tolist())
         digests = b"".join(blake2b(text, digest_size=8).digest() for text in texts)
         draws = np.frombuffer(digests, dtype="<u8") / 2.0**64
         passed = (draws[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
@@ -208,9 +209,10 @@ class MixtureClassifier(Boosting):
         """
         check_is_fitted(self)
         losses = self.candidate_losses_
-        mass = getattr(self, "alpha", None) if alpha is None else alpha
+        if alpha is None:
+            alpha = getattr(self, "alpha", None)
         curve = worst_mean_curve(
-            losses, losses @ self.base_, mass, self.base_, tolerance=1e-5, max_points=200
+            losses, losses @ self.base_, alpha, self.base_, tolerance=1e-5, max_points=200
         )
         points = zip(curve.mean.tolist(), curve.worst.tolist(), curve.mixture, strict=True)
-        return [(error, tail, self._with(weights, mass)) for error, tail, weights in points]
+        return [(error, tail, self._with(weights, alpha)) for error, tail, weights in points]

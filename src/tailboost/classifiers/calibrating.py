@@ -479,7 +479,9 @@ def _refuse_few_rows(
         # The rows of a ratio depend on the answers.
         samples = fresh.samples(error(by=rate.by) if rate.is_ratio else rate)
         names = [sample.name for sample in samples]
-        bounds = [limit.bound] * len(names) if limit.compares else limit.bounds(names).tolist()
+        bounds = [limit.bound] * len(names)
+        if not limit.compares:
+            bounds = limit.bounds(names).tolist()
         is_tested = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
         for sample, bound in zip(samples, bounds, strict=True):
             allowed = limit.against(bound)
@@ -544,7 +546,9 @@ def prices(selection: Any, fresh: Fresh, answered: Fresh, level: float) -> tuple
         logs = table.pooled if len(models) > 1 else table.logs(0)
         without[""] = logs.argmax(axis=1)
     limits = selection.problem.limits
-    for limit in limits if 2 <= len(limits) <= MOST_PRICED else ():
+    if not 2 <= len(limits) <= MOST_PRICED:
+        limits = ()
+    for limit in limits:
         rest = [other for other in limits if other is not limit]
         with suppress(InfeasibleLimitsError):  # errors without deferral, for example: no price
             outcome = outcome_of(selection.within(rest), fresh, level)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import chain
+from itertools import chain, product
 from math import prod
 from typing import Any
 
@@ -254,7 +254,7 @@ def fit_models(
     learners = {name: _seeded(estimator, seed) for name, estimator in estimators}
     of_tables = [name for name in learners if isinstance(learners[name], TableLearner)]
     parts = [*split.fitted, np.ones(len(training), dtype=bool)]  # the last is on all rows
-    tasks = [(name, rows) for name in learners if name not in of_tables for rows in parts]
+    tasks = list(product([name for name in learners if name not in of_tables], parts))
     fits: dict[str, list[Fit]] = {name: [] for name in learners}
     options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
     threads = Parallel(prefer="threads", **options)
@@ -680,7 +680,7 @@ def records_of_fit(estimators: Sequence[Model], known: Sequence[Hashes] = ()) ->
     # Rows in another form, or of another library, are not known.
     inner = [model.records_ for model in models if isinstance(model, JudgedModel)]
     complete = len(inner) == len(models) and all(each.complete for each in inner)
-    used = dict.fromkeys(table for each in inner for table in each.tables)
+    used = dict.fromkeys(chain(*(each.tables for each in inner)))
     attempts = {each.key: each for records in inner for each in records.ledger.attempts}
     return Records(trained, complete, tuple(used), Ledger(tuple(attempts.values())))
 

@@ -341,13 +341,15 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         else:
             source = f"measured on {self.rates_.words.partition(' (')[0]}"
             limit_lines = self.rates_.limit_lines()
-            *_, overall = self._measured(*self._stated_limits, rates.error())
+            *_, overall = self.selection_.rates([*self._stated_limits, rates.error()])
             errors = [overall.texts[2]]
         limits = [
             f"{each.name} {each.limit}  {each.verdict} ({each.numbers})" for each in limit_lines
         ]
-        texts = {"limit": limits, "error": errors, "rule": str(self.rule_).splitlines()}
-        lines = [f"{name:5}  {text.strip()}" for name in texts for text in texts[name]]
+        parts = {"limit": limits, "error": errors, "rule": str(self.rule_).splitlines()}
+        lines = []
+        for name, texts in parts.items():
+            lines += [f"{name:5}  {text.strip()}" for text in texts]
         models = ", ".join(self.used_models_)
         return "\n".join([f"{type(self).__name__} of {models}, {source}", *lines])
 

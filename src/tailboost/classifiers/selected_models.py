@@ -45,7 +45,6 @@ from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,
-    Rate,
     Statistic,
     error,
 )
@@ -694,7 +693,3 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     def _reading(self, X: Table, y: Any) -> Seen:
         """Return rows on which a rule is selected, to recognise them later; labels count for scores alone."""
         return Seen.of(self._row_hashes(X), SELECTED_ON, y if self._reads_scores else None)
-
-    def _measured(self, *rates: Rate | Limit) -> RateTable:
-        """Return rates on the selection data, by subgroup and with intervals."""
-        return self.selection_.rates(rates)

@@ -132,7 +132,9 @@ def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
     if data is None or not isinstance(X, data.Dataset):
         return as_pandas(X), y
     rows, labels = read_dataset(X)
-    return rows, labels if y is None else y
+    if y is None:
+        y = labels
+    return rows, y
 
 
 def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
@@ -149,7 +151,7 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
     rows = np.stack([np.asarray(item[0]) for item in items])
     if hasattr(items[0][0], "movedim") and rows.ndim > 3:  # tensors, C×H×W
         rows = np.moveaxis(rows, 1, -1)
-    labels = [np.asarray(label).item() for item in items for label in item[1:2]]
+    labels = [np.asarray(item[1]).item() for item in items if len(item) > 1]
     return rows, np.array(labels) if labels else None
 
 
@@ -531,7 +533,9 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
     if column.ndim == 1:
         title = getattr(groups, "name", None)
         is_name = isinstance(title, (str, int)) and title not in ("class", "group", "cell")
-        return {title if is_name else None: column}
+        if not is_name:
+            title = None
+        return {title: column}
     if column.ndim != 2:
         raise ValueError(f"{name} must be a 1d array or a table, got shape {column.shape}")
     if column.shape[1] == 1:

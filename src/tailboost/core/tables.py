@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import compress
 
 CERTIFIED = "certified"
 NOT_CERTIFIED = "not certified"
@@ -53,8 +54,8 @@ def filled_columns(
     heads: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[list[str]]]:
     """Return the columns of a table with an entry."""
-    places = [j for j in range(len(heads)) if any(row[j] for row in rows)]
-    return [heads[j] for j in places], [[row[j] for j in places] for row in rows]
+    is_filled = list(map(any, zip(*rows, strict=True)))
+    return [*compress(heads, is_filled)], [[*compress(row, is_filled)] for row in rows]
 
 
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:

@@ -83,7 +83,7 @@ def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) ->
             )
         blocks[name] = _blocks(values)
     score = delayed(_scores, pure=False)
-    if _is_on_dask(model):
+    if hasattr(model, "client") or hasattr(model, "client_"):  # reads collections
         blocks["X"] = [score(None, block) for block in _blocks(model.predict_proba(X))]
     else:
         sent = delayed(model, pure=False)
@@ -98,11 +98,6 @@ def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) ->
         if len(values) != len(rows["X"]):
             raise ValueError(f"{name} has {len(values):,} rows, and X has {len(rows['X']):,}")
     return rows
-
-
-def _is_on_dask(model: Model) -> bool:
-    """Return whether a model reads collections: those of XGBoost and LightGBM have a client of Dask."""
-    return hasattr(model, "client") or hasattr(model, "client_")
 
 
 def _blocks(values: Column) -> list[Any]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import chain, product
 from typing import Any, Self
 
 import numpy as np
@@ -125,11 +126,6 @@ class CertifiedBound:
         return self.upper <= self.target
 
     @property
-    def _end(self) -> float:
-        """The bounded side, of both the upper one."""
-        return self.lower if self.sense == "≥" else self.upper
-
-    @property
     def name(self) -> str:
         """Name of the subgroup, as printed."""
         return "all rows" if self.subgroup is None else unit_name(self.subgroup)
@@ -173,7 +169,8 @@ class CertifiedBound:
         if self.certified is not False or not self.room or self.room < 0 or not self.n:
             return None
         assert self.estimate is not None
-        ends = np.array([self.estimate, self._end, self.target])
+        lower, upper = self.sides
+        ends = np.array([self.estimate, lower if upper is None else upper, self.target])
         if ends.min() >= 0.0 and ends.max() <= 1.0:
             ends = np.arcsin(np.sqrt(ends))
         _, margin, room = ends - ends[0]
@@ -189,9 +186,10 @@ class CertifiedBound:
         if not self.n:
             return "no rows"
         needed = self.rows_needed
+        if needed is None and not self.room:
+            return "the estimate is at the limit"
         if needed is None:
-            beyond = "below it" if self.sense == "≥" else "above it"
-            return f"the estimate is {beyond if self.room else 'at the limit'}"
+            return f"the estimate is {'below' if self.sense == '≥' else 'above'} it"
         return f"about {needed:,} rows needed"
 
     @property
@@ -340,8 +338,9 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
             method=method if n else "no rows",
             deferred=number_or_none(shares.get(sample.name, np.nan)),
         )
-        is_kept = bound.target is not None and kept_by_construction(bound, fresh)
-        bounds.append(bound.at_target(CONSTANT) if is_kept else bound)
+        if bound.target is not None and kept_by_construction(bound, fresh):
+            bound = bound.at_target(CONSTANT)
+        bounds.append(bound)
     if limit is None or not limit.compares:
         return bounds
     limit.refuse_negative(min(sample.low for sample in samples))
@@ -396,15 +395,13 @@ def joint_bounds(
     rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
     each subgroup. The level is divided evenly among the bounds on means of subgroups with rows (union bound).
     """
-    bounds_on_means = {
-        (each.rate, number, side)
-        for each in expressions
-        for number, sample in enumerate(fresh.samples(each.rate))
-        if len(sample.rows)
-        for side in each.sides
-    }
+    bounds_on_means: set[Any] = set()
+    for each in expressions:
+        samples = enumerate(fresh.samples(each.rate))
+        with_rows = [number for number, sample in samples if len(sample.rows)]
+        bounds_on_means.update(product([each.rate], with_rows, each.sides))
     level_of_each = level / max(1, len(bounds_on_means))
-    return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
+    return [*chain(*(bounds_of(each, fresh, level_of_each) for each in expressions))]
 
 
 def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
@@ -824,7 +821,7 @@ def certify(
         kinds = (None, "class", "group", "cell")[: 4 if fresh.answered.strata.columns else 2]
         parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
-    bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
+    bounds = [*chain(*(joint_bounds(part, fresh, level) for part in parts))]
     certificate = certificate_of(fresh, bounds, confidence)
     return replace(certificate, model=model if hasattr(model, "predict") else None)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -154,8 +155,10 @@ class Fresh:
         reader = judged(model)
         if given.y is None:
             raise ValueError("y is needed: the labels of the rows")
-        if given.names is not None:
-            given = replace(given, names=given.names.named_as([*reader._groups_by_column]))
+        names, titles = given.names, tuple(reader._groups_by_column)
+        if names is not None and names.titles == (None,) and len(titles) == 1:
+            # A column without a name has that of the only column of the fit.
+            given = replace(given, names=replace(names, titles=titles))
         groups = given.columns or None
         actions = np.zeros(len(given), dtype=np.intp)  # any, until the model answers
         if is_model:
@@ -200,11 +203,16 @@ class Fresh:
             answered = replace(answered, actions=_actions(model, table, groups, strata))
         else:
             content = hash_rows(answered.actions[:, None])
+            model = None
         content = hashes_of_pairs(content, stratum)
         clusters = given.clusters
+        n_clusters = draws = None
+        if clusters is not None:
+            n_clusters = len(np.unique(clusters))
+            draws = random_numbers(content, clusters)
         return cls(
             answered,
-            model if is_model else None,
+            model,
             table,
             groups,
             used,
@@ -213,8 +221,8 @@ class Fresh:
             equal_rows,
             only_scores,
             clusters,
-            None if clusters is None else len(np.unique(clusters)),
-            None if clusters is None else random_numbers(content, clusters),
+            n_clusters,
+            draws,
         )
 
     def __len__(self) -> int:
@@ -354,9 +362,11 @@ def _answered(
     }
     combinations: Any = ()
     if known and len(known) == len(titles):
-        numbers = [list(of_fit).index(title) for title in titles]
-        found = {tuple(each[j] for j in numbers) for each in reader.group_combinations_}
-        combinations = tuple(sorted(found, key=repr)) if len(titles) > 1 else None
+        combinations = None
+        if len(titles) > 1:
+            in_order = itemgetter(*map(list(of_fit).index, titles))
+            found = set(map(in_order, reader.group_combinations_))
+            combinations = tuple(sorted(found, key=repr))
     each_column = zip(titles, values, strict=True)
     values = [
         list(dict.fromkeys((*groups, *known.get(title, ())))) for title, groups in each_column

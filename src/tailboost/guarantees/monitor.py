@@ -162,7 +162,9 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floa
         return [_bet_apart(bound, *pair) for pair in permutations(samples, 2)]
     (sample,) = samples
     lower, upper = bound.sides
-    sides = [(sample, upper)] if upper is not None else []
+    sides = []
+    if upper is not None:
+        sides.append((sample, upper))
     if lower is not None:  # an upper bound on the complement
         sides.append((sample.mirrored, sample.low + sample.high - lower))
     bets = []

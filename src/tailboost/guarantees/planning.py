@@ -127,15 +127,16 @@ def rows_needed(
     if not stated:
         raise ValueError("limits: there is no limit")
     level = SPENT_EACH * (1.0 - confidence)
-    rates_by_limit = rates if isinstance(rates, (list, tuple)) else [rates]
+    if not isinstance(rates, (list, tuple)):
+        rates = [rates]
     shares_by_limit = shares if isinstance(shares, (list, tuple)) else [shares] * len(stated)
-    if not len(stated) == len(rates_by_limit) == len(shares_by_limit):
+    if not len(stated) == len(rates) == len(shares_by_limit):
         raise ValueError(
             f"rates: give one for each of the {len(stated)} limits, in their order"
         )
     rows_by_limit = []
     totals = []
-    for limit, rate, share in zip(stated, rates_by_limit, shares_by_limit, strict=True):
+    for limit, rate, share in zip(stated, rates, shares_by_limit, strict=True):
         names, expected, parts = _expected(limit, rate, share)
         is_by_rank = by_group and not (limit.compares or limit.rate.is_ratio)
         plan = (limit, names, expected, parts, level / len(names) if is_by_rank else level)

@@ -107,8 +107,7 @@ def applies(case: Case) -> Any:
     test, fresh_test = case.tests[0], case.fresh_tests[0]
     is_alone = [
         (each.places.sum(axis=axis) == 1).all()
-        for each in (test, fresh_test)
-        for axis in (0, 1)
+        for each, axis in product((test, fresh_test), (0, 1))
     ]
     if not (test.limit.compares and (test.answers >= 0).all() and all(is_alone)):
         return None
@@ -202,7 +201,7 @@ def _ranks(case: Case, test: Tests, sizes: Ints) -> Ints | None:
         ranks = np.rint(tried[losses.argmin(axis=1)] * (sizes + 1)).clip(max=sizes)
         options.add((float(losses.min(axis=1).sum()), tuple(ranks.astype(int).tolist())))
     # One answer to all rows keeps a comparison by construction, so only better rules are tried.
-    constant = min(sum(losses[end] for _, losses, _ in curves) for end in (0, -1))
+    constant = np.sum([losses[[0, -1]] for _, losses, _ in curves], axis=0).min()
     for _, option in sorted(each for each in options if each[0] < constant):
         ranks = np.array(option)
         widths = np.zeros(len(sizes), dtype=np.intp)

@@ -101,8 +101,9 @@ def path_of(case: Case, places: list[int], level: float) -> tuple[Ints, float]:
     for number, step in enumerate(steps.tolist()):
         best = np.where(powers >= step, losses, np.inf).argmin()
         least, rule = losses[best], cuts[best]
-        moves = [*product(range(len(places)), sides)]  # a single one finds its best cut at once
-        for place, moving in moves * min(PASSES, len(moves)) if number % 2 == 0 else ():
+        moves = [*product(range(len(places)), sides)]
+        passes = min(PASSES, len(moves))  # a single move finds its best cut at once
+        for place, moving in moves * passes * (number % 2 == 0):
             line = np.repeat(rule[None], len(values), axis=0)
             line[:, place, moving] = values[:, None]
             line = line[line[:, place, 0] <= line[:, place, 1]]
@@ -134,9 +135,12 @@ def applies(case: Case) -> list[Path]:
     is_alone = all(
         not test.limit.compares and (test.places.sum(axis=1) == 1).all() for test in case.tests
     )
+    parts = [list(range(m))]
+    if is_alone:
+        parts = [[place] for place in range(m)]
     paths = []
-    for places in [[place] for place in range(m)] if is_alone else [list(range(m))]:
-        rules, power = path_of(case, places, case.level / (m if is_alone else 1))
+    for places in parts:
+        rules, power = path_of(case, places, case.level / len(parts))
         if power < log_ndtr(WORTHWHILE):
             return []
         paths.append((places, rules))
@@ -166,7 +170,7 @@ def run(case: Case, paths: list[Path]) -> Outcome:
         if passed is None:
             return Outcome(case.answered_by(first), level)
         cuts[places] = passed
-    made = LAST + (f", for each of {len(paths)} groups alone." if len(paths) > 1 else ".")
+    made = LAST + f", for each of {len(paths)} groups alone" * (len(paths) > 1) + "."
     rule = case.rule(cuts)
     return Outcome(case.fresh.by(rule), case.level, made, rule, "fixed sequence")
 

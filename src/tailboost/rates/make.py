@@ -60,7 +60,9 @@ def as_objective(objective: Any) -> Statistic:
             "largest(...) of a family, whose small values are better also where few rows have "
             "an answer; limit this rate instead"
         )
-    return Statistic(EACH, replace(rate, complement=True)) if rate.is_gain else objective
+    if rate.is_gain:
+        objective = Statistic(EACH, replace(rate, complement=True))
+    return objective
 
 
 def error(by: By = None) -> Rate:

@@ -187,7 +187,9 @@ class Rate:
             if part == OTHER:
                 return (numbers != own) & (numbers < K)
             number_of = {None: numbers, LABEL: own, HUMAN_REVIEW: K}
-            return numbers == (number_of[part] if part in number_of else strata.label(part))
+            if part in number_of:
+                return numbers == number_of[part]
+            return numbers == strata.label(part)
 
         counted, among = (
             np.array([are(classes, label) & are(actions, answer) for label, answer in pairs])
@@ -198,7 +200,9 @@ class Rate:
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
         if self.matrix is not None:
             top = self._costs(strata)
-        return bottom - top if self.complement else top, bottom
+        if self.complement:
+            top = bottom - top
+        return top, bottom
 
     def _costs(self, strata: Strata) -> Floats:
         """Return the matrix in the order of the classes, with a column for each action, shape (K, A).
@@ -238,9 +242,11 @@ class Rate:
         mass = weight_of_stratum @ strata.mass
         if strata.mean_costs is not None:
             # Confusion counts have costs after weights: a rate of costs has its numerator there.
-            zeros = np.zeros_like(top)
-            bottom = np.concatenate([bottom, zeros], axis=1)
-            top = np.concatenate([zeros, top] if self.needs_costs else [top, zeros], axis=1)
+            halves = [top, np.zeros_like(top)]
+            bottom = np.concatenate([bottom, halves[1]], axis=1)
+            if self.needs_costs:
+                halves.reverse()
+            top = np.concatenate(halves, axis=1)
         low, high = 0.0, 1.0
         if self.needs_costs:
             low, high = strata.cost_range
@@ -449,9 +455,11 @@ class Limit(Statistic):
             If the bound is not a number, or is outside of the possible range.
         """
         compares = form in COMPARISONS
-        low, high = (0.0, 1.0) if rate.kind != "cost" else (-ALL_COSTS, ALL_COSTS)
-        if compares:
-            low, high = 0.0, high if form == GAP else 1.0
+        low, high = 0.0, 1.0
+        if rate.kind == "cost" and form != RATIO:
+            high = ALL_COSTS
+        if rate.kind == "cost" and not compares:
+            low = -ALL_COSTS
         by_name = isinstance(bound, Mapping) and bool(bound) and not compares
         in_percent = False
         numbers = {}

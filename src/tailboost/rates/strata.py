@@ -342,14 +342,15 @@ class Counts:
         n = len(truth)
         check_length(answers, "answers", n, "y_true")
         draws = np.ndim(answers) == 2
-        is_deferred = None if deferred is None else check_deferred(deferred, n)
+        if deferred is not None:
+            deferred = check_deferred(deferred, n)
         is_review = np.asarray(answers) == HUMAN_REVIEW
         if HUMAN_REVIEW not in set(truth if labels is None else labels) and is_review.any():
             # No rate reads the answers of deferred rows: they get the true label.
             given = np.asarray(answers, dtype=object)
             answers = np.where(is_review, truth.astype(object), given)
-            is_deferred = is_review if is_deferred is None else is_review | is_deferred
-        if draws and is_deferred is not None:
+            deferred = is_review if deferred is None else is_review | deferred
+        if draws and deferred is not None:
             raise ValueError(
                 "deferred: a randomised rule has probabilities of deferral instead"
             )
@@ -359,8 +360,8 @@ class Counts:
         classes = label_column(labels, "labels")
         actions = positions(predicted, classes, "answers")
         checked_costs = check_costs(costs, n, classes)
-        if is_deferred is not None:
-            actions = np.where(is_deferred, len(classes), actions)
+        if deferred is not None:
+            actions = np.where(deferred, len(classes), actions)
             if checked_costs is not None:  # deferral costs nothing
                 checked_costs = np.pad(checked_costs, ((0, 0), (0, 1)))
         names, numbers = GroupNames.of(group_columns(groups, "groups"), "groups", n, "y_true")
@@ -373,7 +374,7 @@ class Counts:
             classes,
             names.titles,
             names.values,
-            defers=is_deferred is not None,
+            defers=deferred is not None,
             costs=checked_costs,
         )
         weights /= weights.sum()
@@ -381,7 +382,8 @@ class Counts:
             shares = np.asarray(in_class_order(answers, "answers", classes))
             row, actions = np.indices(shares.shape).reshape(2, -1)
             stratum, weights = stratum[row], weights[row] * shares.ravel()
-            checked_costs = None if checked_costs is None else checked_costs[row]
+            if checked_costs is not None:
+                checked_costs = checked_costs[row]
         return cls(strata, stratum, weights, checked_costs, actions)
 
     def sums(self, cell: Ints, n_cells: int, action: Ints | int) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Self
@@ -93,15 +93,6 @@ class GroupNames:
         names = np.empty(len(pairs), dtype=object)
         names[:] = pairs  # np.array would make a table of two columns
         return names
-
-    def named_as(self, titles: Sequence[Any]) -> Self:
-        """Return the names; a column without a name gets the name of the fit's only column of groups.
-
-        ``titles`` are the names of the columns of the fit, None for a column without a name.
-        """
-        if self.titles != (None,) or len(titles) != 1:
-            return self
-        return replace(self, titles=tuple(titles))
 
     def numbers_in(self, known: GroupNames, numbers: Ints, argument: str) -> Ints:
         """Return the numbers of rows, shape (n, c), among the known names of a fit.

@@ -175,7 +175,8 @@ class Curve:
         """Return headings, cells and a sentence on the rows; many points are thinned evenly."""
         heads = [str(self.limited), str(self.objective)]
         shown = np.linspace(0, len(self) - 1, min(len(self), POINTS_SHOWN)).round().astype(int)
-        rows = [[f"{column[place]:.4f}" for column in self.values] for place in shown]
+        points = self.values[:, shown].T
+        rows = [[f"{limited:.4f}", f"{value:.4f}"] for limited, value in points]
         words = f"{len(shown)} of {len(self)} points, on {self.measured_on}; fresh rows differ."
         return heads, rows, words
 
@@ -265,7 +266,7 @@ def points_along(
 
     counts = np.array(pool.counts)
     reached = [
-        [each.value(values) for values in each.rate.terms(strata).values(counts)]
+        [*map(each.value, each.rate.terms(strata).values(counts))]
         for each in (limited, objective)
     ]
     rates, values = np.array(reached).round(12)

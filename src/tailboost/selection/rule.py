@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from keyword import iskeyword
 from typing import Any, ClassVar, Self
 
@@ -173,7 +174,7 @@ class ThresholdRule(StoredRule):
     @property
     def defers(self) -> bool:
         """Whether rows may be deferred. A rule with a class "human review" answers this class instead."""
-        actions = [action for band in self.bands for _, action in band]
+        actions = [action for _, action in chain(*self.bands)]
         return HUMAN_REVIEW in actions and HUMAN_REVIEW not in self.classes
 
     def actions_in(self, column: Any, group: Any) -> set[Any]:
@@ -185,7 +186,7 @@ class ThresholdRule(StoredRule):
         names = self.groups or []
         if column == self.group_column and group in names:
             bands = [bands[names.index(group)]]
-        return {action for band in bands for _, action in band}
+        return {action for _, action in chain(*bands)}
 
     def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> Array:
         """Return the action of each row: a label, or "human review".
@@ -236,7 +237,9 @@ class ThresholdRule(StoredRule):
         if np.ndim(score) == 0 and np.isscalar(groups):  # one row
             groups = np.atleast_1d(groups)
         may_lack = default is not ...
-        missing = np.nan if self.missing is None and may_lack else self.missing
+        missing = self.missing
+        if missing is None and may_lack:
+            missing = np.nan
         scores = self._kind.checked(np.ravel(score), str(self.column), missing)
         places = group_numbers(groups, self.groups, len(scores), self.group_column, may_lack)
         return self._answers(self.numbers(scores, places), default)
@@ -271,7 +274,7 @@ class ThresholdRule(StoredRule):
             in_range = all(kind.contains(end) and end > kind.lower for end in ends)
             if first is not None or not in_range or sorted(set(ends)) != ends:
                 raise ValueError(f"thresholds must ascend from null, and each be a {kind.name}")
-        if {(type(action), action) for band in self.bands for _, action in band} - actions:
+        if {(type(action), action) for _, action in chain(*self.bands)} - actions:
             raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")
@@ -305,10 +308,14 @@ class ThresholdRule(StoredRule):
         ValueError
             If ``group`` is missing, or a name or label contains a backslash.
         """
-        score = sql_column(self.column if column is None else column, table)
+        if column is None:
+            column = self.column
+        if group is None:
+            group = self.group_column
+        score = sql_column(column, table)
         if self.missing is not None:
             score = f"COALESCE({score}, {self.missing!r})"
-        conditions = self._conditions(self.group_column if group is None else group, table)
+        conditions = self._conditions(group, table)
         cases = []
         for condition, band in zip(conditions, self.bands, strict=True):
             upper = self._kind.most
@@ -430,7 +437,7 @@ class Rule(StoredRule):
 
     def actions_in(self, column: Any, group: Any) -> set[Any]:
         """Return the actions that a row of a group of a column may get: all, whatever the group."""
-        return {*self.classes, *([HUMAN_REVIEW] if self.defers else [])}
+        return {*self.classes, *[HUMAN_REVIEW] * self.defers}
 
     @property
     def identity(self) -> Any:
@@ -613,7 +620,7 @@ def stacked(
             "probabilities must be a dict of arrays by name of a model, got "
             f"{probabilities!r:.80}"
         )
-    names = list(probabilities) if names is None else names
+    names = names or list(probabilities)
     unknown = [name for name in probabilities if name not in names]
     if unknown:
         raise ValueError(

@@ -109,7 +109,7 @@ class Problem:
 
     def columns(self, names: Sequence[Any]) -> list[int]:
         """Return the numbers of the columns of groups in the rates."""
-        used = {column for rate in self.rates for column in rate.crossed}
+        used = set().union(*(rate.crossed for rate in self.rates))
         every = bool(used & {"group", "cell"})
         return [j for j, name in enumerate(names) if every or name in used]
 
@@ -229,9 +229,9 @@ class Program:
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
         cost = minimised[0]
-        rows = [
-            (i, *row) for i, each in enumerate(limited) for row in self.limits[i].rows(each)
-        ]
+        rows = []
+        for i, each in enumerate(limited):
+            rows += [(i, *row) for row in self.limits[i].rows(each)]
         if objective.worst:
             cost = TIE_PRICE * self.errors
             rows = [*((-1, each, -1.0, 0.0) for each in minimised), *rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class ClassWeights:
             moved += [*np.eye(len(strata.mass))]
         # Of two actions the cost of one suffices.
         actions = range(strata.n_actions == 2, strata.n_actions)
-        return [(action, of_strata) for of_strata in moved for action in actions]
+        return [(action, of_strata) for of_strata, action in product(moved, actions)]
 
     def line(self, rule: Floats, line: tuple[int, Floats]) -> tuple[Floats, Floats]:
         """Return the rules with other costs of one action in some strata, and their counts.
@@ -183,7 +184,9 @@ class ClassWeights:
     def _groups(self, models: list[Any], X: Any) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
         groups = np.zeros((len(self.data.strata.mass), n_rows_of(X)))
-        for model in models if n_rows_of(X) else ():
+        if not n_rows_of(X):  # models refuse it
+            return groups
+        for model in models:
             groups[model.classes_] = model.predict_proba(X).T
         return groups
 

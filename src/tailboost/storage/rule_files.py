@@ -148,8 +148,10 @@ class RuleOnScores:
         self.classes_ = np.asarray(rule.classes)
         self.by_group = settings["by_group"]
         self.limits = self._stated_limits = list(checked_limits(settings["limits"]))
-        pairs = [name if isinstance(name, tuple) else (None, name) for name in groups]
-        self._groups_by_column = {each: [g for c, g in pairs if c == each] for each, _ in pairs}
+        self._groups_by_column: dict[Any, list[Any]] = {}
+        for name in groups:
+            column, group = name if isinstance(name, tuple) else (None, name)
+            self._groups_by_column.setdefault(column, []).append(group)
         self._can_defer = rule.defers or any(
             limit.rate.counts_deferral for limit in self.limits
         )

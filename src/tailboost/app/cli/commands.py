@@ -117,7 +117,7 @@ def _scores(
 
 def _columns(by_group: str | None, group: list[str] | None) -> list[str]:
     """Return the columns of groups."""
-    return list(dict.fromkeys([*(group or []), *([by_group] if by_group else [])]))
+    return list(dict.fromkeys(filter(None, [*(group or []), by_group])))
 
 
 @command
@@ -405,10 +405,13 @@ def monitor(
     stored = Stored.read(model)
     roles = stored.roles.given(target=target, cluster=cluster)
     rows = reader.read(data, roles, stored.known)
+    labels = None
+    if id is None or roles.target in rows.table:
+        labels = rows.labels
     with held(state, 60.0):
         after = _monitor_of(stored.classifier, state).add(
             rows.features,
-            None if id is not None and roles.target not in rows.table else rows.labels,
+            labels,
             groups=rows.groups,
             clusters=rows.clusters,
             id=None if id is None else rows.columns([id])[id],

@@ -177,4 +177,4 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         say_aside("tailboost: stopped by Ctrl-C")
         code = INTERRUPTED
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(code)

@@ -125,12 +125,11 @@ def _counting(
     for entry in entries:
         if entry.target == target:
             campaign = [] if entry.certified else [*campaign, entry]
-    on_these = [
-        entry
-        for entry in entries
-        if entry not in campaign and any(each.repeats(entry.attempt.rows) for each in given)
-    ]
-    return [*campaign, *on_these]
+    for entry in entries:
+        on_these = any(each.repeats(entry.attempt.rows) for each in given)
+        if on_these and entry not in campaign:
+            campaign.append(entry)
+    return campaign
 
 
 def _record(
