@@ -49,7 +49,11 @@ def xgboost() -> Any:
 
 def _load(content: bytes) -> Any:
     """Return a booster that threads may share: loading and the first call, which configures it, may not."""
-    booster = xgboost().Booster({"nthread": 1})
+    # A booster with a row of its own is configured before it reads trees, in one thread. More threads of
+    # OpenMP would wait for ever in a forked process.
+    row = xgboost().DMatrix(np.zeros((1, 1)), nthread=1)
+    booster = xgboost().Booster({"nthread": 1}, [row])
+    booster.num_features()
     booster.load_model(bytearray(content))
     booster.num_boosted_rounds()  # configures the booster
     return booster
