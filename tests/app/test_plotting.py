@@ -94,6 +94,7 @@ def test_a_monitor_with_an_alarm(rule):
     assert display.ax_.lines[0].get_ydata()[0] == rate
 
 
-def test_import_needs_no_matplotlib():
-    code = "import sys, tailboost.plotting; assert 'matplotlib' not in sys.modules"
+def test_matplotlib_and_pytorch_are_imported_only_when_asked_for():
+    asserted = "assert not {'matplotlib', 'torch'} & {*sys.modules}"
+    code = f"import sys, tailboost.plotting, tailboost.app.cli; {asserted}"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -60,9 +60,10 @@ def test_the_groups_may_be_a_column_or_the_table(tmp_path):
     rule = tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, by_group="age")
     tb.save_model(rule, tmp_path / "rule.model")
     answers = rule.predict(X, groups=groups)
+    loaded = tb.load_model(tmp_path / "rule.model")
     for given in (groups["age"], groups["age"].to_numpy(), groups[["age"]], {"age": groups["age"]}):
         assert (rule.predict(X, groups=given) == answers).all()
-        assert (tb.load_model(tmp_path / "rule.model").predict(X, groups=given) == answers).all()
+        assert (loaded.predict(X, groups=given) == answers).all()
     assert rule.rule_.groups == ["old", "young"]
     assert '"age"' in rule.rule_.to_sql(group="age")
 

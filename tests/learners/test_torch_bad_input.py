@@ -200,8 +200,3 @@ tailboost.AdaBoostClassifier(n_estimators=2).fit([[0.0], [1.0], [2.0], [3.0]], [
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
     )
     assert "pip install 'tailboost[torch]'" in said.stdout
-
-
-def test_pytorch_is_imported_only_when_asked_for():
-    code = "import sys, tailboost, tailboost.app.cli; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

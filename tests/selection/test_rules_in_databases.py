@@ -195,8 +195,7 @@ def on_three_classes(labels, by_group):
 
 
 @pytest.mark.parametrize("database", DATABASES)
-@pytest.mark.parametrize("labels", THREE)
-@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize(("by_group", "labels"), [*((False, labels) for labels in THREE), (True, "text")])
 def test_three_classes(by_group, labels, database):
     """One model has SQL."""
     clf = on_three_classes(labels, by_group)
