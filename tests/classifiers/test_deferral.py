@@ -48,6 +48,7 @@ def mix():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
 def test_the_same_rows_are_passed_on_one_by_one_in_threads_and_elsewhere(mix, tmp_path):
     passed, answers = mix.defers(X), mix.predict(X)
     assert 0 < passed.mean() < 0.2
