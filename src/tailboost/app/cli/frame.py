@@ -124,6 +124,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             settings = {name: arguments.pop(name) for name in _OF_TABLES}
             arguments["reader"] = Reader(**settings)
         with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
             warnings.simplefilter("default", UserWarning)
             try:
                 function(**arguments)
@@ -133,19 +134,13 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 caught.clear()  # the mistake comes first
                 raise typer.Exit(_fail(error, MISTAKE)) from None
             finally:
-                _tell_warnings(caught)
+                for text in dict.fromkeys(str(each.message) for each in caught):
+                    say_aside(f"warning: {as_typed(text)}")
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     app.command(function.__name__.rstrip("_").replace("_", "-"))(run)
     return function
-
-
-def _tell_warnings(caught: Sequence[warnings.WarningMessage]) -> None:
-    """Print each warning of the library once, as a line."""
-    texts = [str(each.message) for each in caught if issubclass(each.category, UserWarning)]
-    for text in dict.fromkeys(texts):
-        say_aside(f"warning: {as_typed(text)}")
 
 
 def _fail(error: Exception, code: int) -> int:
