@@ -96,81 +96,9 @@ def test_weights(name, case, recorder):
     refused(lambda: make(name, recorder).fit(X, Y, sample_weight=weight), match)
 
 
-PARAMETERS = {
-    "alpha": (0, -0.1, 1.5, np.nan, "half", None),
-    "eta": (0, -1, np.nan, np.inf, "best", None),
-    "beta": (0, -1, np.nan, "big", None),
-    "cv": (0, 1, 1.5, 0.0, -0.2, "test", None),
-    "combine": ("mean", 1, None),
-    "n_estimators": (0, -3, 2.5, "many", None),
-    "estimator": (3, "oak", RecordingClassifier),
-    "outlier_fraction": (-0.1, 1, "few"),
-    "include_constants": ("yes", 3),
-    "class_weight": ("heavy", 3),
-    "exact_weights": ("yes", None),
-    "n_iter_no_change": (0, 1.5),
-    "tol": (-1, "small"),
-    "max_time": (0, -1),
-    "n_jobs": ("all",),
-    "random_state": ("seed", -1),
-    "verbose": (-1,),
-}
-
-
 def test_a_regressor_is_not_a_learner():
     with pytest.raises(ValueError, match=r"estimator=.*regressor"):
         make("adalpboost", DecisionTreeRegressor()).fit(X, Y)
-
-
-VALIDATION_SETS = {
-    "no y_val": ({"X_val": X}, "X_val given.*y_val"),
-    "no X_val": ({"y_val": Y}, "y_val given.*X_val"),
-    "weights alone": ({"sample_weight_val": np.ones(60)}, "sample_weight_val given"),
-    "empty": ({"X_val": X[:0], "y_val": Y[:0]}, "X_val is empty"),
-    "empty frame": ({"X_val": FRAME[:0], "y_val": Y[:0]}, "X_val is empty"),
-    "one-dimensional": ({"X_val": X[0], "y_val": Y[:1]}, "2D array"),
-    "columns": ({"X_val": X[:, :2], "y_val": Y}, "2 features"),
-    "NaN": ({"X_val": X * np.nan, "y_val": Y}, "X contains NaN"),
-    "unknown label": ({"X_val": X, "y_val": Y + 1}, r"y_val holds labels not seen in fit: \[2\]"),
-    "label of another type": ({"X_val": X, "y_val": Y.astype(str)}, "y_val holds labels not seen"),
-    "missing label": ({"X_val": X, "y_val": put(Y, 3, None)}, "y_val contains NaN or None"),
-    "short": ({"X_val": X, "y_val": Y[:9]}, "y_val has 9 labels, X_val has 60 rows"),
-    "zero weights": ({"X_val": X, "y_val": Y, "sample_weight_val": 0 * Y}, "sample_weight_val.*non-zero"),
-    "short weights": ({"X_val": X, "y_val": Y, "sample_weight_val": [1.0]}, "sample_weight_val"),
-    "negative weights": (
-        {"X_val": X, "y_val": Y, "sample_weight_val": -1.0 * Y},
-        "sample_weight_val: Negative",
-    ),
-}
-
-
-GROUP_CASES = {
-    "short": ({"groups": GROUPS[:5]}, "groups has 5 rows, X has 60"),
-    "three-dimensional": ({"groups": np.zeros((60, 2, 2))}, "1d array"),
-    "short table": ({"groups": np.c_[GROUPS, GROUPS][:5]}, "groups column 0 has 5 rows, X has 60"),
-    "missing in a table": (
-        {"groups": {"a": GROUPS, "b": np.where(GROUPS == 1, np.nan, GROUPS)}},
-        "groups column 'b' contains NaN or None: 20 of 60",
-    ),
-    "NaN": ({"groups": np.where(GROUPS == 1, np.nan, GROUPS)}, "groups contains NaN or None: 20 of 60"),
-    "None": ({"groups": put(GROUPS.astype(str), 3, None)}, "groups contains NaN or None: 1 of 60"),
-    "list of mixed kinds": ({"groups": [1, "1", 2] * 20}, "groups mixes text"),
-    "no groups_val": ({"groups": GROUPS, "X_val": X, "y_val": Y}, "without groups_val"),
-    "no groups": ({"X_val": X, "y_val": Y, "groups_val": GROUPS}, "groups_val was given without groups"),
-    "groups_val alone": ({"groups": GROUPS, "groups_val": GROUPS}, "groups_val given"),
-    "unknown group": (
-        {"groups": GROUPS, "X_val": X, "y_val": Y, "groups_val": GROUPS + 1},
-        r"groups_val holds groups not seen in fit: \[3\]",
-    ),
-    "group without validation rows": (
-        {"groups": GROUPS, "X_val": X, "y_val": Y, "groups_val": 0 * GROUPS},
-        r"no validation row in group\(s\) \[1, 2\]",
-    ),
-    "short groups_val": (
-        {"groups": GROUPS, "X_val": X, "y_val": Y, "groups_val": GROUPS[:4]},
-        "groups_val has 4 rows",
-    ),
-}
 
 
 @pytest.mark.parametrize("name", MIXTURES)
@@ -245,43 +173,6 @@ def test_columns_in_another_order_are_read_by_name(fitted_to_frame, method):
     np.testing.assert_array_equal(
         ask(fitted_to_frame, method, FRAME[["b", "a", "c"]]), ask(fitted_to_frame, method, FRAME)
     )
-
-
-REWEIGHTS = {
-    "alpha 0": ({"alpha": 0}, "alpha"),
-    "alpha 2": ({"alpha": 2}, "alpha"),
-    "alpha NaN": ({"alpha": np.nan}, "alpha"),
-    "alpha text": ({"alpha": "half"}, "alpha"),
-    "alpha list": ({"alpha": [0.1]}, "alpha"),
-    "objective": ({"objective": "mean"}, "objective='mean'.*'cvar', 'error', 'worst_class', 'worst_group'"),
-    "alpha without use": ({"objective": "worst_class", "alpha": 0.1}, "alpha=0.1 has no meaning"),
-    "no groups kept": ({"objective": "worst_group"}, "needs groups"),
-    "no groups given": ({"X": X, "y": Y, "objective": "worst_group"}, "needs groups"),
-    "X alone": ({"X": X}, "both X and y"),
-    "y alone": ({"y": Y}, "both X and y"),
-    "groups alone": ({"groups": GROUPS}, "need objective='worst_group'"),
-    "groups of other rows": (
-        {"groups": GROUPS[:50], "objective": "worst_group"},
-        "groups has 50 entries, .* from a table of 60 rows",
-    ),
-    "missing group alone": (
-        {"groups": put(GROUPS, 0, np.nan), "objective": "worst_group"},
-        "groups contains NaN",
-    ),
-    "weights alone": ({"sample_weight": np.ones(60)}, "give X and y"),
-    "unknown label": ({"X": X, "y": Y + 1}, r"y holds labels not seen in fit: \[2\]"),
-    "missing label": ({"X": X, "y": put(Y, 0, None)}, "y contains NaN or None"),
-    "short y": ({"X": X, "y": Y[:3]}, "y has 3 labels, X has 60 rows"),
-    "columns": ({"X": X[:, :1], "y": Y}, "1 features"),
-    "no rows": ({"X": X[:0], "y": Y[:0]}, "0 sample"),
-    "short groups": ({"X": X, "y": Y, "groups": [1], "objective": "worst_group"}, "groups has 1 rows"),
-    "missing group": (
-        {"X": X, "y": Y, "groups": put(GROUPS, 0, np.nan), "objective": "worst_group"},
-        "groups contains NaN",
-    ),
-    "zero weights": ({"X": X, "y": Y, "sample_weight": 0 * Y}, "sample_weight.*non-zero"),
-    "negative weights": ({"X": X, "y": Y, "sample_weight": -1.0 * Y}, "sample_weight: Negative"),
-}
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.BoundNotMetWarning")

@@ -36,7 +36,6 @@ EARLIER = pd.DataFrame({"p": (Z * 0.3 + RNG.random(N) * 0.7).round(6), "b": RNG.
 CLF = tb.tune(SCORE, EARLIER, PARTS["y"], limits=LIMITS)
 PROOF = tb.certify(CLF, EARLIER.assign(p=EARLIER["p"] + 0.001), PARTS["y"], limits=LIMITS)
 BY_GROUP = tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, by_group=True, groups=PARTS["groups"])
-BOOST = tb.AdaLPBoostClassifier(TREE, n_estimators=2, cv="train", random_state=0).fit(FRAME, PARTS["y"])
 
 
 def robust(X, y, **parts):

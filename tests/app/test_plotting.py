@@ -15,7 +15,6 @@ import tailboost as tb
 from tailboost.plotting import LimitsDisplay, MonitorDisplay, TradeOffDisplay
 
 X, Y = make_classification(3000, weights=[0.7], class_sep=0.8, random_state=0)
-GROUPS = np.where(X[:, 0] > 0, "a", "b")
 LIMITS = ["miss(1) <= 45%", "error <= 40%"]
 
 

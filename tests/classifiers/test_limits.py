@@ -5,11 +5,8 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
-from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-
-TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
 
 
 def rare(n, seed, share=0.2, slope=1.5):

@@ -40,11 +40,6 @@ def failed(model, rows=FRESH, previous=None, **options):
     return error.value
 
 
-def boosted(n_estimators=3, random_state=0):
-    boosting = tb.WorstClassBoostClassifier("tree", n_estimators=n_estimators, random_state=random_state)
-    return boosting.fit(*TRAIN)
-
-
 def unselected(name):
     """Return a function of one column as probabilities, which `calibrate` tunes on a part of its rows."""
 

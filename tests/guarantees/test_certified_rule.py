@@ -120,11 +120,3 @@ def counts(kind, answers, y, deferred):
         "precision": (y == 1, positive),
         "deferred": (deferred, every),
     }[kind]
-
-
-def few_selecting_rows(seed):
-    """Return a certified rule from 300 selecting rows: it may break its limit on these rows."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, 3_000)
-    X = (2.0 * y - 1.0 + rng.normal(size=3_000))[:, None]
-    return tb.calibrate(tb.Scores(0, 1, kind="logit"), X, y, limits=["miss(1) <= .1"])

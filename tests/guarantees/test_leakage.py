@@ -39,12 +39,6 @@ def test_rows_that_were_chosen_on_certify_nothing():
     tb.certify(mix, X[900:1200], y[900:1200])
 
 
-RESELECTED = {
-    "mixture": tb.RobustMixtureClassifier(PAIRS, random_state=0),
-    "boosting": tb.WorstClassBoostClassifier(n_estimators=2, random_state=0),
-}
-
-
 def test_a_point_of_the_trade_off_is_calibrated():
     mix = tb.RobustMixtureClassifier(PAIRS, random_state=0).fit(X[:600], y[:600])
     point = tb.calibrate(mix, X[600:1300], y[600:1300], limits=[tb.rates.error(by="class") <= 0.4])

@@ -6,7 +6,6 @@ second use must raise for the same rows, and take fresh rows in the same form.
 
 import copy
 import functools
-import warnings
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -228,13 +227,6 @@ SELECTED = [kind for kind in KINDS if kind not in HELD]
 RESELECTED = [kind for kind in SELECTED if kind not in ("AdaBoost", "boosting, X_val", "mixture, X_val")]
 
 
-def rows_of(y, form):
-    """Return the labels of the rows of a form."""
-    taken = {"another order of rows": slice(None, None, -1), "two thirds of the rows": slice(2 * len(y) // 3)}
-    where = taken.get(form, slice(None))
-    return y.iloc[where] if hasattr(y, "iloc") else y[where]
-
-
 @cache
 def base(kind):
     """Return a rule of a kind, trained and selected on other rows."""
@@ -317,18 +309,6 @@ def cells():
                     if path == "attempt" and "calibrate" not in second:
                         continue  # an attempt spends rows for calibrate alone
                     yield path, kind, form, second
-
-
-CELLS = list(cells())
-
-
-@cache
-def used_by(path, kind):
-    """Return a rule after the first use, and the rows."""
-    X, y = KINDS[kind][0](3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return FIRST[path][0](kind, X, y), X, y
 
 
 # -- honest users ------------------------------------------------------------------------------------------

@@ -99,11 +99,6 @@ def rate_of(kind, by=None, K=2, label=1):
     return getattr(rates, kind)(*labels, by=by)
 
 
-def kind_of(rate):
-    """Return the name in `ROW`."""
-    return rate.name if rate.kind == "custom" else rate.kind
-
-
 def is_inside(name, by, y, g, h):
     """Return whether a row is in the subgroup of this name."""
     if by is None:
@@ -172,15 +167,6 @@ def test_measured_is_what_rows_add(kind, by, K):
             assert found_value == pytest.approx(value(kind, by, name, rows), nan_ok=True)
 
 
-class Given:
-    """A rule of another library: the second column has the answers."""
-
-    classes_ = np.arange(2)
-
-    def predict(self, X):
-        return X[:, 1].astype(int)
-
-
 def estimates(kind, by, model, X, rows, **given):
     """Compare the estimates of a certificate with the count over rows."""
     y, _, groups, _ = columns([row for row in rows if row[0] is not None])
@@ -200,16 +186,6 @@ def test_certified_estimates_are_what_rows_add(kind, by):
         _, a, _, _ = columns(rows)
         needed = defers or kind in (*OF_DEFERRAL, "answered_error")
         estimates(kind, by, np.maximum(a, 0), None, rows, deferred=a == DEFERRED if needed else None)
-
-
-LIMITS = [rate_of(kind, by) <= 0.5 for kind in ROW for by in BYS]
-
-
-def strata_of(rows):
-    """Return strata of rows with one column of groups."""
-    y, _, groups, w = columns(rows)
-    numbers = np.searchsorted(["f", "m"], groups["g"])[:, None]
-    return rates.Strata.of(y, numbers, np.ones(len(w)), (0, 1), ("g",), (("f", "m"),))
 
 
 def scored(n, seed):

@@ -15,7 +15,6 @@ Y = (RNG.random(N) < S).astype(int)
 GROUP = RNG.choice(["u", "v"], N)
 TABLE = pd.DataFrame({"s": S})
 SCORES = tb.Scores("s", 1)
-FITTED = tb.tune(SCORES, TABLE[:300], Y[:300], objective="error")
 LIMIT = [rates.error(by="class") <= 0.9]
 GIVEN = {"m": np.c_[1 - S, S]}
 COMPOSED, DECOMPOSED = "\u00e9", "e\u0301"

@@ -5,8 +5,6 @@ The least errors here are about .3, so .3 + .05 is far from .3 × 1.05.
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
-from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 
@@ -32,24 +30,6 @@ def of_thresholds(X, y, weight):
     """Return both errors of each threshold, shape (2, m)."""
     thresholds = np.r_[0.0, np.unique(X[:, 0])]
     return np.array([errors_of((X[:, 0] > t).astype(int), y, weight) for t in thresholds]).T
-
-
-def least_worst(errors, bound):
-    """Return the least largest class error of a mixture within an overall error, by linear programming.
-
-    ``errors`` has the overall error and the errors of the classes of each rule, shape (1 + K, T).
-    """
-    overall, by_class = errors[0], errors[1:]
-    T = len(overall)
-    solved = linprog(
-        np.r_[np.zeros(T), 1.0],
-        A_ub=np.vstack([np.c_[by_class, -np.ones(len(by_class))], np.r_[overall, 0.0]]),
-        b_ub=np.r_[np.zeros(len(by_class)), bound],
-        A_eq=np.r_[np.ones(T), 0.0][None],
-        b_eq=[1.0],
-        bounds=[(0, None)] * (T + 1),
-    )
-    return solved.fun
 
 
 WEIGHTS = {"even": np.ones(220), "weights": np.tile([1.0, 3.0], 110)}
@@ -81,41 +61,10 @@ def test_one_rule_has_the_least_worst_error_within_the_least_error_plus_the_budg
     assert differ >= 3  # budgets at which another reading has another rule
 
 
-def hard(n, seed):
-    """Return rows of three classes of which about a third are answered wrongly."""
-    rng = np.random.default_rng(seed)
-    y = rng.choice(3, n, p=[0.6, 0.25, 0.15])
-    X = rng.normal(size=(n, 4))
-    X[np.arange(n), y] += 1.0
-    return X, y
-
-
 def hypotheses(clf, X):
     """Return the answers of the hypotheses, one row each, and the constants that also are members."""
     own = [model.predict(X) for model in clf.estimators_]
     return np.array(own + [np.full(len(X), k) for k in clf.classes_])
-
-
-@pytest.fixture(scope="module")
-def boosted():
-    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
-    return tb.WorstClassBoostClassifier(tree, n_estimators=6, random_state=0).fit(*hard(600, 1))
-
-
-def least_cvar(wrong, alpha, bound):
-    """Return the least CVaR of a mixture within an overall error, by linear programming."""
-    T, n = wrong.shape
-    tail = np.c_[wrong.T, -np.ones(n), -np.eye(n)]  # loss − z − excess ≤ 0
-    overall = np.r_[wrong.mean(axis=1), np.zeros(n + 1)]
-    solved = linprog(
-        np.r_[np.zeros(T), 1.0, np.full(n, 1.0 / (alpha * n))],
-        A_ub=np.vstack([tail, overall]),
-        b_ub=np.r_[np.zeros(n), bound],
-        A_eq=np.r_[np.ones(T), np.zeros(n + 1)][None],
-        b_eq=[1.0],
-        bounds=[(0, None)] * T + [(None, None)] + [(0, None)] * n,
-    )
-    return solved.fun
 
 
 @pytest.mark.parametrize(

@@ -129,9 +129,9 @@ def is_rare(false: int, draws: int) -> bool:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_false_certificates_are_rare(name):
-    """Forty draws, of which the last 24 are left out if the first 16 have none."""
-    false = counted(name, range(16))
-    assert false == 0 or is_rare(false + counted(name, range(16, 40)), 40)
+    """Forty draws, of which the last 30 are left out if the first ten have none."""
+    false = counted(name, range(10))
+    assert false == 0 or is_rare(false + counted(name, range(10, 40)), 40)
 
 
 @pytest.mark.slow
