@@ -55,16 +55,6 @@ def test_weight_2_is_the_row_twice_and_weight_0_none(name):
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-8)
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e6])
-@pytest.mark.parametrize("name", OURS)
-def test_the_scale_of_weights_means_nothing(name, scale):
-    X, y = data(name)
-    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
-    clf = few(name, C=None)
-    one, two = (clone(clf).fit(X, y, sample_weight=w) for w in (weight, scale * weight))
-    np.testing.assert_allclose(one.estimator_weights_, two.estimator_weights_, rtol=1e-6, atol=1e-8)
-
-
 @pytest.mark.parametrize("labels", [["no", "yes", "maybe"], [2.0, -1.0, 7.0], [True, False, True]])
 @pytest.mark.parametrize("name", OURS)
 def test_labels_of_any_type(name, labels):
@@ -99,7 +89,8 @@ def test_sparse_tables(name):
 def test_a_row_has_the_same_answer_alone(name):
     X, y = data(name)
     clf = few(name).fit(X, y)
-    np.testing.assert_array_equal(clf.predict(X), np.concatenate([clf.predict(row[None]) for row in X]))
+    alone = [clf.predict(row[None]) for row in X[:40]]
+    np.testing.assert_array_equal(clf.predict(X)[:40], np.concatenate(alone))
 
 
 REFUSED = {

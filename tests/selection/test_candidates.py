@@ -112,7 +112,7 @@ def test_the_printed_thresholds_are_the_compared_ones():
 
 
 def test_curves_other_selections_and_files_answer_by_their_rule(tmp_path):
-    X, y, groups = made(0, 1000, 3)
+    X, y, groups = made(0, 500, 3)
     clf = tb.tune(tb.Scores("s", 1), X, y, groups=groups, **PROBLEMS["limit by group"])
     tb.save_model(clf, tmp_path / "rule.model")
     others = [

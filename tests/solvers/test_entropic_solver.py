@@ -66,7 +66,7 @@ def test_rounding_of_the_mixture_is_no_gap(seed, alpha, beta, scale):
 def test_more_candidates_than_free_units(beta):
     """The Hessian is singular: exchanges of the support alone do not end, and left a gap of .1."""
     rng = np.random.default_rng(int(beta))
-    for game in range(60):
+    for game in range(30):
         T, n = int(rng.integers(20, 30)), int(rng.integers(10, 100))
         losses = rng.random((T, n))
         solution = entropic_weights(losses, 0.02, beta, None)
