@@ -73,8 +73,8 @@ def unpriced(monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_certified_limits_are_broken_at_most_as_often_as_it_says(name):
-    false = false_certificates(SETTINGS[name], 300)
-    assert binomtest(false, 300, 0.05, alternative="greater").pvalue > 1e-3
+    false = false_certificates(SETTINGS[name], 150)
+    assert binomtest(false, 150, 0.05, alternative="greater").pvalue > 1e-3
 
 
 # -- tests by brute force ----------------------------------------------------------------------------------
