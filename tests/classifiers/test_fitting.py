@@ -36,7 +36,7 @@ def judged_by(estimators, problem, cv=5):
     return averaging(answering(models, split.selection_rows(problem), of_parts, split.fold[split.fold >= 0]))
 
 
-def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
+def test_boosted_trees_are_judged_by_the_folds_models_and_fitted_on_all_rows():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 6, (300, 4)).astype(float)  # every fold has all values, and so the same cuts
     y = (X[:, 0] + X[:, 1] > 5).astype(int) + (rng.random(300) < 0.2)
@@ -47,10 +47,9 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_stay_as_their_mean():
     for held, model in zip(parts, alone, strict=True):
         np.testing.assert_allclose(judged.logs[0][held], np.log(model.predict_proba(X[held])), atol=LOG_STEP)
     fresh = rng.integers(0, 6, (50, 4)).astype(float)
-    mean = np.exp(np.mean([np.log(model.predict_proba(fresh)) for model in alone], axis=0))
-    mean /= mean.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(np.exp(judged.transform(fresh).logs(0)), mean, rtol=1e-5)
-    np.testing.assert_allclose(judged.fitted[0].predict_proba(fresh), mean, rtol=1e-5)
+    final = HistBoostClassifier(n_estimators=5).fit(X, y).predict_proba(fresh)
+    np.testing.assert_allclose(np.exp(judged.transform(fresh).logs(0)), final, rtol=1e-5)
+    np.testing.assert_allclose(judged.fitted[0].predict_proba(fresh), final, rtol=1e-5)
 
 
 @pytest.mark.parametrize("cv", [5, 0.3])

@@ -403,6 +403,7 @@ def test_a_fold_ends_the_growth_of_its_model_where_its_loss_is_least(K):
         return -np.log(P[np.arange(held.sum()), y[held]]).mean()
 
     assert all(loss(n) < loss(m) + 2 * _hist.LEAST_GAIN for m in (max(n - 3, 1), n + 3, n + 20))
+    assert session.fit(one, 0).booster_.num_boosted_rounds() == n  # all rows, with the folds' number
 
 
 def test_growing_trees_of_few_rows_have_a_number():

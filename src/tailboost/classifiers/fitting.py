@@ -41,7 +41,7 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
-from tailboost.learners.protocols import AveragingLearner, TableLearner
+from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import GivenModel, Scores, as_fitted, only_scores
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs, text
@@ -86,9 +86,8 @@ def default_estimators(n_rows: int = 1_000, n_columns: int = 20) -> Named:
     linear = ("linear", make_pipeline(TableNumbers(linear=True), logistic))
     if n_columns > MOST_COLUMNS:
         return [linear]
-    boosted = HistBoostClassifier(n_estimators=50, max_depth=6, learning_rate=0.2)
-    if n_rows > FIVE_FOLDS_UP_TO:
-        boosted.set_params(n_estimators="auto", learning_rate=0.1)
+    n_trees = "auto" if n_rows > FIVE_FOLDS_UP_TO else 50
+    boosted = HistBoostClassifier(n_estimators=n_trees, max_depth=6, learning_rate=0.2)
     return [("boosted", boosted), ("forest", TableForest()), linear]
 
 
@@ -225,8 +224,7 @@ def fit_models(
 ) -> dict[str, list[Fit]]:
     """Return the `Fit`s of each estimator by name: one without each part of a split, and the final model.
 
-    The learners of tailboost share one prepared table. The final model of an `AveragingLearner` is the mean
-    of the models of its folds. The final model of other estimators is fitted on all rows. An estimator
+    The learners of tailboost share one prepared table. The final model is fitted on all rows. An estimator
     without all its fits at Ctrl-C is left out.
 
     Parameters
@@ -317,10 +315,7 @@ def _fits_on_table(
     name: str,
     learner: Model,
 ) -> list[Fit]:
-    """Return the fits of a learner of tailboost for all parts, and the final one, on a prepared table.
-
-    The final one is the mean of the models of the parts if the learner averages. Otherwise it is a fit on all
-    rows.
+    """Return the fits of a learner of tailboost for all parts, and that on all rows, on a prepared table.
 
     Parameters
     ----------
@@ -342,11 +337,7 @@ def _fits_on_table(
         session = learner.open_table(opened, training.y, len(training.classes), weight)
     except (TypeError, ValueError) as error:
         raise _failed_fit(name, learner, error) from error
-    models = [session.fit(weight, seed, rows) for rows in split.fitted]
-    if split.is_partition and isinstance(session, AveragingLearner):
-        models.append(session.mean(models))
-    else:
-        models.append(session.fit(weight, seed))
+    models = [session.fit(weight, seed, rows) for rows in [*split.fitted, None]]
     return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in models]
 
 

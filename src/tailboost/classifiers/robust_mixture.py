@@ -121,9 +121,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
         row held out at most once. "auto" is ``X_val`` if given, otherwise five folds, three of
         more than 5,000 distinct rows; of more than 50,000 a fifth is held out if it has 20 rows of each class
-        in a group. The final model of an estimator is fitted on all rows; for boosted trees
-        (`HistBoostClassifier`) it is the mean of the models of the folds, if each row is
-        held out once. If all estimators are frozen, "auto" selects on all rows given.
+        in a group. The final models are fitted on all rows. If all estimators are frozen, "auto" selects on
+        all rows given.
     by_group : bool or str, default=False
         Whether the rule may read the group: each group then has thresholds of its own, and `predict` takes
         ``groups``. Of several columns of groups give the name of the one to read; the others are for limits.

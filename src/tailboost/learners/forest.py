@@ -1,4 +1,4 @@
-"""Forests of scikit-learn on open tables. The folds of a cross-fit share the trees."""
+"""Forests of scikit-learn on open tables."""
 
 from __future__ import annotations
 
@@ -8,33 +8,27 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.utils.validation import validate_data
 
 from tailboost.core.array_types import Constraints, Floats, Ints, Mask, Table
 from tailboost.core.long_work import count_threads
-from tailboost.learners.table import ClassProbabilities, OpenTable, TableClassifier
+from tailboost.learners.table import OpenTable, TableClassifier
 
 # Most rows and leaves of a tree, which bound the time and the memory of a forest.
 ROWS_OF_TREE = 20_000
 LEAVES = 5_000
-# A forest without a part of the rows has as many trees, divided by the fewest folds of a cross-fit.
-FOLDS = 3
 # Weight of the class frequencies in each prediction, so that no small forest is certain.
 PRIOR = 0.05
 
 
 class ForestSession:
-    """All forests on one table.
-
-    In a cross-fit each tree is grown without one fold, and predicts its rows. The mean of the forests without
-    each fold is the final forest, so a cross-fit grows one forest.
-    """
-
-    mean = ClassProbabilities
+    """All forests on one table."""
 
     def __init__(
         self, template: TableForest, opened: OpenTable, y: Ints, n_classes: int
     ) -> None:
         self.template = template
+        self.X = opened.X
         self.reader = opened.reader
         self.table = _filled(opened.table)
         self.y = y
@@ -43,13 +37,11 @@ class ForestSession:
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> TableForest:
         """Return the forest of the rows of a mask (None: all) for weights of shape (n,)."""
         used = weight > 0.0
-        n_trees = self.template.n_estimators
         if rows is not None:
             used &= rows
-            n_trees = max(1, n_trees // FOLDS)
         n = int(used.sum())
         forest = ExtraTreesClassifier(
-            n_trees,
+            self.template.n_estimators,
             max_features=self.template.max_features,
             min_samples_leaf=max(2, min(n, ROWS_OF_TREE) // LEAVES),
             bootstrap=n > ROWS_OF_TREE,
@@ -62,7 +54,7 @@ class ForestSession:
         shares = np.bincount(self.y[used], weight[used], self.n_classes)
         model.shares_ = shares / shares.sum()
         model.table_ = self.reader
-        model.n_features_in_ = self.table.shape[1]
+        validate_data(model, self.X, skip_check_array=True)  # learns the columns
         model.classes_ = np.arange(self.n_classes)
         return model
 
@@ -76,7 +68,7 @@ class TableForest(TableClassifier):
 
     Parameters
     ----------
-    n_estimators : int, default=60
+    n_estimators : int, default=30
         Number of trees.
     max_features : float or str, default=0.5
         Features per split, as in scikit-learn.
@@ -91,7 +83,7 @@ class TableForest(TableClassifier):
 
     def __init__(
         self,
-        n_estimators: int = 60,
+        n_estimators: int = 30,
         *,
         max_features: float | str = 0.5,
         n_jobs: int | None = None,

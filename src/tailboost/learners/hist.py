@@ -17,14 +17,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Constraints, Floats, Floats32, Ints, Mask, Seed, Table
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
 from tailboost.learners.protocols import TableSession
 from tailboost.learners.table import (
-    ClassProbabilities,
     OpenTable,
     TableClassifier,
     TableNumbers,
@@ -68,6 +67,7 @@ class TreeSession:
         self, template: _XGBoostTrees, opened: OpenTable, y: Ints, n_classes: int
     ) -> None:
         self.template = template
+        self.X = opened.X
         self.reader = opened.reader
         self.table = opened.table
         self.y = y
@@ -118,7 +118,7 @@ class TreeSession:
         """Return the trees of a booster as a classifier of class numbers."""
         model = clone(self.template)
         model.classes_ = np.arange(self.n_classes)
-        model.n_features_in_ = self.table.shape[1]
+        validate_data(model, self.X, skip_check_array=True)  # learns the columns
         model.table_ = self.reader
         model.model_ = bytes(booster.save_raw("ubj"))
         model.booster_ = _load(model.model_)  # a prediction changes no attribute
@@ -143,25 +143,33 @@ class TreeSession:
 
 
 class BoostSession(TreeSession):
-    """Fits of boosted trees, whose models of several folds answer together."""
+    """Fits of boosted trees, with a number of trees or with the number that held-out rows give."""
 
-    mean = ClassProbabilities
+    def __init__(
+        self, template: _XGBoostTrees, opened: OpenTable, y: Ints, n_classes: int
+    ) -> None:
+        super().__init__(template, opened, y, n_classes)
+        self.numbers: list[int] = []  # of trees in the fits of a cross-fit
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _XGBoostTrees:
         """Return a classifier fitted on the rows of a mask (None: all).
 
-        With ``n_estimators="auto"`` the other rows end the growth. Without other rows a fifth of all gives
-        the number of trees, with which all rows are fitted.
+        With ``n_estimators="auto"`` the other rows end the growth. All rows are then fitted with the mean
+        number of trees of these fits; without such a fit, a fifth of the rows gives the number.
         """
         if self.template.n_estimators != "auto":
             return super().fit(weight, seed, rows)
         if rows is not None and not rows.all():
-            return self._model(self._stopped(weight, rows))
-        fitted = np.ones(len(weight), dtype=bool)
-        fitted[np.argsort(self.y, kind="stable")[::5]] = False
-        n_trees = self._stopped(weight, fitted).num_boosted_rounds()
+            booster = self._stopped(weight, rows)
+            self.numbers.append(booster.num_boosted_rounds())
+            return self._model(booster)
+        numbers = self.numbers
+        if not numbers:
+            fitted = np.ones(len(weight), dtype=bool)
+            fitted[np.argsort(self.y, kind="stable")[::5]] = False
+            numbers = [self._stopped(weight, fitted).num_boosted_rounds()]
         data, params = self._start(weight, None)
-        return self._model(xgboost().train(params, data, n_trees))
+        return self._model(xgboost().train(params, data, round(np.mean(numbers))))
 
     def _stopped(self, weight: Floats, rows: Mask) -> Any:
         """Return the booster of the rows of a mask with the least loss on the other rows."""
@@ -384,8 +392,8 @@ class HistBoostClassifier(_XGBoostTrees):
     ----------
     n_estimators : int or "auto", default=50
         Boosting iterations. With K > 2 classes each grows K trees. "auto" grows trees until the log loss of
-        held-out rows has not fallen for a while, at most 300. In a cross-fit these are the rows of the fold.
-        Otherwise a fifth of the rows gives the number, and all rows are fitted with it.
+        held-out rows has not fallen for a while, at most 300. In a cross-fit these are the rows of the fold,
+        and all rows are fitted with the mean number of trees. Otherwise a fifth of the rows gives the number.
     max_depth : int, default=5
         Largest depth of a tree.
     learning_rate : float, default=0.3

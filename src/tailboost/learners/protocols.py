@@ -11,7 +11,6 @@ protocol              implemented by                                   purpose
 `Learner`             the classifier passed as ``estimator``           read the table once for all rounds
 `TableLearner`        the same                                         share one open table with others
 `Session`             the result of ``open_session``                   fit and predict on the session's rows
-`AveragingLearner`    a session                                        keep the folds' models as a base model
 ====================  ===============================================  =====================================
 """
 
@@ -37,14 +36,6 @@ class TableSession(Session, Protocol):
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return a model fitted on these rows (None: all) with weights of shape (n,)."""
-
-
-@runtime_checkable
-class AveragingLearner(Protocol):
-    """A session for learners with a smaller error of the folds' models together than of one model."""
-
-    def mean(self, models: list[Any]) -> Any:
-        """Return a classifier with the mean of the models of all folds."""
 
 
 @runtime_checkable

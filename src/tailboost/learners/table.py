@@ -1,14 +1,12 @@
-"""Open tables: numbers and category codes as float32, and means of models of one table."""
+"""Open tables: numbers and category codes as float32."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, _fit_context
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, _safe_indexing, check_random_state
@@ -28,8 +26,6 @@ from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import listed
 from tailboost.learners.protocols import Session, TableSession
 
-# Smallest probability, the same as in the selection of decision rules.
-SMALLEST_PROBABILITY = 1e-6
 # For linear models: columns with more categories are left out, and numbers are clipped at this many standard
 # deviations from the mean.
 MOST_CATEGORIES = 64
@@ -354,32 +350,3 @@ class TableNumbers(TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
-
-
-class ClassProbabilities:
-    """Mean class probabilities of several models of one open table, see `protocols.AveragingLearner`."""
-
-    def __init__(self, models: Sequence[Any]) -> None:
-        self.models = list(models)
-        self.classes_: Ints = models[0].classes_
-        self.table_ = models[0].table_
-
-    def predict_proba_table(self, table: Any) -> Floats:
-        """Return class probabilities for ``table_.transform(X)``, shape (n, K); each row sums to 1.
-
-        The logarithms are averaged. Decision rules are selected on probabilities of single models, and the
-        arithmetic mean would be larger than these for a rare class.
-        """
-        total: Any = 0.0
-        for model in self.models:
-            P = model.predict_proba_table(table)
-            total += np.log(np.maximum(P, SMALLEST_PROBABILITY))
-        return softmax(total / len(self.models), axis=1)
-
-    def predict_proba(self, X: Table) -> Floats:
-        """Return class probabilities, shape (n, K)."""
-        return self.predict_proba_table(self.table_.transform(X))
-
-    def predict(self, X: Table) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.predict_proba(X).argmax(axis=1)

@@ -130,12 +130,6 @@ class Split:
             fitted.append(is_fitted)
         return cls(fold, "splits", fitted)
 
-    @property
-    def is_partition(self) -> bool:
-        """Whether each row is held out once, and is fitted in all other parts."""
-        others = [self.fold != j for j in range(len(self.fitted))]
-        return self.fold.min() == 0 < self.fold.max() and np.array_equal(others, self.fitted)
-
     def selection_rows(self, rows: Rows) -> Rows:
         """Return the selection data: the held-out rows among the training rows.
 
