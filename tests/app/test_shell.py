@@ -223,6 +223,7 @@ def test_an_alarm_ends_with_code_3(folder, tables):
         (f"tune a.csv {OPTIONS} --by-group fraud --out r.json", "--target"),
         ("calibrate tuned.json --out r.json", "fresh"),
         ("calibrate tuned.json b.csv --out r.json", "b.csv"),
+        ("calibrate tuned.json b.csv --missing .5 --out r.json", "--missing"),
         ("certify tuned.json a.csv --confidence 2", "confidence"),
         ("certify tuned.json a.csv --limit 'cost() <= 5'", "Python"),
         ("predict a.csv a.csv", "a.csv"),

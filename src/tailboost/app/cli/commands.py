@@ -252,6 +252,8 @@ def calibrate(
     else:
         if data is None:
             raise ValueError("give the table of fresh rows after MODEL, or name its --score")
+        if positive or kind != "probability" or missing is not None:
+            raise ValueError("--positive, --kind and --missing describe a --score")
         stored = Stored.read(model)
         check_output(out, [model.suffix], model, data)
         roles = stored.roles.given(target=target, groups=groups, cluster=cluster)
