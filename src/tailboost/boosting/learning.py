@@ -20,12 +20,7 @@ from sklearn.utils import (
     check_random_state,
     get_tags,
 )
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -155,13 +150,6 @@ TO_ONE = Interval(Real, 0, 1, closed="right")
 BELOW_ONE = Interval(Real, 0, 1, closed="left")
 AUTO = StrOptions({"auto"})
 THEORY = StrOptions({"theory"})
-# Parameters with the arguments of `tailboost.published`, for errors.
-SYMBOLS = {
-    "effective_dim": "effective_dim (d)",
-    "n_estimators": "n_estimators (T)",
-    "radius": "radius (delta)",
-    "variance_weight": "variance_weight (lambda_)",
-}
 
 
 class Boosting(ClassifierMixin, BaseEstimator):
@@ -192,15 +180,6 @@ class Boosting(ClassifierMixin, BaseEstimator):
         "theta": [BELOW_ONE],
         "variance_weight": [Interval(Real, 0, 1, closed="both")],
     }
-
-    def _validate_params(self) -> None:
-        """Check the parameters as scikit-learn does; errors also have the symbols of the papers."""
-
-        def named(values: Any) -> dict[str, Any]:
-            return {SYMBOLS.get(name, name): each for name, each in values.items()}
-
-        allowed, given = self._parameter_constraints, self.get_params(deep=False)
-        validate_parameter_constraints(named(allowed), named(given), type(self).__name__)
 
     def _learner(self) -> Any:
         """Return the base learner: as given, of this name, or a binned tree."""
