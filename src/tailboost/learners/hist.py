@@ -32,7 +32,7 @@ from tailboost.learners.table import (
 # n_estimators="auto": trees are added until the loss of held-out rows has not fallen by LEAST_GAIN in WAIT
 # trees, or there are MOST_TREES.
 MOST_TREES = 300
-WAIT = 30
+WAIT = 15
 LEAST_GAIN = 1e-4
 # XGBoost computes in float32: the largest penalty, times the factor of the weights.
 MOST_PENALTY = 1e30
