@@ -230,7 +230,7 @@ def least_worst(errors: Any, means: Any, limit: float) -> float:
 
 #: Trees of one fit of the default learner, for XGBoost in five folds.
 TREES: dict[str, Row] = {
-    "RobustMixtureClassifier": {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1},
+    "RobustMixtureClassifier": {"n_estimators": 50, "max_depth": 6, "learning_rate": 0.2},
     "WorstClassBoostClassifier": {"n_estimators": 10, "max_depth": 3},
     "AdaLPBoostClassifier": {"n_estimators": 40, "max_depth": 5, "learning_rate": 0.3, "max_bin": 64},
     "GroupDROBoostClassifier": {"n_estimators": 9, "max_depth": 3},
