@@ -619,7 +619,10 @@ class Certificate:
         heads = ["rate", "of", "limit", "rows", "estimate", head, "deferred", "result", ""]
         rows = []
         for bound in self.bounds:
-            numbers = [bound.estimate_text, bound.bound_text.removeprefix("≤ " * is_above)]
+            numbers = [
+                bound.estimate_text,
+                bound.bound_text.removeprefix("≤ " if is_above else ""),
+            ]
             verdict = CERTIFIED_WORDS[bound.certified] if self.certified is False else ""
             row = [str(bound.rate), bound.name, bound.limit, f"{bound.n:,}", *numbers]
             rows.append([*row, bound.deferred_text, verdict, bound.reason])

@@ -102,8 +102,10 @@ def path_of(case: Case, places: list[int], level: float) -> tuple[Ints, float]:
         best = np.where(powers >= step, losses, np.inf).argmin()
         least, rule = losses[best], cuts[best]
         moves = [*product(range(len(places)), sides)]
-        passes = min(PASSES, len(moves))  # a single move finds its best cut at once
-        for place, moving in moves * passes * (number % 2 == 0):
+        passes = 0
+        if number % 2 == 0:
+            passes = min(PASSES, len(moves))  # a single move finds its best cut at once
+        for place, moving in moves * passes:
             line = np.repeat(rule[None], len(values), axis=0)
             line[:, place, moving] = values[:, None]
             line = line[line[:, place, 0] <= line[:, place, 1]]
@@ -170,7 +172,9 @@ def run(case: Case, paths: list[Path]) -> Outcome:
         if passed is None:
             return Outcome(case.answered_by(first), level)
         cuts[places] = passed
-    made = LAST + f", for each of {len(paths)} groups alone" * (len(paths) > 1) + "."
+    made = f"{LAST}."
+    if len(paths) > 1:
+        made = f"{LAST}, for each of {len(paths)} groups alone."
     rule = case.rule(cuts)
     return Outcome(case.fresh.by(rule), case.level, made, rule, "fixed sequence")
 

@@ -437,7 +437,10 @@ class Rule(StoredRule):
 
     def actions_in(self, column: Any, group: Any) -> set[Any]:
         """Return the actions that a row of a group of a column may get: all, whatever the group."""
-        return {*self.classes, *[HUMAN_REVIEW] * self.defers}
+        actions = set(self.classes)
+        if self.defers:
+            actions.add(HUMAN_REVIEW)
+        return actions
 
     @property
     def identity(self) -> Any:
