@@ -331,7 +331,6 @@ CURES = {
         "give its classifier",
     ),
     "a number as a rate": (lambda: SCORES.tradeoff(5), "^5 "),
-    "no rounds of a paper": (lambda: tb.published.adaboost(GaussianNB(), T=0), "^T "),
     "another tail": (
         lambda: tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=1).fit(X, Y).reweight(alpha=0),
         "^alpha ",

@@ -12,7 +12,6 @@ from tailboost.boosting.dro import dro_radius, profile_likelihood
 from tailboost.boosting.variance import empirical_bernstein_bound
 from tailboost.boosting.worst_class import first_voters
 from tailboost.core.array_types import Model
-from tailboost.core.checks import check_number
 
 __all__ = [
     "adaboost",
@@ -35,13 +34,6 @@ __all__ = [
 ]
 
 
-def _rounds(T: Any) -> Any:
-    """Return the number of rounds, or "auto"."""
-    if T != "auto":
-        check_number(T, "T", 1, closed=True)
-    return T
-
-
 # -- Zhai et al. 2021 ------------------------------------------------------------------------------------
 
 # Line 7 of Algorithms 1 and 2 selects λ on validation rows: X_val and y_val of `fit`. Without them it is
@@ -53,18 +45,16 @@ def adalpboost(
     estimator: Model, alpha: float, *, T: int = 100, eta: float | str = 1.0, **params: Any
 ) -> cvar.AdaLPBoostClassifier:
     """α-AdaLPBoost, Algorithm 2; ``X_val`` and ``y_val`` of `fit` select λ, otherwise the training rows."""
-    return cvar.AdaLPBoostClassifier(
-        estimator, alpha=alpha, n_estimators=_rounds(T), eta=eta, **_LINE_7 | params
-    )
+    params = _LINE_7 | params
+    return cvar.AdaLPBoostClassifier(estimator, alpha=alpha, n_estimators=T, eta=eta, **params)
 
 
 def lpboost(
     estimator: Model, alpha: float, *, T: int = 100, **params: Any
 ) -> cvar.LPBoostClassifier:
     """α-LPBoost, Algorithm 1 with the program (5); λ as in `adalpboost`."""
-    return cvar.LPBoostClassifier(
-        estimator, alpha=alpha, n_estimators=_rounds(T), **_LINE_7 | params
-    )
+    params = _LINE_7 | params
+    return cvar.LPBoostClassifier(estimator, alpha=alpha, n_estimators=T, **params)
 
 
 def regularized_lpboost(
@@ -79,23 +69,22 @@ def regularized_lpboost(
 
     ``beta="theory"`` and ``T="auto"`` are β and T of Theorem 4 for ``delta``.
     """
-    return cvar.LPBoostClassifier(
-        estimator, alpha=alpha, beta=beta, n_estimators=_rounds(T), **_LINE_7 | params
-    )
+    params = _LINE_7 | params
+    return cvar.LPBoostClassifier(estimator, alpha=alpha, beta=beta, n_estimators=T, **params)
 
 
 def average_boost(
     estimator: Model, *, T: int = 100, **params: Any
 ) -> cvar.AverageBoostClassifier:
     """AdaBoost + Average, section 3.3, with η of Theorem 5 (``eta="theory"``)."""
-    return cvar.AverageBoostClassifier(estimator, n_estimators=_rounds(T), **params)
+    return cvar.AverageBoostClassifier(estimator, n_estimators=T, **params)
 
 
 def group_dro_boost(
     estimator: Model, *, T: int = 100, **params: Any
 ) -> worst_class.GroupDROBoostClassifier:
     """Group DRO as boosting, section 3.4; `fit` takes ``groups``. ``eta`` is 1, ``combine`` the average."""
-    return worst_class.GroupDROBoostClassifier(estimator, n_estimators=_rounds(T), **params)
+    return worst_class.GroupDROBoostClassifier(estimator, n_estimators=T, **params)
 
 
 # -- Shivaswamy and Jebara 2011 --------------------------------------------------------------------------
@@ -103,7 +92,7 @@ def group_dro_boost(
 
 def adaboost(estimator: Model, *, T: int = 500, **params: Any) -> variance.AdaBoostClassifier:
     """AdaBoost, Algorithm 1."""
-    return variance.AdaBoostClassifier(estimator, n_estimators=_rounds(T), **params)
+    return variance.AdaBoostClassifier(estimator, n_estimators=T, **params)
 
 
 def vadaboost(
@@ -115,15 +104,13 @@ def vadaboost(
     ``X_val`` and ``y_val`` in `fit`.
     """
     return variance.VadaBoostClassifier(
-        estimator, variance_weight=lambda_, n_estimators=_rounds(T), **params
+        estimator, variance_weight=lambda_, n_estimators=T, **params
     )
 
 
 def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> variance.EBBoostClassifier:
     """EBBoost over all stumps, Algorithm 3, λ ≥ 0."""
-    return variance.EBBoostClassifier(
-        variance_weight=lambda_, n_estimators=_rounds(T), **params
-    )
+    return variance.EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **params)
 
 
 def rlp_boost(
@@ -131,7 +118,7 @@ def rlp_boost(
 ) -> variance.SoftMarginBoostClassifier:
     """RLP-Boost, section 6."""
     return variance.SoftMarginBoostClassifier(
-        estimator, loss="linear", C=C, n_estimators=_rounds(T), **params
+        estimator, loss="linear", C=C, n_estimators=T, **params
     )
 
 
@@ -139,7 +126,7 @@ def rqp_boost(
     estimator: Model, C: float | None = None, *, T: int = 500, **params: Any
 ) -> variance.SoftMarginBoostClassifier:
     """RQP-Boost, section 6."""
-    return variance.SoftMarginBoostClassifier(estimator, C=C, n_estimators=_rounds(T), **params)
+    return variance.SoftMarginBoostClassifier(estimator, C=C, n_estimators=T, **params)
 
 
 # -- Saito et al. 2024 -----------------------------------------------------------------------------------
@@ -156,7 +143,7 @@ def worst_class_boost(
 ) -> worst_class.WorstClassBoostClassifier:
     """Worst-class boosting, Algorithm 1; γ is stated, or (16) for p; T is ⌈2 ln K/γ²⌉."""
     return worst_class.WorstClassBoostClassifier(
-        estimator, theta=theta, gamma=gamma, p=p, n_estimators=_rounds(T), **params
+        estimator, theta=theta, gamma=gamma, p=p, n_estimators=T, **params
     )
 
 
@@ -164,9 +151,7 @@ def oco_boost(
     estimator: Model, gamma: float, *, T: int | str = "auto", **params: Any
 ) -> worst_class.OCOBoostClassifier:
     """OCO boosting, the baseline [13]; T is ⌈2 ln n/γ²⌉."""
-    return worst_class.OCOBoostClassifier(
-        estimator, gamma=gamma, n_estimators=_rounds(T), **params
-    )
+    return worst_class.OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **params)
 
 
 # -- Blanchet et al. 2019 --------------------------------------------------------------------------------
@@ -189,7 +174,7 @@ def dro_boost(
     return dro.DROBoostClassifier(
         estimator,
         radius=delta,
-        n_estimators=_rounds(T),
+        n_estimators=T,
         effective_dim=d,
         **params,
     )
