@@ -36,7 +36,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rates.bounds import most_reached, pair_p_value
+from tailboost.guarantees.fresh import most_reached
+from tailboost.rates.bounds import pair_p_value
 
 RECORD = Path(__file__).with_suffix(".json")
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "power.png"
