@@ -498,7 +498,9 @@ MOVED = {
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
-@parametrize_with_checks([RobustMixtureClassifier(models())], expected_failed_checks=lambda estimator: MOVED)
+@parametrize_with_checks(
+    [RobustMixtureClassifier(models(), cv=2)], expected_failed_checks=lambda estimator: MOVED
+)
 def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
 
