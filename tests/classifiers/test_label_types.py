@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 
 RNG = np.random.default_rng(0)
-N = 500
+N = 150
 X = RNG.normal(size=(N, 2))
 HIGH = (X[:, 0] + RNG.normal(size=N) > 0).astype(int)
 TABLE = pd.DataFrame({"s": 1 / (1 + np.exp(-X[:, 0])), "x": X[:, 1]})

@@ -62,7 +62,7 @@ def test_certified_counts_pass_the_exact_test_at_their_part_of_the_level(name):
     """Counted by hand on the certifying rows."""
     limits, objective, largest_level = EXACT[name]
     scores, edges = tb.Scores("s", 1, kind="logit"), 0
-    for seed in range(6):
+    for seed in range(4):
         T, y, g = Population().draw(1200, np.random.default_rng(seed))
         given = {"limits": limits, "objective": objective, "by_group": True, "random_state": seed}
         rest = T.index.isin(on_part(scores, Rows.read(T, y, g), **given)[1].X.index)
@@ -87,7 +87,7 @@ def test_certified_counts_pass_the_exact_test_at_their_part_of_the_level(name):
 
 def test_a_group_that_is_rare_on_one_part_is_not_rare_on_the_other():
     """A draw evenly from each of twenty equal groups makes the test of the rarest false in .38 of draws."""
-    draws, false = 1000, 0
+    draws, false = 600, 0
     for seed in range(draws):
         g = np.random.default_rng(seed).integers(20, size=2000)
         selects = drawn_part(numbers(2000, seed), 0.3)
@@ -129,12 +129,12 @@ def numbers(n, seed):
 def test_rows_are_drawn_independently():
     """The counts of a stratum among the drawn rows are binomial."""
     stratum = np.repeat([0, 1, 2, 3], [1, 3, 40, 156])
-    draws = np.array([drawn_part(numbers(200, seed), 0.3) for seed in range(4000)])
-    assert np.abs(draws.mean(axis=0) - 0.3).max() < 5 * np.sqrt(0.3 * 0.7 / 4000)
+    draws = np.array([drawn_part(numbers(200, seed), 0.3) for seed in range(2000)])
+    assert np.abs(draws.mean(axis=0) - 0.3).max() < 5 * np.sqrt(0.3 * 0.7 / 2000)
     for k, size in enumerate([1, 3, 40, 156]):
         counts = draws[:, stratum == k].sum(axis=1)
         found = np.bincount(counts, minlength=size + 1)
-        expected = 4000 * binom(size, 0.3).pmf(np.arange(size + 1))
+        expected = 2000 * binom(size, 0.3).pmf(np.arange(size + 1))
         often = expected > 5
         assert ((found - expected)[often] ** 2 / expected[often]).sum() < chi2(often.sum()).ppf(0.999)
 
@@ -148,7 +148,7 @@ def test_a_larger_share_draws_the_same_rows_and_further_ones():
 def test_further_rows_are_drawn_until_a_small_group_selects_and_the_others_stay_independent():
     """Two tests of the share of the group on the other rows are as rarely false as their level."""
     n, chance, low, high, extended, left = 300, 0.015, 0, 0, 0, []
-    draws = 2000
+    draws = 1000
     for seed in range(draws):
         g = (np.random.default_rng(seed).random(n) < chance).astype(int)
         of_rows = numbers(n, seed)
@@ -331,13 +331,13 @@ def test_errors_by_class_of_any_model(model, data):
 @pytest.mark.parametrize(("n_classes", "more"), [(3, "deferred <= 30%"), (5, "error <= 40%")])
 def test_more_than_three_answers_are_certified(n_classes, more):
     rng = np.random.default_rng(0)
-    y = rng.integers(0, n_classes, 6000)
-    X = np.eye(n_classes)[y] + 0.3 * rng.normal(size=(6000, n_classes))
+    y = rng.integers(0, n_classes, 4000)
+    X = np.eye(n_classes)[y] + 0.3 * rng.normal(size=(4000, n_classes))
     model = LogisticRegression().fit(X[:1000], y[:1000])
     limits = ["error(by=class) <= 40%", more]
-    rule = tb.calibrate(model, X[1000:3000], y[1000:3000], limits=limits, random_state=0)
+    rule = tb.calibrate(model, X[1000:2000], y[1000:2000], limits=limits, random_state=0)
     assert rule.certificate_.certified
-    assert max(np.mean(rule.predict(X[3000:])[y[3000:] == k] != k) for k in range(n_classes)) <= 0.4
+    assert max(np.mean(rule.predict(X[2000:])[y[2000:] == k] != k) for k in range(n_classes)) <= 0.4
 
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")

@@ -76,7 +76,7 @@ def test_limits_alone_make_the_mean_error_small():
 
 def test_groups_are_inferred_from_features_where_they_are_not_told():
     mix = RobustMixtureClassifier(
-        [("lr", LogisticRegression())], limits=[PARITY], infer_groups=True, random_state=0
+        [("lr", LogisticRegression())], limits=[PARITY], infer_groups=True, cv=2, random_state=0
     )
     mix.fit(X, Y, groups=GROUPS)
     assert mix.limits_met_
@@ -187,6 +187,7 @@ def test_it_is_cloned_pickled_saved_and_set(tmp_path):
         [("lr", LogisticRegression())],
         objective=rates.largest(rates.miss("yes", by=("sex",))),
         limits=[rates.error(by="class") <= {"yes": 0.4, None: 0.5}, rates.cost([[0, 1], [5, 0]]) <= 2],
+        cv=2,
         random_state=0,
     )
     assert clone(mix).get_params()["limits"] == mix.limits
@@ -325,7 +326,7 @@ def test_the_table_of_rates_says_how_answers_come_to_depend_on_the_groups():
     """The rule reads the group or a feature of the group, or weighs an estimate; no line without groups."""
     pd = pytest.importorskip("pandas")
     X = pd.DataFrame({"score": P["model"][:, 1], "sex": SEX == "m"})
-    trees, more = [("one", DecisionTreeClassifier(max_depth=3))], {"random_state": 0}
+    trees, more = [("one", DecisionTreeClassifier(max_depth=3))], {"cv": 2, "random_state": 0}
     mix = RobustMixtureClassifier(trees, limits=[PARITY], **more)
     said = str(mix.fit(X[["score"]], Y, groups={"sex": SEX}).rates_)
     hint = X[["score"]].assign(hint=X["sex"] + np.random.default_rng(1).normal(size=len(X)))
@@ -350,7 +351,7 @@ def test_small_budgets_are_used_where_cells_are_many():
     own = slice(1000, None)
     given = {"groups": {"group": group[own]}, "objective": "worst_cell", "error_budget": 0.0}
     mix = tb.tune(model, features[own], y[own], **given)
-    worst = [errors_of(mix.reweight(error_budget=b)).max() for b in (0.0, 0.005, 0.01, 0.02, 0.05)]
+    worst = [errors_of(mix.reweight(error_budget=b)).max() for b in (0.0, 0.005, 0.05)]
     assert max(worst[1:]) < worst[0] - 0.005
 
 

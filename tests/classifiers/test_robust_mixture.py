@@ -28,7 +28,7 @@ from tailboost import RobustMixtureClassifier, rates
 from tailboost.exceptions import ResubstitutionWarning, SmallSubgroupsWarning, TableChangedWarning
 from tailboost.selection.search import first_rules
 
-X, Y = load_breast_cancer(return_X_y=True)
+X, Y = (part[:400] for part in load_breast_cancer(return_X_y=True))
 TRAIN, TEST = slice(0, None, 2), slice(1, None, 2)
 GROUPS = np.where(X[:, 1] > np.median(X[:, 1]), "rough", "smooth")
 
@@ -150,7 +150,7 @@ def models():
 
 
 def test_budget_and_curve():
-    mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    mix = RobustMixtureClassifier(models(), cv=2, random_state=0).fit(X[TRAIN], Y[TRAIN])
     curve = mix.tradeoff()
     assert curve[-1][1] == pytest.approx(max(mix.subgroup_errors_.values()), abs=1e-9)
     cheap = mix.reweight(error_budget=0.0)
@@ -163,7 +163,7 @@ def test_budget_and_curve():
 
 def test_a_curve_is_measured_where_groups_are_inferred_from_features():
     """`predicted` equals counts of the points' answers; rows without weight do not count."""
-    mix = RobustMixtureClassifier(models(), objective="worst_cell", random_state=0)
+    mix = RobustMixtureClassifier(models(), cv=2, objective="worst_cell", random_state=0)
     curve = mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]).tradeoff()
     weight = (np.arange(len(Y[TEST])) % 3 > 0).astype(float)
     limited, value = curve.predicted(X[TEST], Y[TEST], sample_weight=weight, groups=GROUPS[TEST])
@@ -210,13 +210,15 @@ def test_subgroups_of_few_rows_are_named():
 
 @pytest.mark.parametrize("objective", ["worst_group", "worst_cell"])
 def test_groups_are_known_in_training_only(objective):
-    mix = RobustMixtureClassifier(models(), objective=objective, random_state=0)
+    mix = RobustMixtureClassifier(models(), cv=2, objective=objective, random_state=0)
     mix.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
     assert len(mix.subgroup_errors_) == (2 if objective == "worst_group" else 4)
     answers = mix.reweight().predict(X[TRAIN])
     assert np.array_equal(answers, mix.predict(X[TRAIN]))
     # From another objective with the same groups: the same choice, without training.
-    by_class = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    by_class = RobustMixtureClassifier(models(), cv=2, random_state=0).fit(
+        X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
+    )
     # There groups are inferred from the probabilities, the features are not kept.
     again = by_class.reweight(objective=objective)
     assert list(again.subgroup_errors_) == list(mix.subgroup_errors_)
@@ -226,7 +228,7 @@ def test_groups_are_known_in_training_only(objective):
 
 def test_a_table_of_groups():
     table = {"texture": GROUPS[TRAIN], "third": np.arange(len(Y))[TRAIN] % 3}
-    mix = RobustMixtureClassifier(models(), objective="worst_group", random_state=0)
+    mix = RobustMixtureClassifier(models(), cv=2, objective="worst_group", random_state=0)
     mix.fit(X[TRAIN], Y[TRAIN], groups=table)
     assert list(mix.subgroup_errors_) == [
         ("texture", "rough"),
@@ -319,7 +321,7 @@ def test_an_explicit_validation_set():
 
 
 def test_rows_that_were_fitted_on_are_noticed():
-    mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    mix = RobustMixtureClassifier(models(), cv=2, random_state=0).fit(X[TRAIN], Y[TRAIN])
     with pytest.warns(ResubstitutionWarning, match="100% of"):
         mix.reweight(X[TRAIN], Y[TRAIN])
     with warnings.catch_warnings():
@@ -334,7 +336,7 @@ def test_a_held_out_fraction():
 
 
 def test_saved_and_loaded(tmp_path):
-    mix = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    mix = RobustMixtureClassifier(models(), cv=2, random_state=0).fit(X[TRAIN], Y[TRAIN])
     tb.save_model(mix, tmp_path / "mix.model")
     for again in (tb.load_model(tmp_path / "mix.model"), pickle.loads(pickle.dumps(mix))):
         assert np.array_equal(again.predict(X[TEST]), mix.predict(X[TEST]))
@@ -375,7 +377,7 @@ def test_equal_weights_of_any_scale_are_no_weights(scale):
 def test_a_class_that_a_fold_lacks():
     y = Y.copy()
     y[:1] = 7  # one row of a third class, unknown to the model of its fold
-    mix = RobustMixtureClassifier(models(), random_state=0).fit(X, y)
+    mix = RobustMixtureClassifier(models(), cv=2, random_state=0).fit(X, y)
     assert mix.predict(X[:5]).shape == (5,)
 
 
@@ -543,7 +545,7 @@ def test_a_known_group_helps_on_fresh_rows():
 
 
 def test_fit_with_the_group_at_prediction():
-    mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
+    mix = RobustMixtureClassifier(models(), cv=2, objective="worst_cell", by_group=True, random_state=0).fit(
         X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
     )
     answers = mix.predict(X[TEST], groups=GROUPS[TEST])
@@ -559,7 +561,7 @@ def test_fit_with_the_group_at_prediction():
 def test_cross_validation_hands_groups_on():
     """Metadata routing: a scorer requests groups, a search also the groups of fit."""
     with config_context(enable_metadata_routing=True):
-        mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0)
+        mix = RobustMixtureClassifier(models(), cv=2, objective="worst_cell", by_group=True, random_state=0)
         mix.set_fit_request(groups=True).set_score_request(groups=True)
         found = cross_val_score(mix, X, Y, cv=KFold(2), params={"groups": GROUPS})
         for (train, test), score in zip(KFold(2).split(X), found, strict=True):
@@ -573,7 +575,7 @@ def test_cross_validation_hands_groups_on():
 
 @pytest.mark.parametrize("form", [np.asarray, lambda g: {"texture": g}])
 def test_a_file_of_a_mixture_by_group(tmp_path, form):
-    mix = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
+    mix = RobustMixtureClassifier(models(), cv=2, objective="worst_cell", by_group=True, random_state=0).fit(
         X[TRAIN], Y[TRAIN], groups=form(GROUPS[TRAIN])
     )
     tb.save_model(mix, tmp_path / "m.model")
@@ -612,9 +614,9 @@ def test_by_group_refuses():
     blind = make(P, y, objective="worst_group", groups=group)
     with pytest.raises(ValueError, match="groups"):
         blind.predict(P, groups=group)
-    fitted = RobustMixtureClassifier(models(), objective="worst_cell", by_group=True, random_state=0).fit(
-        X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
-    )
+    fitted = RobustMixtureClassifier(
+        models(), cv=2, objective="worst_cell", by_group=True, random_state=0
+    ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
     for ask in (
         lambda: tb.certify(fitted, X[TEST], Y[TEST]),
         lambda: fitted.score(X[TEST], Y[TEST]),
@@ -667,7 +669,7 @@ def test_groups_that_are_missing_are_named():
     with pytest.raises(ValueError, match="groups"):
         mix.tradeoff().predicted(P, y)
     with pytest.raises(ValueError, match="columns"):
-        RobustMixtureClassifier(models(), objective="worst_cell", by_group=True).fit(
+        RobustMixtureClassifier(models(), cv=2, objective="worst_cell", by_group=True).fit(
             X[TRAIN], Y[TRAIN], groups={"a": GROUPS[TRAIN], "b": GROUPS[TRAIN]}
         )
 
@@ -885,4 +887,4 @@ def test_the_rows_of_a_frozen_learner_of_tailboost_are_unknown():
     trees = tb.learners.HistBoostClassifier(n_estimators=2).fit(X[TRAIN], Y[TRAIN])
     mix = RobustMixtureClassifier([("trees", FrozenEstimator(trees))]).fit(X[TEST], Y[TEST])
     assert not mix.records_.complete
-    assert RobustMixtureClassifier(random_state=0).fit(X[TEST], Y[TEST]).records_.complete
+    assert RobustMixtureClassifier(cv=2, random_state=0).fit(X[TEST], Y[TEST]).records_.complete

@@ -1,7 +1,6 @@
 """Tables are read by the names of their columns, in any order; a wrong name is an error."""
 
 import warnings
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from tailboost import metrics, rates
 from tailboost.core.checks import in_class_order
 
 RNG = np.random.default_rng(0)
-N = 600
+N = 500
 X = pd.DataFrame(RNG.normal(size=(N, 3)), columns=["age", "sum", "days"])
 Y = np.array(["no", "yes"])[(X["age"] + RNG.normal(size=N) > 0).astype(int)]
 GROUPS = pd.DataFrame({"sex": RNG.choice(["f", "m"], N), "site": RNG.integers(3, size=N)})
@@ -34,6 +33,11 @@ def given(P=P, groups=GROUPS, costs=COSTS):
     return tb.RobustMixtureClassifier.from_probabilities(
         {"m": P[A]}, Y[A], groups=groups[A], costs=costs[A], objective=rates.cost(), limits=LIMITS
     )
+
+
+def answers_given(**tables):
+    mix = given(**tables)
+    return mix.predict({"m": P[B]}).tolist(), table(mix)
 
 
 TUNED, GIVEN = tuned(), given()
@@ -70,7 +74,7 @@ ENTRIES = {
     "fit": (
         lambda groups, costs: answers(
             tb.RobustMixtureClassifier(
-                [("m", LogisticRegression())], objective=rates.cost(), limits=LIMITS, random_state=0
+                [("m", LogisticRegression())], objective=rates.cost(), limits=LIMITS, cv=2, random_state=0
             ).fit(X[A], Y[A], groups=groups[A], costs=costs[A])
         ),
         {"groups": GROUPS, "costs": COSTS},
@@ -84,7 +88,7 @@ ENTRIES = {
         {"costs": COSTS},
     ),
     "from_probabilities": (
-        lambda **t: (given(**t).predict({"m": P[B]}).tolist(), table(given(**t))),
+        answers_given,
         {"P": P, "groups": GROUPS, "costs": COSTS},
     ),
     "reweight": (
@@ -217,7 +221,7 @@ def test_one_column_of_scores_is_told_the_table_that_it_needs():
 def test_an_array_of_text_asks_for_the_data_frame_of_the_fit():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"work": rng.choice(["state", "private"], 300), "age": rng.normal(size=300)})
-    rule = tb.RobustMixtureClassifier().fit(table, (table["age"] > 0).astype(int))
+    rule = tb.RobustMixtureClassifier(cv=2).fit(table, (table["age"] > 0).astype(int))
     with pytest.raises(ValueError, match="columns"):
         rule.predict(table.to_numpy())
 
@@ -226,15 +230,15 @@ def test_an_array_of_text_asks_for_the_data_frame_of_the_fit():
     "clf",
     [
         tb.tune(MODEL, X[A], Y[A], limits=[rates.error() <= 0.5]),
-        tb.RobustMixtureClassifier(random_state=0).fit(X[A], Y[A]),
+        tb.RobustMixtureClassifier(cv=2, random_state=0).fit(X[A], Y[A]),
     ],
     ids=lambda clf: type(clf).__name__,
 )
 def test_a_fitted_classifier_reads_its_features_in_any_order_of_the_columns(clf, tmp_path):
     tb.save_model(clf, tmp_path / "c.model")
     for reader in (clf, tb.load_model(tmp_path / "c.model")):
-        for columns in permutations(X.columns):
-            rows = X.loc[:, list(columns)]
+        for columns in (["days", "sum", "age"], ["sum", "days", "age"]):
+            rows = X[columns]
             np.testing.assert_array_equal(reader.predict_proba(rows[B]), clf.predict_proba(X[B]))
             np.testing.assert_array_equal(reader.predict(rows[B]), clf.predict(X[B]))
         with pytest.raises(ValueError, match="missing"):

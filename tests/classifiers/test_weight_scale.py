@@ -80,27 +80,26 @@ def test_given_probabilities_tune_reweight_and_measure(scale):
 
 @pytest.mark.parametrize("name", OURS)
 def test_boosting_does_not_depend_on_the_scale(name):
-    clf = make(name, None if name == "ebboost" else "tree", n_estimators=4, alpha=0.4, random_state=0)
-    for weight in (np.ones(len(Y)), VARYING):
+    clf = make(name, None if name == "ebboost" else "tree", n_estimators=3, alpha=0.4, random_state=0)
+    for weight, scales in ((np.ones(len(Y)), ["1/n"]), (VARYING, ["1e-300", "1e305"])):
         one = clone(clf).fit(X, Y, sample_weight=weight)
-        for scale in SCALES.values():
-            other = clone(clf).fit(X, Y, sample_weight=weight * scale)
+        for scale in scales:
+            other = clone(clf).fit(X, Y, sample_weight=weight * SCALES[scale])
             np.testing.assert_array_equal(one.predict(X), other.predict(X))
             np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=0, atol=1e-7)
             np.testing.assert_allclose(one.estimator_weights_, other.estimator_weights_, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", [*sorted(set(OURS) - {"softmarginboost"}), "robustmixture"])
-@pytest.mark.parametrize("counts", [(1, 2), (1, 2, 4)])
-def test_weight_2_is_the_row_twice(name, counts):
+def test_weight_2_is_the_row_twice(name):
     """To 1e-9 with trees of XGBoost that have a bin for each value: powers of two are exact in float32.
 
     Weights of a linear program (soft margins) differ in the last digit, and with them a tie of splits.
     """
     rng = np.random.default_rng(1)
-    times, owner = rng.choice(counts, len(Y)), np.arange(len(Y))
+    times, owner = rng.choice([1, 2, 4], len(Y)), np.arange(len(Y))
     if name == "robustmixture":
-        boosted = tb.learners.HistBoostClassifier(n_estimators=20)
+        boosted = tb.learners.HistBoostClassifier(n_estimators=5)
         clf = RobustMixtureClassifier([("boosted", boosted), ("tree", TREE)])
         halves = [(np.flatnonzero(owner % 2 == 0), np.flatnonzero(owner % 2))]
         twice = owner.repeat(times) % 2
