@@ -50,7 +50,7 @@ def _values(limit, rows):
 def test_limits_hold_on_new_rows_more_often_with_confidence(limits):
     broken, priced = [], []
     for seed in range(6):
-        plain = selected(seed, 1_500, limits)
+        plain = selected(seed, 800, limits)
         surer = plain.reweight(confidence=0.9)
         found = [excess(mix, limits) for mix in (plain, surer)]
         broken.append([one[0] for one in found])

@@ -66,25 +66,27 @@ SMALL = [
     HistBoostClassifier(n_estimators="auto", max_depth=2),
     TableForest(3),
 ]
-# How tables and labels are read: estimators of one fit, of which the first is asked, inherit this.
+# How tables and labels are read: estimators of one predict share this, and one of them is asked.
 READING = re.compile(
     "check_(estimator_sparse|estimators_dtypes|classifier_data_not|dtype_obj|supervised_y|n_features_in"
     "|positive_only|pipeline|fit2d|fit_score_takes_y|f_contiguous|readonly|sample_weights_(pandas|list|not_an))"
 )
-FIRST = {type(each).fit: type(each) for each in reversed(SMALL)}
+READERS = {type(each).predict: type(each) for each in SMALL}.values()
 
 
-def is_asked(estimator, check):
-    cls = type(estimator)
-    return cls is FIRST[cls.fit] or not (READING.match(check.func.__name__) or check.keywords)
-
-
-CHECKS = parametrize_with_checks(SMALL, expected_failed_checks=of_small)
-ASKED = [each for each in CHECKS.args[1] if is_asked(*getattr(each, "values", each))]
+def asked(estimators, expected):
+    """Return the parameters of a test: estimators and their checks."""
+    checks = parametrize_with_checks(estimators, expected_failed_checks=expected)
+    kept = []
+    for each in checks.args[1]:
+        estimator, check = getattr(each, "values", each)
+        if type(estimator) in READERS or not (READING.match(check.func.__name__) or check.keywords):
+            kept.append(each)
+    return pytest.mark.parametrize(checks.args[0], kept, **checks.kwargs)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(CHECKS.args[0], ASKED, **CHECKS.kwargs)
+@asked(SMALL, of_small)
 def test_small_instances(estimator, check):
     if isinstance(estimator, HistTreeClassifier | HistBoostClassifier):
         pytest.importorskip("xgboost")
@@ -146,7 +148,7 @@ def test_the_default_flagship(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks([Tuned()], expected_failed_checks=lambda estimator: MOVED)
+@asked([Tuned()], lambda estimator: MOVED)
 def test_a_tuned_model(estimator, check):
     check(estimator)
 

@@ -193,13 +193,25 @@ ABOUT_ESTIMATORS = ("no_estimator", "learner_that_fails", "learner_interrupted_a
 WITHOUT_ESTIMATOR = [name for name in OURS if "estimator" not in inspect.signature(OURS[name]).parameters]
 
 
+def inherits(name):
+    """Return whether a class has the fit of another one."""
+    return name in OURS and "fit" not in vars(OURS[name])
+
+
 def state(clf):
     """Return the hash of all attributes."""
     return joblib.hash(vars(clf))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "way"),  # the fits of later classes are mostly those of earlier ones
+    [
+        (name, way)
+        for i, name in enumerate(NAMES)
+        for j, way in enumerate(WAYS)
+        if inherits(name) <= (i + j) % 2
+    ],
+)
 def test_a_refused_refit_changes_nothing(name, way, first_fits):
     clf = copy.copy(first_fits[name])
     if name in WITHOUT_ESTIMATOR and way in ABOUT_ESTIMATORS:

@@ -21,13 +21,13 @@ LIMITS = ["miss(1, by=site) <= 40%", "false_alarm(1) <= 60%"]
 
 @pytest.fixture(scope="module")
 def client():
-    """A cluster of two processes, one thread each."""
-    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
-    with distributed.LocalCluster(n_workers=2, **options) as workers, distributed.Client(workers) as client:
+    """A cluster of another process, of two threads."""
+    options = {"threads_per_worker": 2, "dashboard_address": ":0", "memory_limit": 0}
+    with distributed.LocalCluster(n_workers=1, **options) as workers, distributed.Client(workers) as client:
         yield client
 
 
-def table(seed=0, n=4000):
+def table(seed=0, n=1200):
     """Features, labels 0 and 1, and sites of two kinds."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
@@ -49,7 +49,7 @@ def test_every_call_gives_the_answers_of_arrays(client):
                 batches.append((pd.DataFrame({"probability_1": score}), y, pd.DataFrame({"site": site})))
                 continue
             lazy = dd.from_pandas(X.assign(site=site), npartitions=3)
-            labels = da.from_array(y, chunks=900)
+            labels = da.from_array(y, chunks=500)
             rows = td.gathered(model, lazy[["a", "b", "c"]], labels, lazy[["site"]])
             batches.append((rows["X"], rows["y"], rows["groups"]))
         scores = tb.Scores("probability_1", 1)
@@ -67,7 +67,7 @@ def test_columns_of_several_classes_and_of_text_labels():
     X, y, _ = table()
     y = np.array(["none", "some", "much"])[y + (X["c"].to_numpy() > 1)]
     model = RandomForestClassifier(5, random_state=0).fit(X, y)
-    rows = td.gathered(model, dd.from_pandas(X, npartitions=4), da.from_array(y, chunks=1500))
+    rows = td.gathered(model, dd.from_pandas(X, npartitions=4), da.from_array(y, chunks=500))
     assert rows["X"].columns.tolist() == ["probability_much", "probability_none", "probability_some"]
     np.testing.assert_allclose(rows["X"], model.predict_proba(X), rtol=1e-9)
     np.testing.assert_array_equal(rows["y"], y)
@@ -77,8 +77,8 @@ def test_columns_of_several_classes_and_of_text_labels():
 def test_an_array_in_blocks_of_rows_and_columns():
     X, y, site = table()
     model = LogisticRegression().fit(X.to_numpy(), y)
-    lazy = da.from_array(X.to_numpy(), chunks=(700, 2))
-    rows = td.gathered(model, lazy, groups=da.from_array(site, chunks=4000))
+    lazy = da.from_array(X.to_numpy(), chunks=(500, 2))
+    rows = td.gathered(model, lazy, groups=da.from_array(site, chunks=1200))
     np.testing.assert_allclose(
         rows["X"]["probability_1"], model.predict_proba(X.to_numpy())[:, 1], rtol=1e-12
     )
@@ -90,7 +90,7 @@ def test_files_that_dask_reads_as_one_partition(tmp_path):
     X, y, site = table()
     model = LogisticRegression().fit(X, y)
     for i in range(4):
-        X.assign(y=y, site=site)[1000 * i : 1000 * (i + 1)].to_parquet(tmp_path / f"{i}.parquet")
+        X.assign(y=y, site=site)[300 * i : 300 * (i + 1)].to_parquet(tmp_path / f"{i}.parquet")
     stored = dd.read_parquet(str(tmp_path / "*.parquet"))
     rows = td.gathered(model, stored[["a", "b", "c"]], stored["y"], stored[["site"]])
     np.testing.assert_allclose(rows["X"]["probability_1"], model.predict_proba(X)[:, 1], rtol=1e-9)
@@ -104,7 +104,7 @@ def test_a_model_of_xgboost_on_dask(client):
     from xgboost.dask import DaskXGBClassifier
 
     X, y, _ = table()
-    lazy, labels = da.from_array(X.to_numpy(), chunks=(1000, 3)), da.from_array(y, chunks=1000)
+    lazy, labels = da.from_array(X.to_numpy(), chunks=(400, 3)), da.from_array(y, chunks=400)
     model = DaskXGBClassifier(n_estimators=3, max_depth=2).fit(lazy, labels)
     rows = td.gathered(model, lazy, labels)
     np.testing.assert_allclose(rows["X"]["probability_1"], model.predict_proba(lazy).compute()[:, 1])
@@ -123,5 +123,5 @@ def test_rows_in_memory_are_refused_by_name(name):
 def test_labels_of_other_rows_are_refused():
     X, y, _ = table()
     model = LogisticRegression().fit(X, y)
-    with pytest.raises(ValueError, match="y has 3,000 rows"):
-        td.gathered(model, dd.from_pandas(X, npartitions=2), da.from_array(y[:3000]))
+    with pytest.raises(ValueError, match="y has 1,000 rows"):
+        td.gathered(model, dd.from_pandas(X, npartitions=2), da.from_array(y[:1000]))

@@ -20,44 +20,50 @@ import tailboost as tb
 SERVICE = """
 import sys, warnings
 import tailboost as tb
-rule = tb.load_rule(sys.argv[1])
-print(rule.predict([0.05, 0.95], groups=["a", "b"] if rule.groups else None).tolist())
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    print(rule.predict({"s": [0.95], "g": ["z"]}, **({"default": None} if rule.groups else {})).tolist())
-print([str(w.message).split(" (")[0] for w in caught])
-print(len(rule.limits), {"sklearn", "scipy", "pandas"} & {*sys.modules})
-print(rule.certificate_.n_rows, rule.classes_.tolist())
+rules = [tb.load_rule(path) for path in sys.argv[1:]]
+for rule in rules:
+    print(rule.predict([0.05, 0.95], groups=["a", "b"] if rule.groups else None).tolist())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        print(rule.predict({"s": [0.95], "g": ["z"]}, **({"default": None} if rule.groups else {})).tolist())
+    print([str(w.message).split(" (")[0] for w in caught])
+    print(len(rule.limits), {"sklearn", "scipy", "pandas"} & {*sys.modules})
+for rule in rules:
+    print(rule.certificate_.n_rows, rule.classes_.tolist())
 """
 
 
-@pytest.fixture(scope="module", params=[False, "g"])
-def rule_file(request, tmp_path_factory):
+def made(by_group, folder):
     rng = np.random.default_rng(0)
-    s = rng.random(6_000)
+    s = rng.random(2_000)
     table = pd.DataFrame({"s": s, "g": rng.choice(["a", "b"], len(s))})
     y = np.where(rng.random(len(s)) < s, "ill", "well")
     rule = tb.calibrate(
-        tb.Scores("s", ["ill"]), table[["s"]], y, groups=table[["g"]], by_group=request.param,
+        tb.Scores("s", ["ill"]), table[["s"]], y, groups=table[["g"]], by_group=by_group,
         limits=["miss(ill, by=g) <= 30%"],
     )  # fmt: skip
-    path = tmp_path_factory.mktemp("rules") / "rule.json"
+    path = folder / "rule.json"
     tb.save_rule(rule, path)
     return path, rule
 
 
-def test_a_service_answers_without_scikit_learn(rule_file):
-    path, rule = rule_file
-    run = subprocess.run([sys.executable, "-c", SERVICE, path], capture_output=True, text=True, check=True)
-    answers, answer_of_other_group, warning, light, read_later = run.stdout.splitlines()
-    assert answers == "['well', 'ill']"
-    if rule.rule_.groups is None:
-        assert answer_of_other_group == "['ill']"
-        assert warning == "[\"g 'z'\"]"
-    else:
-        assert answer_of_other_group == "[None]"
-    assert light == "1 set()"
-    assert read_later == f"{rule.certificate_.n_rows} {rule.classes_.tolist()}"
+@pytest.fixture(scope="module")
+def rule_files(tmp_path_factory):
+    return {by_group: made(by_group, tmp_path_factory.mktemp("rules")) for by_group in (False, "g")}
+
+
+@pytest.fixture(params=[False, "g"])
+def rule_file(request, rule_files):
+    return rule_files[request.param]
+
+
+def test_a_service_answers_without_scikit_learn(rule_files):
+    (path, blind), (other_path, told) = rule_files.values()
+    call = [sys.executable, "-c", SERVICE, path, other_path]
+    said = subprocess.run(call, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said[:4] == ["['well', 'ill']", "['ill']", "[\"g 'z'\"]", "1 set()"]
+    assert (said[4], said[5], said[7]) == ("['well', 'ill']", "[None]", "1 set()")
+    assert said[8:] == [f"{rule.certificate_.n_rows} {rule.classes_.tolist()}" for rule in (blind, told)]
 
 
 def test_a_calibrated_and_a_loaded_rule_are_alike(rule_file, tmp_path):

@@ -114,7 +114,7 @@ SETTINGS = {
 
 
 def counted(name: str, draws: range) -> int:
-    """Return the number of false certificates in draws of a setting; prices, which cost time, are left out."""
+    """Return the number of false certificates in draws of a setting; prices are left out."""
     shares, prevalence, separation, values, limits, n, arguments = SETTINGS[name]
     population = Population.made(shares, prevalence, separation, values)
     no_prices = mock.patch("tailboost.classifiers.calibrating.prices", return_value=())
