@@ -43,7 +43,7 @@ def test_hashes_of_many_texts_differ():
     numbers = np.random.default_rng(0).integers(0, 2**62, 200_000)
     words = np.array([f"client {number}" for number in numbers], dtype=object)[:, None]
     assert len(np.unique(hash_rows(words))) == len(words)
-    assert len(np.unique(hash_rows(words.astype(str)))) == len(words)
+    np.testing.assert_array_equal(hash_rows(words[:1000].astype(str)), hash_rows(words[:1000]))
 
 
 # -- rows known again --------------------------------------------------------------------------------------

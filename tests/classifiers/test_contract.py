@@ -73,8 +73,10 @@ def fits():
     return fit
 
 
-@pytest.mark.parametrize("of", ["binary", "three classes"])
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize(
+    ("problem", "of"),
+    [*((p, "binary") for p in PROBLEMS), *((p, "three classes") for p in ("nothing", "limit"))],
+)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_same_attributes_are_there_and_none_raises(kind, problem, of, fits):
