@@ -191,11 +191,7 @@ class Refused:
 WAYS = [name for name in vars(Refused) if not name.startswith("_")]
 ABOUT_ESTIMATORS = ("no_estimator", "learner_that_fails", "learner_interrupted_at_once")
 WITHOUT_ESTIMATOR = [name for name in OURS if "estimator" not in inspect.signature(OURS[name]).parameters]
-
-
-def inherits(name):
-    """Return whether a class has the fit of another one."""
-    return name in OURS and "fit" not in vars(OURS[name])
+INHERITED = {name for name, cls in OURS.items() if "fit" not in vars(cls)}
 
 
 def state(clf):
@@ -209,7 +205,7 @@ def state(clf):
         (name, way)
         for i, name in enumerate(NAMES)
         for j, way in enumerate(WAYS)
-        if inherits(name) <= (i + j) % 2
+        if (name in INHERITED) <= (i + j) % 2
     ],
 )
 def test_a_refused_refit_changes_nothing(name, way, first_fits):
