@@ -21,9 +21,9 @@ LIMITS = ["miss(1, by=site) <= 40%", "false_alarm(1) <= 60%"]
 
 @pytest.fixture(scope="module")
 def client():
-    """A cluster of another process, of two threads."""
-    options = {"threads_per_worker": 2, "dashboard_address": ":0", "memory_limit": 0}
-    with distributed.LocalCluster(n_workers=1, **options) as workers, distributed.Client(workers) as client:
+    """A cluster of two processes, one thread each."""
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
+    with distributed.LocalCluster(n_workers=2, **options) as workers, distributed.Client(workers) as client:
         yield client
 
 
