@@ -13,42 +13,103 @@ from harness import Population, false_certificates
 from scipy.stats import binomtest
 
 FOUR = [0.4, 0.3, 0.2, 0.1]
-TWO = [0.7, 0.3]
 TINY = [0.8, 0.1, 0.05, 0.05]
 MISSES = ["miss(1, by=group) <= 0.3"]
 DEFERRAL = ["miss(1, by=group) <= 0.3", "deferred() <= 0.5"]
 ALARMS = {"objective": "false_alarm(1)"}
-MISSED = {"objective": "miss(1)"}
 AWARE = {"by_group": True}
 # Shares, prevalences, separations and values of the population; limits; rows; further arguments.
 SETTINGS = {
     "ranks, one threshold": ([1.0], [0.4], [1.0], 500, ["miss(1) <= 0.3"], 500, ALARMS),
     "ranks by group": (FOUR, [0.3] * 4, [1.0] * 4, 500, MISSES, 1000, ALARMS | AWARE),
     "ranks by group, 16 values": (
-        FOUR, [0.3] * 4, [1.0] * 4, 16, ["false_alarm(1, by=group) <= 0.3"], 1000, MISSED | AWARE),
+        FOUR,
+        [0.3] * 4,
+        [1.0] * 4,
+        16,
+        ["false_alarm(1, by=group) <= 0.3"],
+        1000,
+        {"objective": "miss(1)"} | AWARE,
+    ),
     "ranks by group, tiny groups": (TINY, [0.3] * 4, [1.0] * 4, 500, MISSES, 500, ALARMS | AWARE),
     "one threshold, four groups": (FOUR, [0.3] * 4, [1.0] * 4, 500, MISSES, 1000, ALARMS),
     "clusters of two rows": (
-        FOUR, [0.3] * 4, [1.0] * 4, 500, MISSES, 1000, ALARMS | AWARE | {"rows_of_cluster": 2}),
-    "precision": ([1.0], [0.4], [0.0], 500, ["precision(1) >= 0.400001"], 800, MISSED),
-    "precision, 3 values": ([1.0], [0.4], [0.0], 3, ["precision(1) >= 0.400001"], 800, MISSED),
+        FOUR,
+        [0.3] * 4,
+        [1.0] * 4,
+        500,
+        MISSES,
+        1000,
+        ALARMS | AWARE | {"rows_of_cluster": 2},
+    ),
+    "precision": ([1.0], [0.4], [0.0], 500, ["precision(1) >= 0.400001"], 800, {"objective": "miss(1)"}),
+    "precision, 3 values": (
+        [1.0],
+        [0.4],
+        [0.0],
+        3,
+        ["precision(1) >= 0.400001"],
+        800,
+        {"objective": "miss(1)"},
+    ),
     "precision by group": (
-        TWO, [0.4] * 2, [0.0] * 2, 8, ["precision(1, by=group) >= 0.400001"], 500, MISSED | AWARE),
-    "error by group": (TWO, [0.5] * 2, [0.0] * 2, 16, ["error(by=group) <= 0.499999"], 400, MISSED),
+        FOUR,
+        [0.4] * 4,
+        [0.0] * 4,
+        16,
+        ["precision(1, by=group) >= 0.400001"],
+        1000,
+        {"objective": "miss(1)"} | AWARE,
+    ),
+    "error by group": (
+        FOUR,
+        [0.5] * 4,
+        [0.0] * 4,
+        16,
+        ["error(by=group) <= 0.499999"],
+        800,
+        {"objective": "miss(1)"},
+    ),
     "answered error": (
-        [1.0], [0.3], [0.0], 16, ["answered_error() <= 0.299999"], 800, {"objective": "deferred()"}),
+        [1.0],
+        [0.3],
+        [0.0],
+        16,
+        ["answered_error() <= 0.299999"],
+        800,
+        {"objective": "deferred()"},
+    ),
     "misses by group and alarms": (
-        [0.6, 0.4], [0.5] * 2, [0.0] * 2, 500, ["miss(1, by=group) <= 0.4", "false_alarm(1) <= 0.599999"],
-        1000, MISSED | AWARE),
-    "misses by group beside deferral": (TWO, [0.5] * 2, [0.0] * 2, 100, DEFERRAL, 500, AWARE),
-    "misses beside deferral, 16 values": (TWO, [0.5] * 2, [0.0] * 2, 16, DEFERRAL, 500, {}),
-    "ratio": ([0.5] * 2, [0.2, 0.5], [1.0] * 2, 100, ["ratio(selected(1, by=group)) >= 0.8"], 500, AWARE),
+        [0.6, 0.4],
+        [0.5] * 2,
+        [0.0] * 2,
+        500,
+        ["miss(1, by=group) <= 0.4", "false_alarm(1) <= 0.599999"],
+        1000,
+        {"objective": "miss(1)"} | AWARE,
+    ),
+    "misses by group beside deferral": (FOUR, [0.5] * 4, [0.0] * 4, 500, DEFERRAL, 1000, AWARE),
+    "misses beside deferral, 16 values": (FOUR, [0.5] * 4, [0.0] * 4, 16, DEFERRAL, 1000, {}),
+    "ratio": ([0.5] * 2, [0.2, 0.5], [1.0] * 2, 500, ["ratio(selected(1, by=group)) >= 0.8"], 500, AWARE),
     "gap, 16 values": (
-        [0.5] * 2, [0.2, 0.5], [1.0] * 2, 16, ["gap(selected(1, by=group)) <= 0.05"], 400, AWARE),
+        [0.5] * 2,
+        [0.2, 0.5],
+        [1.0] * 2,
+        16,
+        ["gap(selected(1, by=group)) <= 0.05"],
+        800,
+        AWARE,
+    ),
     "two gaps": (
-        [0.5] * 2, [0.3, 0.5], [1.5, 0.7], 50,
-        ["gap(miss(1, by=group)) <= 0.1", "gap(false_alarm(1, by=group)) <= 0.1"], 800, AWARE),
-}  # fmt: skip
+        [0.5] * 2,
+        [0.3, 0.5],
+        [1.5, 0.7],
+        200,
+        ["gap(miss(1, by=group)) <= 0.1", "gap(false_alarm(1, by=group)) <= 0.1"],
+        800,
+        AWARE,
+    ),
+}
 
 
 def counted(name: str, draws: range) -> int:
