@@ -50,10 +50,10 @@ def test_closes_the_gap_for_every_beta_and_family():
 def test_rounding_of_the_mixture_is_no_gap(seed, alpha, beta, scale):
     """At a large β · range the digits of λ change the weights. Any feasible w bounds the optimum above.
 
-    The Lagrangian of any λ is below it: 1 − Σ λ ℓ w + KL/β at its own best weights, found by bisection.
+    The Lagrangian of any λ is below it: the least 1 − Σ λ ℓ w + KL/β.
     """
     rng = np.random.default_rng(seed)
-    for _ in range(40):
+    for _ in range(12):
         T, n = int(rng.integers(4, 12)), int(rng.integers(5, 30))
         losses = rng.normal(size=(T, n)) * scale / 5
         solution = entropic_weights(losses, alpha, beta, None)
@@ -66,45 +66,41 @@ def test_rounding_of_the_mixture_is_no_gap(seed, alpha, beta, scale):
 def test_more_candidates_than_free_units(beta):
     """The Hessian is singular: exchanges of the support alone do not end, and left a gap of .1."""
     rng = np.random.default_rng(int(beta))
-    for game in range(30):
+    for _ in range(10):
         T, n = int(rng.integers(20, 30)), int(rng.integers(10, 100))
         losses = rng.random((T, n))
         solution = entropic_weights(losses, 0.02, beta, None)
         check(solution, losses, 0.02, beta, None)
-        if game % 10:  # thirty digits take seconds
-            continue
         least = float(lower_bound(losses, 0.02, beta, solution.mixture))
         assert solution.value - least <= 1e-8 * (1 + abs(solution.value))
 
 
 def lower_bound(losses, alpha, beta, mixture):
-    """Return min over w ∈ Δ, w ≤ p/α of 1 − ⟨w, Σ λ ℓ⟩ + KL(w ‖ p)/β, in 30 digits."""
+    """Return a bound in 30 digits below 1 − ⟨w, Σ λ ℓ⟩ + KL(w ‖ p)/β for all w ∈ Δ, w ≤ p/α.
+
+    It is the dual of Σ w = 1 at a price found by bisection: any price is a bound, so digits of the price
+    make it no less true.
+    """
+    n = losses.shape[1]
+    exponents = beta * (mixture @ losses)
+    low, high = exponents.min() - 100, exponents.max() + 1
+    for _ in range(80):
+        price = (low + high) / 2
+        over = np.exp(np.minimum(exponents - price, -np.log(alpha))).sum() > n
+        low, high = (price, high) if over else (low, price)
     with localcontext(prec=30):
-        n = losses.shape[1]
-        columns = [list(map(Decimal, column)) for column in losses.T.tolist()]
-        lam = list(map(Decimal, mixture.tolist()))
-        exponents = [Decimal(beta) * sum(map(mul, lam, column)) for column in columns]
-        cap = 1 / (n * Decimal(alpha))
-
-        def weights(shift):
-            return [min(cap, (x - shift).min(1000).exp() / n) for x in exponents]
-
-        low, high = min(exponents) - 100, max(exponents) + 1
-        for _ in range(80):
-            middle = (low + high) / 2
-            if sum(weights(middle)) > 1:
-                low = middle
-            else:
-                high = middle
-        total = sum(weights(high))
-        w = [weight / total for weight in weights(high)]
-        penalty = sum(weight * (weight * n).ln() for weight in w if weight > 0)
-        return 1 - (sum(map(mul, w, exponents)) - penalty) / Decimal(beta)
+        lam, price = list(map(Decimal, mixture.tolist())), Decimal(high)
+        bound = price - 1
+        for column in losses.T.tolist():
+            x = Decimal(beta) * sum(map(mul, lam, map(Decimal, column)))
+            w = min(1 / Decimal(alpha), (x - price).min(1000).exp()) / n
+            bound += w * (x - price + 1 - (w * n).ln()) if w else 0
+        return 1 - bound / Decimal(beta)
 
 
 def test_against_cvxpy():
     compared = 0
-    for seed in range(120):
+    for seed in range(60):
         losses, alpha, base = random_game(seed)
         p = measure(base, losses.shape[1])
         beta = betas[seed % 4]
@@ -120,7 +116,7 @@ def test_against_cvxpy():
         assert solution.value == pytest.approx(problem.value, abs=1e-6)
         np.testing.assert_allclose(solution.unit_weights, w.value, atol=1e-3)
         compared += 1
-    assert compared > 30
+    assert compared > 15
 
 
 def test_warm_start_from_round_to_round():
@@ -137,7 +133,7 @@ def test_warm_start_from_round_to_round():
 
 @pytest.mark.parametrize("beta", [10.0, 100.0, 1000.0])
 def test_start_far_from_the_optimum(beta):
-    for seed in range(50):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         losses = rng.random((int(rng.integers(3, 9)), 30)) < rng.uniform(0.05, 0.9)
         start = np.append(rng.dirichlet(np.full(len(losses) - 1, 0.3)), 0.0)
