@@ -107,8 +107,7 @@ def on_a_score(labels, defers, by_group):
 
 @pytest.mark.parametrize("database", DATABASES)
 @pytest.mark.parametrize("labels", LABELS)
-@pytest.mark.parametrize("by_group", [False, True])
-@pytest.mark.parametrize("defers", [False, True])
+@pytest.mark.parametrize(("defers", "by_group"), [(False, True), (True, False), (True, True)])
 def test_answers_have_one_type_and_are_those_of_predict(defers, by_group, labels, database):
     clf = on_a_score(labels, defers, by_group)
     rule, group = clf.rule_, "g" if by_group else None
@@ -167,6 +166,7 @@ def test_other_scores_and_the_answer_to_a_missing_one(kind, database):
 FIRST = RNG.dirichlet([0.7] * 3, N)
 SECOND = np.clip(FIRST + 0.15 * RNG.random((N, 3)), 0.001, None)
 SECOND /= SECOND.sum(axis=1, keepdims=True)
+G_3 = RNG.choice(NAMES[:3], N)
 TRUTH = (RNG.random(N)[:, None] > np.cumsum((FIRST + SECOND) / 2, axis=1)).sum(axis=1).clip(max=2)
 
 
@@ -189,7 +189,7 @@ def odd_rows(table):
 def on_three_classes(labels, by_group):
     classes = THREE[labels]
     y = np.array(classes)[TRUTH]
-    given = {"groups": {"g": G}, "by_group": True} if by_group else {}
+    given = {"groups": {"g": G_3}, "by_group": True} if by_group else {}
     limits = [rates.miss(classes[2], by="g" if by_group else None) <= 0.35]
     return tb.RobustMixtureClassifier.from_probabilities({"m": FIRST}, y, limits=limits, **given)
 
@@ -200,11 +200,11 @@ def test_three_classes(by_group, labels, database):
     """One model has SQL."""
     clf = on_three_classes(labels, by_group)
     rule = clf.rule_
-    expected = rule.predict({"m": FIRST}, G if by_group else None).tolist()
-    assert expected == clf.predict({"m": FIRST}, **({"groups": {"g": G}} if by_group else {})).tolist()
+    expected = rule.predict({"m": FIRST}, G_3 if by_group else None).tolist()
+    assert expected == clf.predict({"m": FIRST}, **({"groups": {"g": G_3}} if by_group else {})).tolist()
     table = columns_of({"m": FIRST}, THREE[labels])
     odd = odd_rows(table)
-    rows = pd.concat([table.assign(g=G), odd.assign(g=NAMES[0])], ignore_index=True)
+    rows = pd.concat([table.assign(g=G_3), odd.assign(g=NAMES[0])], ignore_index=True)
     check(database, rule, rows, expected + [None] * len(odd), group="g" if by_group else None)
 
 
