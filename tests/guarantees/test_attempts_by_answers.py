@@ -135,14 +135,14 @@ def test_a_repetition_is_no_attempt(tmp_path):
     for each in (model, loaded):
         assert len(failed(each).attempts) == 1
         assert len(changed_order(each).attempts) == 1
-    (FRESH[0].assign(y=FRESH[1])).to_csv(tmp_path / "fresh.csv", index=False)
+    (tmp_path / "m.pickle").write_bytes(pickle.dumps((model, *FRESH)))
     code = (
-        "import sys, pandas as pd, tailboost as tb\n"
-        "T = pd.read_csv(sys.argv[2])\n"
-        "try:\n    tb.calibrate(tb.load_model(sys.argv[1]), T[list('abcd')], T['y'], limits=sys.argv[3:])\n"
+        "import pickle, sys, tailboost as tb\n"
+        "model, X, y = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "try:\n    tb.calibrate(model, X, y, limits=sys.argv[2:])\n"
         "except tb.NotCertifiedError as error:\n    print(len(error.attempts))\n"
     )
-    line = [sys.executable, "-c", code, tmp_path / "m.model", tmp_path / "fresh.csv", *STRICT]
+    line = [sys.executable, "-c", code, tmp_path / "m.pickle", *STRICT]
     assert subprocess.run(list(map(str, line)), capture_output=True, text=True).stdout.strip() == "1"
 
 
