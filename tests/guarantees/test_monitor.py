@@ -69,7 +69,7 @@ def test_recheck_is_a_monitor_with_one_batch(rule):
 
 @pytest.mark.parametrize("confidence", ["0.95", "0.9", "0.99", "0.999"])
 def test_the_threshold_is_the_decimal_that_a_reader_computes(confidence):
-    X, y, groups = rows(20_000, int(1e4 * float(confidence)))
+    X, y, groups = rows(5_000, int(1e4 * float(confidence)))
     found = tb.calibrate(SCORES, X, y, groups=groups, limits=LIMITS, confidence=float(confidence))
     assert tb.Monitor(found).threshold == float(3 / (1 - Fraction(confidence)))
 

@@ -194,7 +194,7 @@ def failures(setting, n, times, delta):
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_bounds_rarely_fail(setting):
-    times, delta = 60, 0.2
+    times, delta = 30, 0.2
     for share in failures(setting, 120, times, delta):
         assert share <= delta + 2 * np.sqrt(delta * (1 - delta) / times)
 
@@ -331,7 +331,7 @@ def passing_failures(n, times, delta):
 
 
 def test_the_truth_of_the_rows_passed_on():
-    y, a, groups, passed = passing(100_000, 0)
+    y, a, groups, passed = passing(60_000, 0)
     for kind, subgroups in passing_truth().items():
         for by in (None, "class", "sex"):
             seen = rates.measure(getattr(rates, kind)(by=by), y, a, groups=groups, deferred=passed)
@@ -340,7 +340,7 @@ def test_the_truth_of_the_rows_passed_on():
 
 @pytest.mark.parametrize("n", [60, 300])
 def test_bounds_among_the_answered_rarely_fail(n):
-    times, delta = 60, 0.2
+    times, delta = 40, 0.2
     for share in passing_failures(n, times, delta):
         assert share <= delta + 2 * np.sqrt(delta * (1 - delta) / times)
 

@@ -58,7 +58,7 @@ def test_each_bound_on_a_mean_falls_with_rows_whatever_their_order(kind):
 
 @EACH_BOUND
 @pytest.mark.parametrize("level", [0.02, 0.3])
-@pytest.mark.parametrize("n", [1, 2, 6])
+@pytest.mark.parametrize("n", [1, 2, 5])
 def test_each_bound_on_a_mean_is_below_it_with_at_most_its_level(kind, n, level):
     """Exactly: over all sequences of n numbers with two possible values, for means just above each bound."""
     for low, high in [(0.0, 1.0)] if kind == "counts" else [(0.0, 1.0), (0.0, 0.4), (0.3, 1.0), (0.2, 0.5)]:
@@ -89,9 +89,10 @@ def rarely(failures, draws, allowed=0.05):
     assert binomtest(failures, draws, allowed, alternative="greater").pvalue >= 0.001, (failures, draws)
 
 
-@pytest.mark.parametrize(("low", "high"), EITHER)
-@pytest.mark.parametrize("sense", ["<=", ">="])
-def test_a_cost_at_its_limit_is_rarely_certified(sense, low, high):
+@pytest.mark.parametrize(
+    ("low", "high", "sense"), [(*each, ("<=", ">=")[i in (1, 2)]) for i, each in enumerate(EITHER)]
+)
+def test_a_cost_at_its_limit_is_rarely_certified(low, high, sense):
     """The truth is at the limit, so that every certificate is false."""
     error, draws = 0.1, 100
     limit = f"{by_error(low, high)!r} {sense} {low + (high - low) * error!r}"
