@@ -12,7 +12,7 @@ def pair_passes(errors, rows, level, **tested):
     return pair_p_value(errors, rows, level=level, **tested) <= level
 
 
-@pytest.mark.parametrize("rows", [(10, 15), (30, 20)])
+@pytest.mark.parametrize("rows", [(10, 15), (22, 14)])
 @pytest.mark.parametrize(("factor", "gap"), [(1.0, 0.02), (1.0, 0.1), (0.8, 0.0)])
 def test_the_size_is_at_most_the_level_at_every_point_of_the_hypothesis(rows, factor, gap):
     (n1, n2), levels = rows, (0.01, 0.05, 0.1)
@@ -31,7 +31,7 @@ def test_the_size_is_at_most_the_level_at_every_point_of_the_hypothesis(rows, fa
 
 
 def test_more_errors_of_the_first_group_give_no_smaller_p_value_in_the_region_of_interest():
-    p = np.array([[pair_p_value((i, j), (25, 30), gap=0.05) for j in range(31)] for i in range(26)])
+    p = np.array([[pair_p_value((i, j), (18, 20), gap=0.05) for j in range(21)] for i in range(19)])
     small = p <= 0.05
     assert (small[:-1] >= small[1:]).all()
     assert (small[:, 1:] >= small[:, :-1]).all()
@@ -40,7 +40,7 @@ def test_more_errors_of_the_first_group_give_no_smaller_p_value_in_the_region_of
 def test_power_exceeds_that_of_two_bounds():
     """With equal rates of .1 on 800 rows each, two bounds of half the level certify a gap of .06 rarely."""
     rng = np.random.default_rng(0)
-    counts = rng.binomial(800, 0.1, size=(200, 2))
+    counts = rng.binomial(800, 0.1, size=(80, 2))
     exact = np.mean([pair_p_value((int(a), int(b)), (800, 800), gap=0.05) <= 0.05 for a, b in counts])
     upper = beta.ppf(0.975, counts[:, 0] + 1, 800 - counts[:, 0])
     lower = beta.ppf(0.025, counts[:, 1], 801 - counts[:, 1])
@@ -137,7 +137,7 @@ def test_observed_counts_are_in_the_region_where_the_statistic_falls_with_the_er
     assert pair_p_value(errors, rows, gap=0.1) == pytest.approx(exact, rel=0.005)
 
 
-@pytest.mark.parametrize("level", [0.01, 0.05, 0.1])
+@pytest.mark.parametrize("level", [0.01, 0.1])
 @pytest.mark.parametrize(("rows", "factor", "gap"), COMPARED)
 def test_a_pair_passes_if_the_enumerated_p_value_is_at_most_the_level(rows, factor, gap, level):
     outcomes = []
@@ -153,8 +153,8 @@ def test_a_pair_passes_if_the_enumerated_p_value_is_at_most_the_level(rows, fact
 
 @pytest.mark.parametrize("level", [0.01, 0.05])
 def test_the_size_of_a_passed_pair_is_near_its_level_and_not_above_it(level):
-    """Of 30 and 30 rows, over the boundary of the hypothesis: at least a half, and at most the level."""
-    n, gap = 30, 0.1
+    """Of 24 and 24 rows, over the boundary of the hypothesis: at least a half, and at most the level."""
+    n, gap = 24, 0.1
     passes = np.array(
         [[pair_passes((i, j), (n, n), level, gap=gap) for j in range(n + 1)] for i in range(n + 1)]
     )
