@@ -17,7 +17,7 @@ def assert_falls(clf):
     assert (np.diff(costs) < 0).all()
 
 
-def classifiers(binary, lam, rounds=60):
+def classifiers(binary, lam, rounds=20):
     yield tb.VadaBoostClassifier(HistTreeClassifier(max_depth=2), variance_weight=lam, n_estimators=rounds)
     if binary:
         yield tb.VadaBoostClassifier(StumpClassifier(), variance_weight=lam, n_estimators=rounds)
