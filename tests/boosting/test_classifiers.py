@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
 
 def few(name, learner=TREE, **params):
     """Return a classifier of a few rounds."""
-    given = {"n_estimators": 4, "random_state": 0, "gamma": 0.1, "C": 0.05}
+    given = {"n_estimators": 3, "random_state": 0, "gamma": 0.1, "C": 0.05}
     return make(name, learner, **given | params)
 
 
@@ -55,11 +55,11 @@ def test_weight_2_is_the_row_twice_and_weight_0_none(name):
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-8)
 
 
-@pytest.mark.parametrize("labels", [["no", "yes", "maybe"], [2.0, -1.0, 7.0], [True, False, True]])
 @pytest.mark.parametrize("name", OURS)
-def test_labels_of_any_type(name, labels):
+def test_labels_of_any_type(name):
     X, y = data(name)
-    named = np.array(labels)[y]
+    kinds = [["no", "yes", "maybe"], [2.0, -1.0, 7.0], [True, False, True]]
+    named = np.array(kinds[list(OURS).index(name) % 3])[y]
     clf = few(name).fit(X, named)
     assert clf.classes_.tolist() == sorted(set(named.tolist()))
     assert set(clf.predict(X).tolist()) <= set(named.tolist())
@@ -89,8 +89,8 @@ def test_sparse_tables(name):
 def test_a_row_has_the_same_answer_alone(name):
     X, y = data(name)
     clf = few(name).fit(X, y)
-    alone = [clf.predict(row[None]) for row in X[:40]]
-    np.testing.assert_array_equal(clf.predict(X)[:40], np.concatenate(alone))
+    alone = [clf.predict(row[None]) for row in X[:10]]
+    np.testing.assert_array_equal(clf.predict(X)[:10], np.concatenate(alone))
 
 
 REFUSED = {
@@ -161,7 +161,7 @@ def test_a_learner_without_weights_is_fitted_on_rows_drawn_by_weight():
     X, y = noisy(0)
     with pytest.warns(UserWarning, match="sample_weight"):
         clf = few("averageboost", KNeighborsClassifier(3)).fit(X, y)
-    assert len(clf.estimators_) == 4
+    assert len(clf.estimators_) == 3
 
 
 # -- mixtures --------------------------------------------------------------------------------------------
@@ -296,6 +296,7 @@ def test_without_an_alpha_the_tradeoff_is_with_the_largest_loss(name):
 
 def test_draws_follow_the_shares_and_ids_repeat_them():
     clf, X, _ = fitted("averageboost")
+    X = X[:40]
     shares = clf.predict_distribution(X)
     drawn = np.array([clf.predict_randomized(X, random_state=seed) for seed in range(300)])
     frequency = (drawn[:, :, None] == clf.classes_).mean(axis=0)

@@ -24,11 +24,11 @@ STUMP = DecisionTreeClassifier(max_depth=1)
 def test_radius_zero_is_adaboost(n_classes):
     """Corollary 2 of Blanchet et al. 2019."""
     ours, reference = WorstCaseKL(n_classes, 0.0), Exponential(n_classes)
-    for seed in range(5):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         p = rng.dirichlet(np.ones(40))
         a, b = ours.start(p), reference.start(p)
-        for _ in range(60):
+        for _ in range(30):
             np.testing.assert_allclose(ours.weights(a), reference.weights(b), rtol=0, atol=1e-10)
             wrong = rng.random(40) < 0.35
             a, b = ours.update(a, wrong), reference.update(b, wrong)

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import published
 
-T = 12
+T = 8
 TABLES = ("breast_cancer", "wine", "iris", "digits", "diabetes")
 
 
@@ -92,9 +92,9 @@ def oco_boost(learner, y):
 
 
 def worst_class_boost(learner, y):
-    """Algorithm 1 of Saito et al. 2024, θ = .4 and γ = .16, as far as it was played."""
+    """Algorithm 1 of Saito et al. 2024, θ = .4 and γ = .3, as far as it was played."""
     K, n_k = len(np.unique(y)), np.bincount(y)
-    eta = math.sqrt(8 * math.log(K) / math.ceil(2 * math.log(K) / 0.16**2))
+    eta = math.sqrt(8 * math.log(K) / math.ceil(2 * math.log(K) / 0.3**2))
     losses = np.zeros(K)
     for _ in learner.members:
         w = np.exp(eta * losses)
@@ -152,7 +152,7 @@ GAMES = {
     "average_boost": (lambda tree: published.average_boost(tree, T=T, random_state=0), average_boost),
     "oco_boost": (lambda tree: published.oco_boost(tree, 0.3, T=T, random_state=0), oco_boost),
     "worst_class_boost": (
-        lambda tree: published.worst_class_boost(tree, 0.4, gamma=0.16, random_state=0),
+        lambda tree: published.worst_class_boost(tree, 0.4, gamma=0.3, random_state=0),
         worst_class_boost,
     ),
     "vadaboost": (lambda tree: published.vadaboost(tree, 0.5, T=T, random_state=0), vadaboost),
