@@ -48,7 +48,7 @@ def test_a_name_is_the_learner_it_names(cls):
 
 
 @pytest.mark.filterwarnings("error")  # for example learners without weights
-@pytest.mark.parametrize("name", ["xgboost", "forest", "extra"])
+@pytest.mark.parametrize("name", ["xgboost", "forest"])
 def test_text_labels_and_a_model_file(name, tmp_path):
     if name == "xgboost":
         pytest.importorskip("xgboost")

@@ -24,7 +24,7 @@ class Seen(torch.nn.Module):
 
 
 def wide(shape, n_classes):
-    return Seen(shape, n_classes, width=200_000)
+    return Seen(shape, n_classes, width=100_000)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def two():
 )
 def test_threads_of_a_fit_and_of_predictions(two, module, shape, threads):
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(300, *shape)).astype(np.float32), np.arange(300) % 2
+    X, y = rng.normal(size=(100, *shape)).astype(np.float32), np.arange(100) % 2
     clf = TorchClassifier(module, steps=3, device="cpu", random_state=0).fit(X, y)
     clf.predict(X)
     assert set(Seen.threads[1:]) == threads  # one forward pass before training checks the shapes
