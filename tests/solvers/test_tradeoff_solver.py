@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.solvers import cvar, worst_mean_curve
 
-BUDGETS = 50
+BUDGETS = 20
 
 
 def reference(losses, means, limit, alpha=None, base=None):
