@@ -323,7 +323,7 @@ def test_stages_are_rules_of_the_first_rounds(name):
 
 @pytest.mark.parametrize("name", OURS)
 def test_certificates_of_boosting(name):
-    X, y = noisy(3, n=3000, K=2)
+    X, y = noisy(3, n=1500, K=2)
     clf = few(name).fit(X[:500], y[:500])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

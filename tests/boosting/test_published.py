@@ -172,15 +172,6 @@ def test_regularized_lpboost_has_the_weights_of_equation_8(beta, noted):
         assert w.max() <= (1 + ROUNDED) / (alpha * n)
 
 
-def test_theorem_4_gives_rounds_and_beta():
-    X, y = noisy(4, n=60, K=2)
-    alpha, delta = 0.5, 0.5
-    clf = published.regularized_lpboost(TREE, alpha, beta="theory", T="auto", delta=delta, random_state=0)
-    clf.fit(X, y)
-    assert clf.n_iter_ == math.ceil(max(32 / delta**2 * math.log(1 / alpha), 8 / delta)) == 89
-    assert clf.beta_ == pytest.approx(max(2 / delta * math.log(1 / alpha), 0.5))
-
-
 def test_average_boost_is_hedge_and_the_mean_of_all_rounds(noted):
     X, y = noisy(5, n=90, K=3)
     T, n = 15, len(y)
@@ -525,11 +516,13 @@ def bound_with(clf, formula):
     return found.bound, found.achieved
 
 
-def test_bound_of_theorem_4():
+def test_rounds_beta_and_bound_of_theorem_4():
     X, y = noisy(4, n=60, K=2)
-    alpha, delta = 0.5, 0.5
+    alpha, delta = 0.5, 0.8
     clf = published.regularized_lpboost(TREE, alpha, beta="theory", T="auto", delta=delta, random_state=0)
     clf.fit(X, y)
+    assert clf.n_iter_ == math.ceil(max(32 / delta**2 * math.log(1 / alpha), 8 / delta)) == 35
+    assert clf.beta_ == pytest.approx(max(2 / delta * math.log(1 / alpha), 0.5))
     bound, achieved = bound_with(clf, "g + δ")
     assert bound == pytest.approx(max(clf.weighted_losses_) + delta)
     assert achieved == pytest.approx(cvar_by_lp(losses_of(clf, X, y), alpha))
