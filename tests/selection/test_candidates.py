@@ -71,7 +71,7 @@ def edges(clf):
     ("kind", "digits"), [("probability", 2), ("probability", None), ("number", 1), ("logit", None)]
 )
 def test_all_forms_answer_alike_at_and_beside_thresholds(kind, digits, problem):
-    X, y, groups = made(0, 1200, digits, kind)
+    X, y, groups = made(0, 600, digits, kind)
     clf = tb.tune(tb.Scores("s", 1, kind=kind), X, y, groups=groups, **PROBLEMS[problem])
     assert_alike(clf, *edges(clf))
     assert_alike(clf, *made(1, 500, digits, kind)[::2])
