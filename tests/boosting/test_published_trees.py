@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import published
 
-T = 8
+T = 12
 TABLES = ("breast_cancer", "wine", "iris", "digits", "diabetes")
 
 
