@@ -230,7 +230,7 @@ def check_number(
         and (low < value < high or (closed and value == low) or (value == high and not below))
     )
     if not is_inside:
-        ends = f"{'(['[closed]}{low}, {high}{'])'[below]}"
+        ends = f"{'(['[closed]}{low}, {high}{'])'[below or math.isinf(high)]}"
         raise ValueError(f"{name} must be a number in the range {ends}, got {value!r}")
     return float(value)
 
