@@ -59,6 +59,8 @@ class ClassWeights:
     by_features: bool = False
     # p(combination | x) of each class; none if combinations have their frequencies in each class.
     models: list[Any] = field(default_factory=list)
+    # The rule of the last line, and its expected costs of actions on the selection data, shape (A, n).
+    reached: tuple[Floats, Floats] | None = None
 
     def __post_init__(self) -> None:
         strata = self.data.strata
@@ -104,7 +106,9 @@ class ClassWeights:
         """
         action, strata = line
         n_actions = rule.shape[1]
-        costs = expected_costs(self.probabilities, rule)
+        if self.reached is None or self.reached[0] is not rule:
+            self.reached = rule, expected_costs(self.probabilities, rule)
+        costs = self.reached[1].copy()
         own = costs[action].copy()
         costs[action] = np.inf
         other = costs.argmin(axis=0)
