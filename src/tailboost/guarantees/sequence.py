@@ -183,7 +183,7 @@ def _within_tightened(case: Case) -> Outcome:
     """Return the last rule before the first failure, within tightened limits."""
     plain = case.selection.within(case.limits)
     noise = np.sqrt(
-        plain.n_rows / len(case.fresh)
+        plain.n_rows / (case.fresh.n_clusters or len(case.fresh))
     )  # of the fresh rows, by that of the selecting rows
     rules = []
     for step in TIGHTER.tolist():
