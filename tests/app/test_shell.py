@@ -186,11 +186,12 @@ def test_an_uncertified_attempt_ends_with_code_4_and_counts(folder, tables):
     shell("certify rule.json c.csv --limit 'error <= 1%' --require", 4)
 
 
-def test_a_rule_keeps_its_column_of_clusters(folder, tables):
+def test_a_rule_keeps_its_clusters_and_equal_codes(folder, tables):
+    codes = {"EU": "0", "NA": "1", "no": "0", "yes": "1"}  # of groups and labels
     for name in "bc":
         persons = np.arange(len(tables[name])) // 2
-        tables[name].assign(person=persons).to_csv(f"{name}.csv", index=False)
-    shell(f"calibrate b.csv {OPTIONS} --cluster person --out rule.json")
+        tables[name].replace(codes).assign(person=persons).to_csv(f"{name}.csv", index=False)
+    shell(f"calibrate b.csv {OPTIONS.replace('yes', '1')} --cluster person --out rule.json")
     stated = shell("certify rule.json c.csv --cluster person")
     assert "clusters" in stated
     assert shell("certify rule.json c.csv") == stated

@@ -54,13 +54,10 @@ class Stored:
         return cls(rule, roles, rule.scores, settings)
 
     @property
-    def known(self) -> list[Any]:
-        """The labels and groups that the classifier knows."""
+    def known(self) -> tuple[Any, list[Any]]:
+        """The labels and the groups that the classifier knows."""
         groups = getattr(self.classifier, "groups_", [])
-        return [
-            *self.classifier.classes_,
-            *(each[1] for each in groups if isinstance(each, tuple)),
-        ]
+        return self.classifier.classes_, [each[1] for each in groups if isinstance(each, tuple)]
 
 
 def write(classifier: Any, path: Path, roles: Roles) -> None:

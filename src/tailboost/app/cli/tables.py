@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -54,8 +54,8 @@ class Reader:
     na: Sequence[str] | None = None
     text: Sequence[str] | None = None
 
-    def read(self, path: Path, roles: Roles, known: Iterable[Any] = ()) -> Rows:
-        """Return the rows of a file; labels and groups become the ``known`` values with their text."""
+    def read(self, path: Path, roles: Roles, known: Iterable[Iterable[Any]] = ((), ())) -> Rows:
+        """Return the rows of a file; labels and groups become the ``known`` ones with their text."""
         roles = replace(roles, text=(*roles.text, *(self.text or ())))
         names = {*roles.groups, *roles.text}
         if roles.target is not None:
@@ -75,7 +75,9 @@ class Reader:
             raise ValueError(f"{str(path)!r} cannot be read: {error}{cure}") from None
         if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
-        rows = Rows(path, table, roles, {str(value): value for value in known})
+        rows = Rows(
+            path, table, roles, *({str(each): each for each in values} for values in known)
+        )
         rows.columns(self.text or ())
         return rows
 
@@ -148,7 +150,8 @@ class Rows:
     path: Path
     table: Any
     roles: Roles
-    known: Mapping[str, Any] = field(default_factory=dict)
+    known_labels: Mapping[str, Any]
+    known_groups: Mapping[str, Any]
 
     def columns(self, names: Sequence[str]) -> Any:
         """Return columns; raise ValueError for those that the file lacks."""
@@ -189,7 +192,7 @@ class Rows:
         if is_numeric_dtype(column):
             return column
         texts = column.astype("category")
-        return texts.map(_typed(texts.cat.categories, self.known))
+        return texts.map(_typed(texts.cat.categories, self.known_labels))
 
     @property
     def groups(self) -> Any:
@@ -199,7 +202,7 @@ class Rows:
         groups = self.columns(self.roles.groups).astype("category")
         for name in groups:
             groups[name] = groups[name].cat.rename_categories(
-                lambda group: self.known.get(str(group), str(group))
+                lambda group: self.known_groups.get(str(group), str(group))
             )
         return groups
 
