@@ -105,7 +105,7 @@ class Reader:
     def refuse_odd(self, features: Any) -> None:
         """Raise ValueError for a column of text that is no column of categories.
 
-        Most of its values are numbers, or there are many. Columns of --text are categories.
+        Most but not all of its values are numbers, or there are many. Columns of --text are categories.
         """
         for name in features.columns.difference(self.text or []):
             column = features[name].dropna()
@@ -114,7 +114,7 @@ class Reader:
             values = pd.Series(column.unique()).astype(str)
             is_number = pd.to_numeric(values, errors="coerce").notna()
             cure = "name its signs by --decimal or --thousands, its categories by --text, or --drop it"
-            if is_number.mean() >= 0.5:
+            if 0.5 <= is_number.mean() < 1:
                 odd = values[~is_number]
                 cure = "name the text of missing numbers by --na, or categories by --text"
             elif len(values) > max(50, len(column) / 10):
