@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
@@ -48,8 +48,10 @@ def test_radius_zero_is_scikit_learns_adaboost(load):
 
 def test_the_radius_is_about_distinct_rows():
     X, y = noisy(0, n=400)
-    clf = tb.DROBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=2).fit(X, y)
-    assert clf.radius_ == pytest.approx(chi2.ppf(0.95, 4) / 800)
+    tree = DecisionTreeClassifier(max_depth=2)
+    for learner in (tree, make_pipeline(StandardScaler(), tree)):
+        clf = tb.DROBoostClassifier(learner, n_estimators=2).fit(X, y)
+        assert clf.radius_ == pytest.approx(chi2.ppf(0.95, 4) / 800)
     twice = np.repeat(np.arange(400), 2)
     stated = tb.DROBoostClassifier(STUMP, n_estimators=2, effective_dim=30, confidence=0.9)
     assert stated.fit(X[twice], y[twice]).radius_ == pytest.approx(chi2.ppf(0.9, 30) / 800)

@@ -16,6 +16,7 @@ from scipy.optimize import brentq, linprog, minimize
 from scipy.sparse import issparse
 from scipy.special import logsumexp, softmax
 from scipy.stats import chi2
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_sample_weight
 
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
@@ -147,6 +148,8 @@ class DROBoostClassifier(AdditiveClassifier):
         dim: Any = self.effective_dim
         if dim == "auto":  # the first worst case is p, whatever the radius
             first = learn(learn.units.p, 0).model
+            if isinstance(first, Pipeline):
+                first = first[-1]
             dim = getattr(first, "get_n_leaves", lambda: 1)()
         X = learn.rows.X
         if issparse(X):
