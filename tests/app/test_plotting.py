@@ -50,6 +50,9 @@ def test_limits_on_rows(rule):
     expected = [np.mean(answers[Y[2000:] == 1] != 1), np.mean(answers != Y[2000:])]
     assert [line.value for line in one.lines] == pytest.approx(expected)
     assert [line.value for line in two.lines] == pytest.approx(expected)
+    P = rule.predict_proba(X)[:, [1]]
+    on_scores = tb.calibrate(tb.Scores(0, 1), P[1000:], Y[1000:], limits=LIMITS)
+    assert LimitsDisplay.from_estimator(on_scores, P[:9], Y[:9]).lines
     with pytest.raises(ValueError, match="limit"):
         LimitsDisplay([])
 

@@ -111,7 +111,7 @@ class LimitsDisplay:
         options: dict[str, Any] = {}
         if getattr(estimator, "by_group", False):
             options["groups"] = groups
-        if hasattr(estimator, "defers"):
+        if hasattr(type(estimator), "defers"):
             options["deferred"] = "human review"
         answers = estimator.predict(X, **options)
         return cls.from_predictions(y, answers, limits=limits, groups=groups, ax=ax)
