@@ -122,8 +122,10 @@ def _scores(model: Model | None, block: Table) -> Floats:
     Without a model the partition has the probabilities.
     """
     P = np.asarray(block)
-    if model is not None:
+    if model is not None and block.shape[0]:
         P = np.asarray(model.predict_proba(block))
+    elif model is not None:  # a filter left no row
+        P = np.zeros((0, len(model.classes_)))
     if P.shape[1] == 2:
         P = P[:, 1:]
     return P
