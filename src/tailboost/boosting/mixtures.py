@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.game import Hypothesis
 from tailboost.boosting.learning import Boosting, Learner
 from tailboost.core.array_types import Array, Column, Floats, Ints, Table
+from tailboost.core.checks import check_length
 from tailboost.learners.foreign import model_probabilities, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
 
@@ -144,6 +145,7 @@ class MixtureClassifier(Boosting):
         cumulative = self.predict_distribution(X).cumsum(axis=1)
         if ids is None:
             ids = np.arange(len(cumulative))
+        check_length(ids, "ids", len(cumulative))
         texts = (f"{random_state}:{one}".encode() for one in np.asarray(ids).tolist())
         digests = b"".join(blake2b(text, digest_size=8).digest() for text in texts)
         draws = np.frombuffer(digests, dtype="<u8") / 2.0**64
