@@ -106,12 +106,14 @@ def test_profile_likelihood_of_steps_that_no_rows_make_optimal_is_infinite():
     assert published.profile_likelihood(clf, X, y) == np.inf
 
 
-def test_unknown_labels_are_named():
+def test_unknown_or_too_few_labels_are_named():
     X, y = noisy(0, n=60)
     clf = tb.AdaBoostClassifier("stump", n_estimators=2).fit(X, y)
     for measure in (lambda y: published.profile_likelihood(clf, X, y), lambda y: clf.margins(X, y)):
         with pytest.raises(ValueError, match=r"y has labels .*\[7\]"):
             measure(np.where(y == 1, 7, y))
+        with pytest.raises(ValueError, match="y has 1 rows"):
+            measure(y[:1])
 
 
 def test_radius_and_bernstein_bound_by_their_formulas():

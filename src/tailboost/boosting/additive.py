@@ -14,6 +14,7 @@ from sklearn.dummy import DummyClassifier
 from tailboost.boosting.game import Bound, Hypothesis, Player
 from tailboost.boosting.learning import Boosting, Learner, coded
 from tailboost.core.array_types import Array, Column, Floats, Table, UnitLosses
+from tailboost.core.checks import check_length
 from tailboost.learners.foreign import predict_models
 
 
@@ -176,6 +177,7 @@ class AdditiveClassifier(Boosting):
     def margins(self, X: Table, y: Column) -> Floats:
         """Return the score of the true class of each row, shape (n,); positive is right for two classes."""
         scores = self._scores(X)
+        check_length(y, "y", len(scores))
         return scores[np.arange(len(scores)), self._numbers(y, "y")]
 
     def predict(self, X: Table) -> Array:
