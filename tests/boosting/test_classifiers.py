@@ -134,7 +134,7 @@ def test_an_edge_of_auto_is_for_worst_class_boosting_alone():
 
 def test_unknown_labels_of_validation_rows_are_named():
     X, y = noisy(0)
-    with pytest.raises(ValueError, match=r"y_val has labels .*7"):
+    with pytest.raises(ValueError, match=r"y_val holds labels .*7"):
         few("adalpboost").fit(X, y, X_val=X, y_val=y + 6 * y)
 
 

@@ -14,7 +14,7 @@ from sklearn.dummy import DummyClassifier
 from tailboost.boosting.game import Bound, Hypothesis, Player
 from tailboost.boosting.learning import Boosting, Learner, coded
 from tailboost.core.array_types import Array, Column, Floats, Table, UnitLosses
-from tailboost.core.checks import check_length
+from tailboost.core.checks import check_length, positions
 from tailboost.learners.foreign import predict_models
 
 
@@ -178,7 +178,7 @@ class AdditiveClassifier(Boosting):
         """Return the score of the true class of each row, shape (n,); positive is right for two classes."""
         scores = self._scores(X)
         check_length(y, "y", len(scores))
-        return scores[np.arange(len(scores)), self._numbers(y, "y")]
+        return scores[np.arange(len(scores)), positions(y, self.classes_, "y")]
 
     def predict(self, X: Table) -> Array:
         """Return the label of the largest score, shape (n,)."""

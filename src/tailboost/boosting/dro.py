@@ -23,7 +23,7 @@ from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
 from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import Learner
 from tailboost.core.array_types import Column, Floats, Model, Seed, Table
-from tailboost.core.checks import check_length, n_rows_of
+from tailboost.core.checks import check_length, positions
 from tailboost.core.long_work import fitting_apart
 from tailboost.solvers import worst_case_weights
 
@@ -204,9 +204,9 @@ def profile_likelihood(
     """
     if len(clf.classes_) > 2:
         raise ValueError("R_n(f) is for two classes")
-    check_length(y, "y", n_rows_of(X))
-    sign = 2.0 * clf._numbers(y, "y") - 1
+    sign = 2.0 * positions(y, clf.classes_, "y") - 1
     weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+    check_length(y, "y", len(weight))
     used = weight > 0
     margins = np.array([f * sign for f in clf.staged_decision_function(X)])[:, used]
     slope = np.exp(margins[-1].min() - margins[-1])

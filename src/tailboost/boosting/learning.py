@@ -30,6 +30,7 @@ from tailboost.core.checks import (
     check_indexes,
     check_table,
     label_column,
+    positions,
     row_weights,
     unpack,
 )
@@ -237,7 +238,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
             self._validate_params()
             self.classes_, numbers = np.unique(y, return_inverse=True)
         else:
-            numbers = self._numbers(y, "y_val")
+            numbers = positions(y, self.classes_, "y_val")
         if len(self.classes_) > 2 and not get_tags(self).classifier_tags.multi_class:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass"
@@ -247,16 +248,6 @@ class Boosting(ClassifierMixin, BaseEstimator):
                 f"y holds one class only ({self.classes_[0]}) among the rows of positive weight"
             )
         return Rows(_safe_indexing(X, used), numbers, weight[used], used)
-
-    def _numbers(self, y: Column, name: str) -> Ints:
-        """Return the class numbers of labels; unknown ones are refused."""
-        labels = np.asarray(y)
-        unknown = set(labels.tolist()) - set(self.classes_.tolist())
-        if unknown:
-            raise ValueError(
-                f"{name} has labels that y of the fit does not have: {sorted(unknown)}"
-            )
-        return np.searchsorted(self.classes_, labels)
 
     def _open(
         self,
