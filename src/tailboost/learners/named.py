@@ -22,8 +22,6 @@ def _make(project: str, classifier: str, /, **params: object) -> Any:
         raise ImportError(f"{package!r} needs {project}: pip install {package}") from error
 
 
-plain_xgboost = partial(_make, "XGBoost", "XGBClassifier")
-
 #: Factory of each name. Classifiers of other projects write no output and no files.
 LEARNERS: dict[str, Callable[..., Any]] = {
     "erm": HistBoostClassifier,
@@ -31,7 +29,7 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "stump": StumpClassifier,
     "forest": RandomForestClassifier,
     "extra": ExtraTreesClassifier,
-    "xgboost": plain_xgboost,
+    "xgboost": partial(_make, "XGBoost", "XGBClassifier"),
     "lightgbm": partial(_make, "LightGBM", "LGBMClassifier", verbose=-1),
     "catboost": partial(
         _make, "CatBoost", "CatBoostClassifier", verbose=False, allow_writing_files=False
@@ -39,7 +37,7 @@ LEARNERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None = None) -> Any:
+def named_learner(name: str, parameter: str = "estimator") -> Any:
     """Return the learner of a name, with its default parameters.
 
     Parameters
@@ -50,8 +48,6 @@ def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None
         and "catboost": the classifiers of these projects.
     parameter : str, default="estimator"
         Name of the parameter, for messages.
-    n_jobs : int, optional
-        Maximum number of threads, if the learner has the parameter.
 
     Raises
     ------
@@ -65,7 +61,4 @@ def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None
             f"{parameter}={name!r} is not the name of a learner: names are "
             f"{', '.join(LEARNERS)}, or pass a classifier"
         )
-    learner = LEARNERS[name]()
-    if "n_jobs" in learner.get_params(deep=False):
-        return learner.set_params(n_jobs=n_jobs)
-    return learner
+    return LEARNERS[name]()
