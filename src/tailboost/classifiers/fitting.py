@@ -332,12 +332,11 @@ def _fits_on_table(
     learner : TableLearner
         The learner of tailboost.
     """
-    weight = training.weight
     try:
-        session = learner.open_table(opened, training.y, len(training.classes), weight)
+        session = learner.open_table(opened, training.y, len(training.classes))
     except (TypeError, ValueError) as error:
         raise _failed_fit(name, learner, error) from error
-    models = [session.fit(weight, seed, rows) for rows in [*split.fitted, None]]
+    models = [session.fit(training.weight, seed, rows) for rows in [*split.fitted, None]]
     return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in models]
 
 

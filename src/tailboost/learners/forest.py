@@ -94,9 +94,7 @@ class TableForest(TableClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def open_table(
-        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> ForestSession:
+    def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> ForestSession:
         """Return a session on an open table, see `protocols.TableLearner`."""
         return ForestSession(self, opened, y, n_classes)
 

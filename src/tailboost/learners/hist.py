@@ -251,9 +251,7 @@ class _XGBoostTrees(TableClassifier):
     def _probabilities(self, margin: Floats32) -> Floats:
         """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
 
-    def open_table(
-        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> TableSession:
+    def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> TableSession:
         """Return a session on an open table, which other learners may share."""
         self._validate_params()
         if xgboost() is not None:

@@ -54,7 +54,5 @@ class TableLearner(Protocol):
     ``table_.transform(X)``. Base models with an equal ``table_`` share the prepared table.
     """
 
-    def open_table(
-        self, opened: object, y: Ints, n_classes: int, sample_weight: Floats
-    ) -> TableSession:
-        """Return a session on an `OpenTable` of n rows with class numbers and sample weights."""
+    def open_table(self, opened: object, y: Ints, n_classes: int) -> TableSession:
+        """Return a session on an `OpenTable` of n rows with class numbers."""

@@ -252,16 +252,14 @@ class TableClassifier(SessionClassifier):
     table_: TableReader
 
     @abstractmethod
-    def open_table(
-        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> TableSession:
+    def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> TableSession:
         """Return a session on an open table, which other learners may share."""
 
     def open_session(
         self, X: Table, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> TableSession:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
-        return self.open_table(OpenTable(X), y, n_classes, sample_weight)
+        return self.open_table(OpenTable(X), y, n_classes)
 
     @abstractmethod
     def predict_proba_table(self, table: Table) -> Floats:
