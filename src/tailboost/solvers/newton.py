@@ -35,7 +35,8 @@ class BestWeights(NamedTuple):
     w: Floats  # shape (n,)
     penalty: float  # R(w)
     d: Floats  # shape (n,): derivative of w_i in its loss; 0 for weights at a bound
-    free: tuple[float, float]  # units with a loss outside this interval have weights at a bound
+    # Units with a loss outside this interval have weights at a bound.
+    free: tuple[float, float] = (-np.inf, np.inf)
 
     def value(self, combined: Floats) -> float:
         """Return ⟨w, combined⟩ − R(w)."""
@@ -69,7 +70,7 @@ class Entropic:
         p = self.p
         beta = self.beta
         cap = p / self.alpha
-        log_cap = -float(np.log(self.alpha))  # of w/p at the cap
+        log_cap = -np.log(self.alpha)  # of w/p at the cap
         # Relative to the boundary of the tail, exponents neither overflow nor all underflow. Units up to
         # there get at least their weight in the tail, which gives a κ to the left of the solution.
         worst, reference = tail(combined, self.alpha, p)
@@ -91,12 +92,7 @@ class Entropic:
         free_w = kappa * np.where(capped, 0.0, w)
         w = np.where(capped, cap, np.minimum(free_w, cap))
         w /= w.sum()  # removes rounding errors
-        caps_from = reference
-        if kappa > 0:
-            caps_from += (log_cap - float(np.log(kappa))) / beta
-        return BestWeights(
-            w, divergence(w / p - 1.0, p) / beta, beta * free_w, (-np.inf, caps_from)
-        )
+        return BestWeights(w, divergence(w / p - 1.0, p) / beta, beta * free_w)
 
 
 @dataclass(frozen=True)
