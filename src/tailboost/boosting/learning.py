@@ -113,8 +113,8 @@ class Learner:
             return self.last[1]
         weight = self.rows.weight * self.units.density(w)
         seed = int(np.random.SeedSequence([self.seed, t]).generate_state(1)[0])
-        K = int(self.rows.y.max()) + 1
         y = self.rows.y
+        K = int(y.max()) + 1
         if self.target < math.inf and hasattr(self.session, "stages"):
             stages = self.session.stages(weight, seed)
         else:
