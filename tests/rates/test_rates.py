@@ -32,6 +32,7 @@ EVERY = [
     rates.deferred() <= 0.05,
     rates.precision(-1.5) >= 0.6,
     rates.answered_error(by="race") <= {("a", "b"): 0.1, 3: 0.2},
+    rates.as_objective(rates.recall("yes")).rate <= 0.3,
 ]
 
 

@@ -643,7 +643,11 @@ def _value(node: Any) -> Any:
         case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
             named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
             return FUNCTIONS[name](*map(_value, node.args), **named)
-        case ast.Compare(left=ast.Call(), ops=[ast.LtE() | ast.GtE()], comparators=[right]):
+        case ast.BinOp(ast.Constant(1), ast.Sub(), ast.Call()):
+            rate = _value(node.right)
+            if getattr(rate, "is_gain", False):
+                return replace(rate, complement=True)
+        case ast.Compare(ast.Call() | ast.BinOp(), [ast.LtE() | ast.GtE()], [right]):
             limited = _value(node.left)
             bound = _value(right)
             if isinstance(node.ops[0], ast.GtE):
