@@ -183,3 +183,6 @@ def test_rows_needed_are_near_those_of_the_exact_test(missed, n):
     (bound,) = tb.certify(answers, None, y, limits=["miss(1) <= 10%"]).bounds
     ((of_all,),) = [each.values() for each in tb.rows_needed("miss(1) <= 10%", missed / n).rows]
     assert of_all <= bound.rows_needed <= 2.3 * of_all
+    assert tb.rows_needed("miss(1) <= 10%", missed / n, shares=1e-4).rows == [{None: of_all}]
+    with pytest.raises(ValueError, match="shares"):
+        tb.rows_needed("miss(1) <= 10%", missed / n, shares=0)

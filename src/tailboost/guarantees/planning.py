@@ -20,7 +20,7 @@ from tailboost.rows.subgroups import unit_name
 
 # A larger number of rows is not named.
 MOST_ROWS = 10**9
-# Numbers of rows tried after the first sufficient one.
+# Numbers of counted rows tried after the first sufficient one.
 AHEAD = 4096
 
 
@@ -155,7 +155,9 @@ def _expected(limit: Limit, rate: Any, share: Any) -> tuple[list[Any], Floats, F
     names = list(by_name)
     if (limit.rate.by is None) != (names == [None]) or (limit.compares and len(names) < 2):
         raise ValueError(f"rates: {limit!r} needs a rate for each subgroup, got {rate!r}")
-    of_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share or 1.0)
+    if share is None:
+        share = 1.0
+    of_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
     for name in names:
         if name not in of_name:
             raise ValueError(f"shares: {limit!r} needs the share of {name!r}")
@@ -200,5 +202,5 @@ def _rows(
     if fewest > MOST_ROWS:
         raise ValueError(f"{limit!r}: no practical number of rows certifies it")
     # Counts are whole numbers, so the power may fall again a little above.
-    numbers = np.arange(fewest, fewest + AHEAD)
-    return int(numbers[~suffices(numbers)].max(initial=fewest - 1)) + 1
+    numbers = np.ceil(fewest + np.arange(AHEAD) / shares[limited].min()).astype(np.intp)
+    return int(numbers[np.flatnonzero(~suffices(numbers)).max(initial=-1) + 1])
