@@ -5,7 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 import tailboost as tb
 from tailboost.core.exceptions import ResubstitutionWarning
@@ -23,6 +25,12 @@ def test_certify_refuses_named_rows():
     some = np.r_[0:200, 2000:3000]  # a sixth of the rows
     with pytest.raises(tb.LeakageError, match="these"):
         tb.certify(MODEL, X[some], y[some], training_rows=X[TRAIN])
+    texts = np.array([f"row {i} label{label}" for i, label in enumerate(y)])
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts[TRAIN], y[TRAIN])
+    for form in (list, np.array, pytest.importorskip("pandas").Series):
+        assert tb.certify(model, form(texts[FRESH]), y[FRESH], training_rows=form(texts[TRAIN])).compared
+        with pytest.raises(tb.LeakageError, match="trained"):
+            tb.certify(model, form(texts[TRAIN]), y[TRAIN], training_rows=texts[TRAIN])
 
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")

@@ -147,6 +147,8 @@ def row_hashes(model: Model, X: Table) -> Hashes:
     if judged(model) is model:  # not a pipeline or a search
         return model._row_hashes(X)
     table = as_table(X)
+    if len(table.shape) == 1:  # texts
+        table = np.asarray(table, dtype=object)[:, None]
     names = getattr(model, "feature_names_in_", None)
     # Without a number of features the model reads columns by name.
     if names is None and not hasattr(model, "n_features_in_"):
