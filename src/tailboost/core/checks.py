@@ -620,14 +620,16 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     ``name``.
     """
     table = as_pandas(table)
-    labels = list(map(_key, classes.tolist()))
+    names = classes.tolist()
+    key = _key if len({*map(_key, names)}) == len(names) else str
+    labels = list(map(key, names))
     if not hasattr(table, "columns"):
-        if _key(getattr(table, "name", None)) == labels[0]:
+        if key(getattr(table, "name", None)) == labels[0]:
             raise ValueError(
                 f"{name} is the column of the class {labels[0]}: give that of {labels[-1]}"
             )
         return table
-    columns = list(map(_key, table.columns))
+    columns = list(map(key, table.columns))
     if sorted(columns) != sorted(labels):
         if hasattr(table.columns, "step"):
             return np.asarray(table)
