@@ -36,10 +36,12 @@ def test_certify_refuses_named_rows():
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_a_tuned_rule_knows_them(tmp_path):
     with pytest.warns(ResubstitutionWarning, match="the"):
-        tb.tune(MODEL, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
+        reused = tb.tune(MODEL, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
+    assert np.isnan(reused.rates_.lines[0].low)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResubstitutionWarning)
         clf = tb.tune(MODEL, X[SELECT], y[SELECT], training_rows=X[TRAIN])
+    assert clf.rates_.lines[0].low > 0.0
     assert clf.seen_share(X[TRAIN]) == 1.0
     assert clf.seen_share(X[FRESH]) == 0.0
     tb.save_model(clf, tmp_path / "m.model")

@@ -357,7 +357,8 @@ class Selection:
             self.counts,
             self.engine.words,
             spread=self.engine.spread,
-            by_group=self.engine.family.group_column is not None,
+            by_group=self.engine.family.group_column is not None
+            or self.engine.models.rows.fitted,
         )
 
     @cached_property

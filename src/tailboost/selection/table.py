@@ -136,8 +136,8 @@ class RateLine:
     value : float
         The rate of the rule on these rows; NaN if no row counts.
     low, high : float
-        95 % interval for the rate of this rule on new rows; NaN without one: of few rows, and where the
-        selection finds favourable rows.
+        95 % interval for the rate of this rule on new rows; NaN without one: of few rows, of rows that
+        trained the models, and where the selection finds favourable rows.
     rows : float
         Effective number of rows behind the rate; NaN for a gap or a ratio.
     bound : float
@@ -255,7 +255,8 @@ class RateTable:
         spread : float
             The ``refit_share`` of `counted_rate`.
         by_group : bool, optional
-            Whether the rule reads groups; None if it was not selected on these rows.
+            Whether the rule reads groups, or these rows trained its models; None if it was not selected on
+            these rows.
         """
         statistics = as_statistics(stated)
         in_percent = any(isinstance(each, Limit) and each.in_percent for each in statistics)
