@@ -110,6 +110,8 @@ def test_without_ids_a_batch_is_given_once(rule):
         monitor.add(**given, name="May")
     with pytest.raises(tb.LeakageError, match="May"):
         monitor.add(**given)
+    named = tb.Monitor(rule).add(**batch(100, 2), name="2").add(**batch(100, 3)).add(**batch(100, 4))
+    assert [each.name for each in named.batches] == ["2", "3", "4"]
     with pytest.raises(ValueError, match="id: "):
         monitor.add(**batch(100, 2), id=np.arange(100))
     assert monitor.add(**batch(600, 2)).batches[-1].labelled == 600

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import compress, permutations
+from itertools import compress, count, permutations
 from typing import Any, Self
 
 import numpy as np
@@ -333,7 +333,7 @@ class Monitor:
             Id of each row, all different: of all batches or of none. Late labels need ids: rows whose label
             was tested are passed over when their batch is given again.
         name : str, optional
-            Name of the batch; by default its number.
+            Name of the batch; by default its number, or a later one if that is taken.
 
         Raises
         ------
@@ -374,7 +374,9 @@ class Monitor:
         labels = positions(list(compress(values, has_label)), classes, "y")
 
         names = {batch.name for batch in self.batches}
-        name = str(len(names) + 1 if name is None else name)
+        if name is None:
+            name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
+        name = str(name)
         is_new = name not in names
         is_tested, ids, seen = self._unused(name, is_new, given, has_label, id)
         bets = self.bets
