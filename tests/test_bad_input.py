@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from conftest import MIXTURES, OURS, RecordingClassifier, make, noisy
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -362,6 +363,8 @@ def test_parameters_of_new_estimators_are_set_with_them():
     mix = tb.RobustMixtureClassifier([("old", GaussianNB())])
     mix.set_params(estimators=[("new", LogisticRegression())], new__C=3)
     assert mix.get_params()["new__C"] == 3
+    for estimators in (LogisticRegression(), [LogisticRegression()]):
+        assert is_classifier(mix.set_params(estimators=estimators))  # fit alone refuses them
 
 
 def test_boosted_trees_name_the_row_of_an_infinite_number():

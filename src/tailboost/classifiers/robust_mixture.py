@@ -736,16 +736,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        estimators = self.estimators
-        if estimators is None:
+        estimators = self.estimators  # not checked yet
+        if not isinstance(estimators, list):
             estimators = default_estimators()
-        for pair in estimators:  # not checked yet
-            if len(pair) == 2 and hasattr(pair[1], "__sklearn_tags__"):
+        for _, model in filter(is_pair, estimators):
+            if hasattr(model, "__sklearn_tags__"):
                 # A pipeline's first transformer reads the table.
-                is_pipeline = isinstance(pair[1], Pipeline)
-                steps = [step for _, step in pair[1].steps] if is_pipeline else pair[1:]
+                steps = (
+                    [*dict(model.steps).values()] if isinstance(model, Pipeline) else [model]
+                )
                 first = next(step for step in steps if step != "passthrough")
-                tags.input_tags.sparse &= get_tags(pair[1]).input_tags.sparse
+                tags.input_tags.sparse &= get_tags(model).input_tags.sparse
                 tags.input_tags.allow_nan &= get_tags(first).input_tags.allow_nan
         return tags
 
