@@ -19,8 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost import rates
 from tailboost.classifiers.fitting import (
-    Fit,
-    Named,
     answering,
     checked_table,
     columns_of_frozen,
@@ -62,7 +60,7 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.seen import SELECTED_ON, Records, Seen
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.rule import Rule, ThresholdRule, stacked
-from tailboost.selection.search import Problem, Program
+from tailboost.selection.search import Program
 from tailboost.selection.selection import Selection, counted
 from tailboost.storage.rule_files import RuleOnScores
 
@@ -454,7 +452,20 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         known = []
         if to_fit:
             known.append(hash_rows(training.X, rounded=True))
-            fits |= self._fits(problem, to_fit, training, split, selecting, seed, weighted)
+            # What the selection would refuse is refused before any fit.
+            of_fit = (self.classes_, self._group_names, selecting.costs, self._column_read)
+            strata = counted(problem, selecting, *of_fit).strata
+            Program(strata, problem.objective, problem.limits)
+            fits |= fit_models(
+                to_fit,
+                training,
+                split,
+                class_weight=self.class_weight,
+                weighted=weighted,
+                seed=seed,
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
+            )
             left_out = [name for name, _ in estimators if name not in fits]
             if not fits:
                 raise KeyboardInterrupt
@@ -486,37 +497,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         self.records_ = records
         self._select(problem, averaging(models), selecting.X, selecting.costs)
         return self
-
-    def _fits(
-        self,
-        problem: Problem,
-        estimators: Named,
-        training: Rows,
-        split: Split,
-        selecting: Rows,
-        seed: int,
-        weighted: bool,
-    ) -> dict[str, list[Fit]]:
-        """Return the fits of estimators, see `fit_models`; refuse before what the selection would refuse."""
-        data = counted(
-            problem,
-            selecting,
-            self.classes_,
-            self._group_names,
-            selecting.costs,
-            self._column_read,
-        )
-        Program(data.strata, problem.objective, problem.limits)
-        return fit_models(
-            estimators,
-            training,
-            split,
-            class_weight=self.class_weight,
-            weighted=weighted,
-            seed=seed,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )
 
     def _selection_data(
         self, training: Rows, validation: Rows | None, seed: int, *, fits: bool
