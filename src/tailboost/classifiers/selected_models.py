@@ -420,7 +420,8 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         def at(limit: Limit, point: Any) -> Any:
             limits = (*others, limit)
             if point is None:  # no point of the curve is within the limit
-                return self._within(minimised, limits)
+                tighter = problem.within(limits)
+                return loosest._answering(engine.on(tighter).select(tighter), limits)
             return loosest._answering(point.selection_.stated_within(limits), limits)
 
         points = []
@@ -451,13 +452,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             new.error_budget = None
         new._validate_params()
         return new
-
-    def _within(self, objective: Statistic, limits: Sequence[Limit]) -> Self:
-        """Return a copy with the rule of another objective and other limits."""
-        new = self._restated(objective, limits)
-        engine = self.selection_.engine
-        problem = new._problem(engine.models.rows.groups)
-        return new._answering(engine.on(problem).select(problem))
 
     def _answering(self, selection: Selection, limits: Sequence[Limit] | None = None) -> Self:
         """Return a copy with another selection of the same candidates, and perhaps other stated limits."""
