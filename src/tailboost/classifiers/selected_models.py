@@ -243,13 +243,11 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         It is about `predict`, and None without limits.
         """
         check_is_fitted(self)
-        certificate = self.certificate_
-        if certificate is None:
-            program = self.selection_.program
-            is_limited = (program.limit_of_row >= 0).any()
-            return program.keeps(self.selection_.counts) if is_limited else None
-        verdicts = [bound.certified for bound in certificate.bounds if bound.target is not None]
-        return all(verdicts) if verdicts else None
+        if self.certificate_ is not None:
+            return self.certificate_.certified
+        program = self.selection_.program
+        is_limited = (program.limit_of_row >= 0).any()
+        return program.keeps(self.selection_.counts) if is_limited else None
 
     @property
     def subgroup_errors_(self: Any) -> dict[Any, float]:
