@@ -39,11 +39,6 @@ def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
     float
         1 if all rows are errors, or without rows.
 
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
     References
     ----------
     .. [1] C. J. Clopper and E. S. Pearson, "The Use of Confidence or Fiducial Limits", Biometrika 26, 1934.
@@ -78,11 +73,6 @@ def clopper_pearson_interval(
         Lower ends, in the common shape; 0 without rows.
     high : ndarray
         Upper ends; 1 without rows.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
 
     References
     ----------
@@ -257,11 +247,6 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
         Of independent rows.
     delta : float in (0, 1), default=0.05
         Probability of a false bound.
-
-    Raises
-    ------
-    ValueError
-        If a loss or δ is outside its range.
 
     References
     ----------
