@@ -81,8 +81,6 @@ FOR_TESTS = 0.3
 FOR_RANKS = 0.2
 # The most rows that select where a smaller share lacks a label or group.
 LARGEST_SHARE = 0.5
-# Of the rows of a batch, with an entry for each row.
-PARTED = ("X", "y", "groups", "clusters")
 # Warnings about the selection data, their limits and clusters: the limits are tested on the other rows.
 ABOUT_SELECTION = (
     BoundNotMetWarning,

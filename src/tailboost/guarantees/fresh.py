@@ -85,8 +85,8 @@ class Fresh:
         Stratum and answer of each row.
     model : classifier
         The model that has answered; None for an array.
-    table, groups : object
-        The rows as the model takes them, and their groups.
+    table : object
+        The rows as the model takes them.
     used : Seen
         The rows, to recognise them later; scores are known by their labels too. None for an array.
     content : ndarray of shape (n,)
@@ -110,7 +110,6 @@ class Fresh:
     answered: Counts
     model: Any = None
     table: Any = None
-    groups: Groups = None
     used: Any = None
     content: Any = None
     compared: bool = False
@@ -214,7 +213,6 @@ class Fresh:
             answered,
             model,
             table,
-            groups,
             used,
             content,
             compared,
