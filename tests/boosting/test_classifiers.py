@@ -150,7 +150,7 @@ def test_copies(name):
 
 def test_pipelines_and_searches():
     X, y = noisy(0, K=3)
-    learner = make_pipeline(StandardScaler(), GaussianNB())
+    learner = make_pipeline("passthrough", StandardScaler(), GaussianNB())
     search = GridSearchCV(tb.AdaLPBoostClassifier(learner, cv="train"), {"alpha": [0.1, 0.5]}, cv=2)
     assert search.fit(X, y).best_estimator_.predict(X).shape == y.shape
 
