@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import (
     Tags,
     _safe_indexing,
@@ -34,7 +35,7 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.learners import HistTreeClassifier
-from tailboost.learners.foreign import open_session, predict_models, reader_of
+from tailboost.learners.foreign import open_session, predict_models
 from tailboost.learners.named import named_learner
 
 
@@ -315,7 +316,9 @@ class Boosting(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         learner = self._learner()
         of_learner = get_tags(learner)
-        tags.input_tags = get_tags(reader_of(learner)).input_tags
+        steps = learner.steps if isinstance(learner, Pipeline) else [("", learner)]
+        reader = next(step for _, step in steps if step != "passthrough")
+        tags.input_tags = get_tags(reader).input_tags
         if of_learner.classifier_tags:
             tags.classifier_tags.multi_class = of_learner.classifier_tags.multi_class
         return tags

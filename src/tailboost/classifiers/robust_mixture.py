@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, Tags, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
@@ -51,7 +52,6 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
-from tailboost.learners.foreign import reader_of
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import Limit, Rate, Statistic
 from tailboost.rows.fingerprints import hash_rows
@@ -721,8 +721,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             estimators = default_estimators()
         for _, model in filter(is_pair, estimators):
             if hasattr(model, "__sklearn_tags__"):
+                steps = model.steps if isinstance(model, Pipeline) else [("", model)]
+                reader = next(step for _, step in steps if step != "passthrough")
                 tags.input_tags.sparse &= get_tags(model).input_tags.sparse
-                tags.input_tags.allow_nan &= get_tags(reader_of(model)).input_tags.allow_nan
+                tags.input_tags.allow_nan &= get_tags(reader).input_tags.allow_nan
         return tags
 
 

@@ -41,12 +41,6 @@ def set_seeds(estimator: Model, seed: int) -> None:
     estimator.set_params(**dict(zip(names, seeds, strict=True)))
 
 
-def reader_of(model: Model) -> Any:
-    """Return the estimator that reads the table: of a pipeline the first step that is not passed through."""
-    steps = model.steps if isinstance(model, Pipeline) else [("", model)]
-    return next(step for _, step in steps if step not in ("passthrough", None))
-
-
 def weight_parameter(estimator: Model) -> str | None:
     """Return the name of the sample weights in ``fit``; None if there is no such parameter."""
     if isinstance(estimator, Pipeline):
