@@ -55,8 +55,8 @@ MARGIN = 0.5
 RELATIVE_GAP = 0.2
 SHRINK = 5.0
 LEAST_EPSILON = 1e-11
-# Part of the free units that stays free at the next ε if they tie.
-STALLED = 0.9
+# Part of the free units that stays free at the next ε if they may tie.
+TIED_PART = 0.5
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ class Optimum(NamedTuple):
     combined: Floats  # losses of the units under λ, shape (n,)
     gap: float  # on the scale of the losses in [0, 1] and the shift
     threshold: float  # boundary η of the tail of ``combined``
+    is_closest: bool = False  # whether w are known to be the optimal weights closest to p
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,7 @@ def _of_least_mean(game: TailGame, start: Floats | None) -> Optimum:
         lam[possible] = solve(part, TIE * expectations(part.losses, game.p)).lam
         tied = game.optimum(lam, best.w, np.zeros(len(expected)))
         if tied.gap <= CLOSED:
-            return tied
+            return tied._replace(is_closest=best.is_closest)
     return best
 
 
@@ -297,7 +298,8 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
     1979). Only the weights of tied units change.
     """
     tied = np.abs(optimum.combined - optimum.threshold) <= 1e-6
-    if tied.sum() <= np.count_nonzero(optimum.lam):  # as at a vertex of no further ties
+    at_vertex = tied.sum() <= np.count_nonzero(optimum.lam)  # without further ties
+    if optimum.is_closest or at_vertex:
         return optimum.w
     zero = np.zeros(len(game.losses))
     free = _free_units(game, tied, optimum.combined > optimum.threshold, zero)
@@ -399,13 +401,12 @@ def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum |
         combined = combine(game.losses, lam)
         n_before = n_free
         n_free = ((combined > low) & (combined < high)).sum()
-        stalled = n_units > n_before and n_free > STALLED * n_before
-        if stalled:
+        if n_free <= few or epsilon < LEAST_EPSILON:
+            return _exact_near_boundary(game, combined, shift)
+        if n_free > TIED_PART * n_before:  # hardly fewer
             tied = _all_tied(game, free, epsilon, lam, shift)
             if tied.gap <= CLOSED:
                 return tied
-        if n_free <= few or stalled or epsilon < LEAST_EPSILON:
-            return _exact_near_boundary(game, combined, shift)
         epsilon /= SHRINK
         # The weights of other units are neither free nor nearly free.
         margin = MARGIN * (high - low)
@@ -419,7 +420,7 @@ def _all_tied(
     first, _ = _regularised(game, free, epsilon, lam)
     second, w = _regularised(game, free, epsilon / 2, first.lam)
     at_zero = np.maximum(2 * second.lam - first.lam, 0.0)
-    return game.optimum(at_zero / at_zero.sum(), w, shift)
+    return game.optimum(at_zero / at_zero.sum(), w, shift)._replace(is_closest=True)
 
 
 def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Optimum | None:
