@@ -111,6 +111,7 @@ def _blocks(values: Column) -> list[Any]:
 
 def _joined(parts: list[Any]) -> Any:
     """Return computed partitions as one array, or as one data frame or column with a new index."""
+    parts = [part for part in parts if len(part)] or parts[:1]
     if hasattr(parts[0], "index"):
         return pd.concat(parts, ignore_index=True)
     return np.concatenate(parts)
