@@ -87,6 +87,8 @@ def test_recall_is_maximised_as_objective():
         for objective in (rates.recall(1), rates.miss(1))
     )
     assert np.array_equal(found.predict(X), missed.predict(X))
+    with pytest.raises(ValueError, match="turn its sign"):  # this asks for more misses
+        tb.tune(MODEL, X, y, limits=["1 - recall(1) >= .6"])
 
 
 @pytest.mark.parametrize(

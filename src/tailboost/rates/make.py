@@ -704,9 +704,13 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
         rate = limit.rate
         turned = rate.is_gain
         if limit.form == AT_LEAST:
-            turned = rate.kind == "deferred" or all(
-                label is not None and answer not in (None, HUMAN_REVIEW, label)
-                for label, answer in rate.counted
+            turned = (
+                rate.complement
+                or rate.kind == "deferred"
+                or all(
+                    label is not None and answer not in (None, HUMAN_REVIEW, label)
+                    for label, answer in rate.counted
+                )
             )
         if to_keep and turned and not limit.compares:
             raise ValueError(
