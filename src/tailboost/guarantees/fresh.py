@@ -447,6 +447,7 @@ def _compared(
     if compared:
         trained = row_hashes(model, _in_form_of(given.X, training_rows))
         refuse_repeated(Seen.of(hashes), [Seen.of(trained, TRAINED_ON)], equal_rows)
+        compared = len(trained) > 0
     records = judged(final).records_
     if records is not None:
         if records.tables:
