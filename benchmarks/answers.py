@@ -164,10 +164,8 @@ def tuned(table: str, which: str, limits: str) -> Any:
     """Return a rule on the second part of the rows."""
     X, y, groups = world(table).part(1)
     if which == "score":
-        return tb.tune(
-            tb.Scores(0, 1), score(table)[1::3, None], y, groups=groups, random_state=0, **LIMITS[limits]
-        )
-    return tb.tune(model(which, table), X, y, groups=groups, random_state=0, **LIMITS[limits])
+        return tb.tune(tb.Scores(0, 1), score(table)[1::3, None], y, groups=groups, **LIMITS[limits])
+    return tb.tune(model(which, table), X, y, groups=groups, **LIMITS[limits])
 
 
 def fresh(table: str, which: str) -> tuple[Any, Any, Any]:
@@ -196,7 +194,7 @@ def case_batch(table: str, which: str, limits: str) -> dict[str, Any]:
     """Select and certify in one batch."""
     X, y, groups = fresh(table, which)
     given = tb.Scores(0, 1) if which == "score" else model(which, table)
-    certified = tb.calibrate(given, X, y, groups=groups, random_state=0, **LIMITS[limits])
+    certified = tb.calibrate(given, X, y, groups=groups, **LIMITS[limits])
     return answers(certified, X, groups) | {"bounds": bounds(certified.certificate_)}
 
 

@@ -36,7 +36,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.fresh import most_reached
+from tailboost.guarantees.exact_tests import most_reached
 from tailboost.rates.bounds import pair_p_value
 
 RECORD = Path(__file__).with_suffix(".json")
@@ -340,7 +340,7 @@ def ours(world: World, limits: Any, rows: Any) -> tuple[Any, float]:
             found = tb.calibrate(
                 given, X, y, groups={"group": g}, limits=limits(),
                 objective=rates.deferred() if world.kind == "answered" else "error",
-                by_group=True, random_state=0,
+                by_group=True,
             )  # fmt: skip
     except (tb.NotCertifiedError, tb.InfeasibleLimitsError):
         return None, time.process_time() - began

@@ -310,7 +310,7 @@ def one_step(step: str, form: str, n: int) -> Row:
 
     def tune(size: int) -> Any:
         named = {"group": groups[:size]}
-        return tb.tune(model, X[:size], y[:size], groups=named, limits=limits, random_state=0)
+        return tb.tune(model, X[:size], y[:size], groups=named, limits=limits)
 
     clf = None if step == "tune" else tune(min(n, 10_000))
     fresh, named = (X[n : 2 * n], y[n : 2 * n]), {"groups": {"group": groups[n : 2 * n]}}

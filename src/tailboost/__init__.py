@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.boosting import *  # noqa: F403
     from tailboost.classifiers import *  # noqa: F403
     from tailboost.classifiers.calibrating import calibrate as calibrate
+    from tailboost.classifiers.curve import Curve as Curve
     from tailboost.guarantees.certificates import (
         Certificate as Certificate,
         CertifiedBound as CertifiedBound,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
         rows_needed as rows_needed,
     )
     from tailboost.learners.scores import Scores as Scores
-    from tailboost.selection.curve import Curve as Curve
     from tailboost.selection.rule import Rule as Rule, ThresholdRule as ThresholdRule
     from tailboost.storage.models import load_model as load_model, save_model as save_model
     from tailboost.storage.rule_files import load_rule as load_rule, save_rule as save_rule
@@ -56,10 +56,10 @@ _MODULES = {
         "OCOBoostClassifier Player SoftMarginBoostClassifier VadaBoostClassifier "
         "WorstClassBoostClassifier"
     ),
-    "classifiers": "RobustMixtureClassifier tune",
+    "classifiers": "RobustMixtureClassifier RuleClassifier tune",
     "classifiers.calibrating": "calibrate",
     "guarantees.certificates": "Certificate CertifiedBound Price certify",
-    "selection.curve": "Curve",
+    "classifiers.curve": "Curve",
     "guarantees.monitor": "Monitor",
     "guarantees.planning": "RowsNeeded rows_needed",
     "learners.scores": "Scores",

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.selection.curve import Curve
+from tailboost.classifiers.curve import Curve
 from tailboost.selection.table import RateTable
 
 ATTRIBUTES = (

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.rows import judged as reading
+from tailboost.selection.door import answering
 
 N = 900
 RNG = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def test_the_same_rows_are_passed_on_one_by_one_in_threads_and_elsewhere(mix, tm
     for other in (tb.load_model(tmp_path / "m.model"), pickle.loads(pickle.dumps(mix))):
         assert (other.defers(X) == passed).all()
         assert (other.predict(X) == answers).all()
-        assert reading.judged(other)._can_defer
+        assert answering(other).rule.defers
         again = other.reweight(limits=[rates.deferred() <= 0.02])
         assert again.defers(X).mean() < passed.mean()
 
@@ -121,7 +121,7 @@ def test_predict_warns_of_labels_of_deferred_rows_in_every_form(tmp_path):
     assert labels.dtype == ill.dtype
     (tmp_path / "rule.json").write_text(selected.rule_.to_json())
     loaded = tb.load_rule(tmp_path / "rule.json")
-    rule = tb.calibrate(tb.Scores("p", 1), scores[:800], ill[:800], limits=limits, random_state=0)
+    rule = tb.calibrate(tb.Scores("p", 1), scores[:800], ill[:800], limits=limits)
     with warnings.catch_warnings():
         warnings.simplefilter("error", tb.DeferredRowsWarning)
         marked = selected.predict(scores, deferred="human review")
@@ -142,7 +142,7 @@ def test_rules_on_probabilities_answer_human_review():
 
 def test_a_rule_that_never_defers_marks_no_row():
     plain = judged(objective="error")
-    assert not reading.judged(plain)._can_defer
+    assert not answering(plain).rule.defers
     assert not plain.defers(P).any()
     assert plain.predict(P, deferred="human").tolist() == plain.predict(P).tolist()
 

@@ -64,7 +64,7 @@ def test_certified_counts_pass_the_exact_test_at_their_part_of_the_level(name):
     scores, edges = tb.Scores("s", 1, kind="logit"), 0
     for seed in range(3):
         T, y, g = Population().draw(1200, np.random.default_rng(seed))
-        given = {"limits": limits, "objective": objective, "by_group": True, "random_state": seed}
+        given = {"limits": limits, "objective": objective, "by_group": True}
         rest = T.index.isin(on_part(scores, Rows.read(T, y, g), **given)[1].X.index)
         rule = tb.calibrate(scores, T, y, groups=g, confidence=1 - 0.05 / 0.9, **given)
         answers, labels, groups = rule.predict(T[rest], groups=g[rest]), y[rest], g[rest]
@@ -110,7 +110,7 @@ def test_the_best_of_equal_thresholds_is_rarely_certified():
             try:
                 tb.calibrate(
                     tb.Scores("s", 1), T, y, limits=["precision(1) >= .5001"], groups=(10 * u).astype(int),
-                    selection_share=0.1, random_state=seed, confidence=1 - 0.05 / 0.9,
+                    selection_share=0.1, confidence=1 - 0.05 / 0.9,
                 )  # fmt: skip
             except (tb.NotCertifiedError, ValueError):  # also refused: scores that rank the labels in reverse
                 continue
@@ -184,13 +184,13 @@ def test_names_of_groups_and_other_groups_do_not_change_the_rule():
 def selecting_and_certifying(monkeypatch, arguments, **asked):
     """Return the table and labels of the rows that select, and the rows for certificates."""
     selecting = []
-    own = tb.RobustMixtureClassifier._learn
+    own = tb.RuleClassifier._learn
 
     def recorded(classifier, rows, **given):
         selecting.append((rows.X, rows.labels))
         return own(classifier, rows, **given)
 
-    monkeypatch.setattr(tb.RobustMixtureClassifier, "_learn", recorded)
+    monkeypatch.setattr(tb.RuleClassifier, "_learn", recorded)
     _, certifying = on_part(tb.Scores("s", 1, kind="logit"), arguments, **asked)
     return selecting[0], certifying
 
@@ -312,7 +312,7 @@ def test_a_selected_classifier_is_calibrated_as_before(model, data):
     assert rule.certificate_.to_dict() == same.certificate_.to_dict()
     assert rule.certificate_.n_rows == 1200
     for given in ({"selection_share": 0.2}, {"by_group": True}):
-        with pytest.raises(ValueError, match="RobustMixtureClass"):
+        with pytest.raises(ValueError, match="RuleClassifier"):
             tb.calibrate(first, X[1300:2500], y[1300:2500], **given)
 
 
@@ -335,7 +335,7 @@ def test_more_than_three_answers_are_certified(n_classes, more):
     X = np.eye(n_classes)[y] + 0.3 * rng.normal(size=(4000, n_classes))
     model = LogisticRegression().fit(X[:1000], y[:1000])
     limits = ["error(by=class) <= 40%", more]
-    rule = tb.calibrate(model, X[1000:2000], y[1000:2000], limits=limits, random_state=0)
+    rule = tb.calibrate(model, X[1000:2000], y[1000:2000], limits=limits)
     assert rule.certificate_.certified
     assert max(np.mean(rule.predict(X[2000:])[y[2000:] == k] != k) for k in range(n_classes)) <= 0.4
 

@@ -108,7 +108,7 @@ def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
     assert again.limits_met_
     whole = clone(mix).set_params(limits=again.limits).fit(X, Y, groups=GROUPS)
     np.testing.assert_array_equal(again.predict(X), whole.predict(X))
-    assert "records_" in vars(again)
+    assert "evidence_" in vars(again)
     with pytest.raises(InfeasibleLimitsError) as caught:
         tb.tune(again, X, Y, limits=[rates.selected("yes") <= 0.1, rates.miss("yes") <= 0.1])
     assert caught.value.unselected.reweight(limits=[rates.selected("yes") <= 0.6]).limits_met_
@@ -162,9 +162,8 @@ def test_units_of_few_rows_are_named():
 def test_tune_takes_fitted_models():
     clf = tb.tune(MODEL_TEXT, X[400:], Y[400:], groups={"sex": SEX[400:]}, limits=[PARITY])
     assert clf.limits_met_
-    assert clf.validation_ == "frozen"
     two = tb.tune([MODEL_TEXT, MODEL_TEXT], X[400:], Y[400:], objective="error")
-    assert [name for name, _ in two.estimators] == ["LogisticRegression 1", "LogisticRegression 2"]
+    assert [name for name, _ in two.models] == ["LogisticRegression 1", "LogisticRegression 2"]
     assert tb.tune({"a": MODEL_TEXT}, X[400:], Y[400:]).used_models_ == ["a"]
 
 

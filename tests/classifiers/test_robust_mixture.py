@@ -26,6 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.exceptions import ResubstitutionWarning, SmallSubgroupsWarning, TableChangedWarning
+from tailboost.selection.door import answering
 from tailboost.selection.search import first_rules
 
 X, Y = (part[:400] for part in load_breast_cancer(return_X_y=True))
@@ -96,7 +97,7 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     """By counting answers: the largest error, within the most accurate candidate's error plus the budget."""
     _, y, P, _ = printed(seed, K=4)
     mix = RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget)
-    engine, table = mix.selection_.engine, mix._opened(P)
+    engine, table = mix.selection_.engine, answering(mix).score(P).outputs
     pool = first_rules(engine.family, mix.selection_.program)
     engine.select(mix.selection_.problem, pool)
     answers = [replace(mix.selection_, rule=rule).answers(table)[0] for rule in pool.rules]
@@ -184,7 +185,10 @@ def test_class_weight_acts_in_the_fits_of_models_alone():
     model = LogisticRegression().fit(Z[:1000], z[:1000])
     limits = [tb.rates.precision(1) >= 0.6]
     plain, weighted = (
-        tb.tune(model, Z[1000:], z[1000:], limits=limits, class_weight=of) for of in (None, "balanced")
+        RobustMixtureClassifier([("m", FrozenEstimator(model))], limits=limits, class_weight=of).fit(
+            Z[1000:], z[1000:]
+        )
+        for of in (None, "balanced")
     )
     assert str(plain.rule_) == str(weighted.rule_)
     answers = weighted.predict(Z[1000:])

@@ -10,8 +10,8 @@ from scipy.stats import binom, binomtest
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers import calibrating
-from tailboost.guarantees import sequence
-from tailboost.guarantees.fresh import Case, Tests as ExactTests
+from tailboost.guarantees import tightened
+from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.rates import Counts, parse
 from tailboost.rates.bounds import pair_p_value
 
@@ -93,7 +93,7 @@ def test_tests_are_those_of_scipy(limit):
         answered = Counts.answered(y, a, groups={"g": g})
         counts = np.zeros((1, len(strata.y), 3))
         np.add.at(counts[0], (answered.stratum, answered.actions), 1.0)
-        test = ExactTests.of(limit, strata, np.ones((len(strata.mass), 1), dtype=bool))
+        test = LimitTests.of(limit, strata)
         wrong, rows = test.counts(counts)
         kept = np.zeros(wrong.shape, dtype=bool)
         if limit.compares:
@@ -145,6 +145,18 @@ def test_limits_on_some_of_several_groups_divide_the_whole_level(limited):
         assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 / len(limited) < binom.cdf(k + 1, n, 0.2)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_sequence_serves_limits_on_some_groups_alone():
+    rng = np.random.default_rng(0)
+    s, g = rng.random(3000), rng.choice(list("abc"), 3000)
+    y = (rng.random(3000) < s).astype(int)
+    rule = tb.calibrate(
+        tb.Scores(0, 1), s[:, None], y, groups=pd.DataFrame({"g": g}), by_group="g",
+        limits=[rates.precision(1, by="g") >= {"a": 0.6}],
+    )  # fmt: skip
+    assert [(bound.subgroup, bound.certified) for bound in rule.certificate_.bounds] == [("a", True)]
+
+
 @pytest.mark.parametrize("by", ["g", "class"])
 def test_shares_deferred_beside_ranks_pass_the_exact_test_at_their_part_of_the_level(by):
     """The objective defers as many rows as it may: a fifth of .045 is divided between two limits."""
@@ -168,10 +180,10 @@ def test_shares_deferred_beside_ranks_pass_the_exact_test_at_their_part_of_the_l
 def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, monkeypatch):
     """Of rules on one score, and within tightened limits: binomial tests of all tried rules by hand."""
     tried, failed = [], 0
-    own_passes, own_bounds = Case.passes, sequence.tested_bounds
-    monkeypatch.setattr(Case, "passes", lambda *given: tried.append(given[1]) or own_passes(*given))
+    own_pass, own_bounds = LimitTests.pass_on, tightened.tested_bounds
+    monkeypatch.setattr(LimitTests, "pass_on", lambda *given: tried.append(given[1]) or own_pass(*given))
     monkeypatch.setattr(
-        sequence, "tested_bounds", lambda *given: tried.append(given[1]) or own_bounds(*given)
+        tightened, "tested_bounds", lambda *given: tried.append(given[1]) or own_bounds(*given)
     )
     for seed in range(2):
         rng = np.random.default_rng(seed)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tailboost.guarantees.fresh import most_reached
-from tailboost.guarantees.ranks import QUADRATURE_ERROR, probability_within
+from tailboost.guarantees.exact_tests import most_reached
+from tailboost.guarantees.gaps import QUADRATURE_ERROR, probability_within
 
 
 @pytest.mark.parametrize(

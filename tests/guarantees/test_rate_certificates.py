@@ -2,8 +2,8 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -16,9 +16,10 @@ from tailboost.guarantees.certificates import joint_bounds, tested_bounds as bou
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Counts
 from tailboost.rates.rate import KINDS
-from tailboost.rows.fingerprints import hash_rows
-from tailboost.rows.judged import JudgedModel, judged
 from tailboost.rows.seen import Records
+from tailboost.selection.answering import Decided, Decision, Known
+from tailboost.selection.door import Predicted, answering
+from tailboost.selection.rule import ThresholdRule
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])
@@ -86,13 +87,15 @@ def test_precision_is_about_the_rows_answered_so():
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_groups_of_the_fit_count_also_where_another_column_is_new():
-    class Fitted(JudgedModel):
-        records_ = Records()
-        classes_ = NAMES
-        _groups_by_column = MappingProxyType({"sex": ["f", "m"], "city": ["Rome"]})
+    RULE = ThresholdRule("x", NAMES.tolist(), None, [[(None, "no"), (0.0, "yes")]], "number")
 
-        def _row_hashes(self, X):
-            return hash_rows(X, rounded=True)
+    class Fitted:
+        classes_ = NAMES
+
+        def __tailboost__(self):
+            rule = Decision(RULE, False, groups={"sex": ["f", "m"], "city": ["Rome"]})
+            known = (Known(Records()),)
+            return Decided(NAMES, rule, (), known, partial(Predicted, self), lambda: None)
 
         def predict(self, X):
             return NAMES[(X[:, 0] > 0).astype(int)]
@@ -403,7 +406,7 @@ def test_targets_among_the_answered_within_a_share_passed_on(queue):
     assert {(b.rate.kind, b.upper) for b in point.certificate_.bounds} == {
         ("answered_error", 0.15), ("deferred", 0.25),
     }  # fmt: skip
-    assert judged(point)._can_defer
+    assert answering(point).rule.defers
 
 
 def test_bounds_on_each_rate_are_exact_for_counts_by_hand():

@@ -136,7 +136,7 @@ OF_SCORES = OF_FRAMES | {
 
 def tuned(model):
     """Return the selection of a rule for a model."""
-    return lambda X, y, **more: tb.tune(model, X, y, limits=LIMITS, random_state=0, **more)
+    return lambda X, y, **more: tb.tune(model, X, y, limits=LIMITS, **more)
 
 
 @cache

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.fresh import most_reached
+from tailboost.guarantees.exact_tests import most_reached
 from tailboost.rates.bounds import (
     betting_upper,
     clopper_pearson_interval,

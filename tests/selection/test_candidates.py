@@ -12,7 +12,7 @@ pd = pytest.importorskip("pandas")
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rows.judged import judged
+from tailboost.selection.door import answering
 
 REVIEW = "human review"
 PROBLEMS = {
@@ -37,7 +37,7 @@ def answers(clf, X, groups):
     """Return the answers of `predict`, of the rule, of its Python function, and of SQL."""
     given = {"groups": groups} if clf.by_group else {}
     # A calibrated rule marks deferred rows by itself.
-    mark = {"deferred": REVIEW} if judged(clf)._can_defer and not clf.certificate_ else {}
+    mark = {"deferred": REVIEW} if answering(clf).rule.defers and not clf.certificate_ else {}
     rule, scores = clf.rule_, X["s"].tolist()
     group = [groups["g"].tolist()] if clf.by_group else []
     names = {}

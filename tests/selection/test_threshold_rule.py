@@ -11,7 +11,7 @@ pd = pytest.importorskip("pandas")
 
 
 import tailboost as tb
-from tailboost.rows.judged import judged
+from tailboost.selection.door import answering
 from tailboost.selection.rule import ThresholdRule
 
 RNG = np.random.default_rng(0)
@@ -47,7 +47,7 @@ def test_all_forms_of_a_rule_decide_alike(kind, problem):
     clf = tb.tune(score, TABLE[A], Y[A], **params, **given)
     rule, fresh = clf.rule_, TABLE[B]
     assert isinstance(rule, ThresholdRule)
-    mark = {"deferred": "human review"} if judged(clf)._can_defer else {}
+    mark = {"deferred": "human review"} if answering(clf).rule.defers else {}
     expected = clf.predict(fresh, **({"groups": fresh[["lang"]]} if by_group else {}), **mark).tolist()
     groups = (fresh["lang"],) if by_group else ()
     assert rule.predict(fresh[score.columns], *groups).tolist() == expected
@@ -327,7 +327,7 @@ def test_a_group_blind_rule_on_scores_alone_is_thresholds(kind, limits):
     clf = tb.tune(score, table[A], Y[A], groups=TABLE[["lang"]][A], limits=limits)
     rule = clf.rule_
     assert isinstance(rule, ThresholdRule)
-    mark = {"deferred": "human review"} if judged(clf)._can_defer else {}
+    mark = {"deferred": "human review"} if answering(clf).rule.defers else {}
     assert rule.predict(table[score.columns][A]).tolist() == clf.predict(table[A], **mark).tolist()
 
 

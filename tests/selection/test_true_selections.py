@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Counts
-from tailboost.rows.judged import judged
+from tailboost.selection.door import answering
 
 DRAWS, FRESH, LEAST_P = 60, 20_000, 0.001
 SEL = rates.selected(1, by="g")
@@ -67,7 +67,7 @@ class Setting:
         S, y, g = fresh
         groups = {"groups": {"g": g}} if self.by_group else {}
         X = probabilities(S) if self.kind == "models" else S
-        deferred = {"deferred": clf.defers(X, **groups)} if judged(clf)._can_defer else {}
+        deferred = {"deferred": clf.defers(X, **groups)} if answering(clf).rule.defers else {}
         answers = clf.predict(X, **groups)
         return Counts.answered(y, answers, groups={"g": g}, labels=[0, 1], **deferred)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.classifiers.fitting import named_models
-from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
+from tailboost.classifiers.selected_models import RuleClassifier
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -41,16 +41,19 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
     warn_user,
 )
-from tailboost.guarantees import chain, ranks, sequence
+from tailboost.guarantees import chain, deferral, gaps, ranks, sequence, tightened
 from tailboost.guarantees.certificates import (
     CONSTANT,
+    CertifiedBound,
     Price,
     bounds_of,
     certificate_of,
     tested_bounds,
 )
-from tailboost.guarantees.fresh import Case, Fresh, Outcome, Tests
-from tailboost.rates import Limit, Strata, checked_limits, error
+from tailboost.guarantees.exact_tests import LimitTests
+from tailboost.guarantees.fresh import Certified, Fresh, Refused
+from tailboost.guarantees.one_score import CountTable, OneScore
+from tailboost.rates import Limit, Statistic, Strata, checked_limits, error
 from tailboost.rows.fingerprints import (
     digest,
     hash_rows,
@@ -61,10 +64,14 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, Ledger, attempts_of, refuse_copied
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.selection.answering import Decided, Known
+from tailboost.selection.selection import Selection
 from tailboost.storage.rule_files import RuleOnScores
 
-#: Modules with functions `applies` and `run`, the simplest first; the last one applies to all limits.
-PROCEDURES: Sequence[Any] = (ranks, chain, sequence)
+#: The procedures for rules on one score, the simplest first: each is a file with its theorem. It returns None
+#: for limits that it does not serve. This depends on the selecting rows and on numbers of fresh rows alone,
+#: so the next one has the whole level.
+ON_ONE_SCORE = (ranks, gaps, chain, deferral, sequence)
 ONE_ANSWER = (
     "the rule with the least loss within the limits gives every row the same answer; bring "
     "more rows, check that the scores belong to these rows and labels, or state a limit that "
@@ -105,8 +112,7 @@ def calibrate(
     previous: Any = None,
     selection_share: float | None = None,
     training_rows: Table = None,
-    random_state: Any = 0,
-) -> RobustMixtureClassifier | Any:
+) -> RuleClassifier | RuleOnScores:
     """Return the rule of least error whose limits are certified, from fresh rows.
 
     The first procedure that applies is taken; the certificate names it.
@@ -150,12 +156,10 @@ def calibrate(
         half of the rows select if a label or a limited group would have none there.
     training_rows : array-like of shape (m, d), optional
         The rows on which a model of another library was trained, as in `tailboost.certify`.
-    random_state : int or RandomState, default=0
-        For `tune`.
 
     Returns
     -------
-    RobustMixtureClassifier, or RuleOnScores
+    RuleClassifier, or RuleOnScores
         With its ``certificate_``. For `Scores` it is the rule that `tailboost.load_rule` returns of a file of
         `tailboost.save_rule`.
 
@@ -195,8 +199,8 @@ def calibrate(
             "model is a rule on scores: calibrate its scores again on new rows, with "
             "limits=rule.limits and previous=rule"
         )
-    is_selected = isinstance(model, RobustMixtureClassifier)
-    stated = list(model._stated_limits if is_selected else ())
+    is_selected = isinstance(model, RuleClassifier)
+    stated = list(model.__tailboost__().limits if is_selected else ())
     if limits is not None:
         stated = list(checked_limits(limits, to_keep=True))
     if not stated:
@@ -220,12 +224,12 @@ def calibrate(
         by_group=by_group,
         objective=objective,
         training_rows=training_rows,
-        random_state=random_state,
     )
-    # Rows of one batch are different rows, also if a row of each part has the same content. So the
-    # records of the selection are left out while the other rows certify.
-    records = classifier.records_
-    classifier.records_ = replace(records, used=())
+    # Rows of one batch are different rows, also if a row of each part has the same content. So the rows that
+    # have selected are left out while the others certify; those that the models know stay.
+    answers = classifier.__tailboost__()
+    own, *of_models = answers.known
+    known = (Known(replace(own.records, used=())), *of_models)
     n_rows = len(given)
     n_certifying = len(certifying)
     note = "All rows of the batch certify: they only place thresholds on the score."
@@ -237,9 +241,8 @@ def calibrate(
     if previous is None:
         note += " Earlier calls on these rows are not known without previous=."
     calibrated = calibrate_selected(
-        classifier, certifying, stated, confidence, previous, training_rows, note
+        classifier, certifying, stated, confidence, previous, training_rows, note, known
     )
-    calibrated.records_ = records.using(*calibrated.records_.used)
     return calibrated._on_scores()
 
 
@@ -252,7 +255,7 @@ def selected_on_part(
     by_group: bool | str = False,
     training_rows: Table = None,
     **params: Any,
-) -> tuple[RobustMixtureClassifier, Rows]:
+) -> tuple[RuleClassifier, Rows]:
     """Return a model with a rule selected on a part of the rows, and the rows that certify.
 
     These are the other rows of the batch; all rows if thresholds on one score are all that is selected, see
@@ -279,8 +282,8 @@ def selected_on_part(
         for values, numbers in zip(given.names.values, given.groups.T, strict=True):
             ties = hashes_of_pairs(ties, hashes_of_names(values)[numbers])
 
-    def tuned(rows: Rows, within: Sequence[Limit]) -> RobustMixtureClassifier:
-        classifier = RobustMixtureClassifier(models, limits=within, by_group=by_group, **params)
+    def tuned(rows: Rows, within: Sequence[Limit]) -> RuleClassifier:
+        classifier = RuleClassifier(models, limits=within, by_group=by_group, **params)
         with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
@@ -293,9 +296,9 @@ def selected_on_part(
     if is_by_ranks and len(given.classes) == 2 and len(models) == 1:
         everything = tuned(given, loosest)
         selection = everything.selection_.stated_within(limits)
-        if ranks.applies(Case(selection, None, 0.0)):
-            everything.selection_ = selection  # ranks alone replace its rule
-            return everything, given
+        table = CountTable.selecting(selection)
+        if table and ranks.serve(table):
+            return everything._answering(selection), given  # ranks alone replace its rule
     # A hash of each row with its label, whatever the order of the columns, and one of its groups.
     table = as_table(given.X, sorted(getattr(given.X, "columns", ()), key=str))
     contents = hashes_of_pairs(hash_rows(table), hashes_of_names(given.classes)[given.y])
@@ -309,8 +312,7 @@ def selected_on_part(
         return tuned(selecting, limits), certifying
     except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
         classifier = tuned(selecting, loosest)
-        classifier.selection_ = classifier.selection_.stated_within(limits)
-        return classifier, certifying
+        return classifier._answering(classifier.selection_.stated_within(limits)), certifying
 
 
 def default_share(limits: Sequence[Limit], classes: Labels) -> float:
@@ -323,11 +325,11 @@ def default_share(limits: Sequence[Limit], classes: Labels) -> float:
         return FOR_TESTS
     each = np.arange(len(classes))
     strata, _ = Strata.of(each, None, np.ones(len(each)), classes, defers=any(on_deferral))
-    one_place = np.ones((len(strata.mass), 1), dtype=bool)
+    one_place = np.zeros(len(strata.mass), dtype=np.intp)
     for limit in limits:
         rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
-        tests = Tests.of(rate <= 0.5 if limit.from_above else rate >= 0.5, strata, one_place)
-        if limit.compares or tests is None or not tests.is_ranked:
+        tests = LimitTests.of(rate <= 0.5 if limit.from_above else rate >= 0.5, strata)
+        if limit.compares or tests is None or not ranks.is_ranked(tests.shares(one_place)):
             return FOR_TESTS
     return FOR_RANKS / 2 if strata.defers else FOR_RANKS
 
@@ -379,48 +381,79 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
 
 
 def calibrate_selected(
-    model: RobustMixtureClassifier,
+    model: RuleClassifier,
     given: Rows,
     stated: list[Limit],
     confidence: float,
     previous: Any,
     training_rows: Table,
     note: str = "",
-) -> RobustMixtureClassifier:
+    known: tuple[Known, ...] = (),
+) -> RuleClassifier:
     """Return the least restricted rule of a classifier within limits, with a certificate; see `calibrate`.
 
     The attempt is recorded in the classifier's ``ledger_`` before any test. ``note`` is a further assumption.
+    The rows are compared with the ``known`` ones, by default with all that the classifier knows.
     """
-    earlier = attempts_of(previous)
-    rates = [limit.rate for limit in stated]
-    fresh = Fresh.of(model, given, rates, training_rows=training_rows)
-    objective = model.selection_.problem.objective
-    call = repr((objective, stated, confidence, fresh.equal_rows, model._rule_digest))
-    rows = fresh.content if fresh.clusters is None else fresh.draws
-    ledger = model.records_.ledger
-    known = [table.digests.tobytes() for table in model.records_.tables]
-    attempt = Attempt(digest(*known, np.sort(rows).tobytes(), call.encode()), fresh.used)
-    recorded = attempt, earlier, fresh.equal_rows
-    planned = Ledger(ledger.attempts).record(*recorded)  # a copy: nothing is spent yet
-    _refuse_few_rows(stated, fresh, planned[-1].spent * (1.0 - confidence), earlier)
+    earlier, spendable = attempts_of(previous), 1.0 - confidence
+    answers = model.__tailboost__()
+    answers = replace(answers, known=known or answers.known)
+    fresh = Fresh.of_model(
+        answers, given, [limit.rate for limit in stated], training_rows=training_rows
+    )
+    key = _key(answers, model.selection_.problem.objective, fresh, stated, confidence)
+    attempt, ledger = Attempt(key, fresh.used), model.records_.ledger
+    planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
+    _refuse_few_rows(stated, fresh, planned[-1].spent * spendable, earlier)
     selection = model.selection_
     if list(selection.problem.limits) != stated:
         selection = model._selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.
-    attempts = ledger.record(*recorded)
-    level = attempts[-1].spent * (1.0 - confidence)
+    attempts = ledger.record(attempt, earlier)
+    level = attempts[-1].spent * spendable
     try:
-        outcome = outcome_of(selection, fresh, level)
+        found = certified(selection, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
         raise NotCertifiedError(
             f"no rule is certified. The selecting rows contradict the limits: {failure}. "
             f"{USED_UP}",
             attempts=attempts,
         ) from None
-    if outcome.selection is None:
-        raise _refusal(outcome, stated, confidence, attempts)
-    answered = outcome.answered
+    if isinstance(found, Refused):
+        raise _refusal(found, stated, confidence, attempts)
+    _warn_of_one_answer(found.answered)
+    certificate = certificate_of(found.answered, _at_limits(found, stated, level), confidence)
+    classifier = model._answering(found.rule, stated)
+    notes = (
+        f"The limits are certified, and nothing tighter. {found.words}",
+        f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
+        "probability. All attempts in the model's ledger together keep the confidence.",
+        *filter(None, [note]),
+    )
+    certificate = replace(
+        certificate,
+        attempts=attempts,
+        price=prices(selection, fresh, found.answered, level),
+        notes=(*notes, *certificate.notes),
+        model=classifier,
+    )
+    evidence = classifier.evidence_.using(*(each.rows for each in attempts))
+    classifier.evidence_ = replace(evidence, certificate=certificate)
+    return classifier
+
+
+def _key(
+    answers: Decided, objective: Statistic, fresh: Fresh, stated: list[Limit], confidence: float
+) -> str:
+    """Return the key of the attempt of a call: it depends on all known rows and on all that is tested."""
+    known = [rows.digests.tobytes() for each in answers.known for rows in each.records.tables]
+    call = repr((objective, stated, confidence, fresh.equal_rows, answers.rule.digest))
+    return digest(*known, np.sort(fresh.votes.draws).tobytes(), call.encode())
+
+
+def _warn_of_one_answer(answered: Fresh) -> None:
+    """Warn of a rule that gives nearly all rows the same answer."""
     strata = answered.answered.strata
     shares = np.bincount(answered.answered.actions, minlength=strata.n_actions) / len(answered)
     if shares.max() >= NEARLY_ALL:
@@ -430,36 +463,24 @@ def calibrate_selected(
             "the limits, or bring more rows",
             UselessRuleWarning,
         )
-    bounds = []
-    every = [bound for limit in stated for bound in bounds_of(limit, answered, None)]
-    for bound in every:
-        if bound.target is None:
-            continue
+
+
+def _at_limits(found: Certified, stated: list[Limit], level: float) -> list[CertifiedBound]:
+    """Return the bounds of a certified rule: each is its limit, and nothing tighter."""
+    bounds = [bound for limit in stated for bound in bounds_of(limit, found.answered, None)]
+    limited = [bound for bound in bounds if bound.target is not None]
+    for bound in limited:
         # At a level of one half or more a test may pass there.
         if bound.n and bound.room is not None and bound.room < 0 and level < 0.5:
             raise RuntimeError(
                 f"the certified rule breaks {bound.title} on the rows that certify it: this "
                 "is a fault of tailboost; please report it"
             )
-        is_tested = bound.n and bound.method != CONSTANT
-        bounds.append(bound.at_target(outcome.method if is_tested else CONSTANT))
-    certificate = certificate_of(answered, bounds, confidence)
-    classifier = model._answering(outcome.selection, stated)
-    classifier.records_ = classifier.records_.using(*(attempt.rows for attempt in attempts))
-    notes = (
-        f"The limits are certified, and nothing tighter. {outcome.words}",
-        f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
-        "probability. All attempts in the model's ledger together keep the confidence.",
-        *filter(None, [note]),
-    )
-    classifier.certificate_ = replace(
-        certificate,
-        attempts=attempts,
-        price=prices(selection, fresh, answered, level),
-        notes=(*notes, *certificate.notes),
-        model=classifier,
-    )
-    return classifier
+    is_tested = [bound.n and bound.method != CONSTANT for bound in limited]
+    return [
+        bound.at_target(found.method if tested else CONSTANT)
+        for bound, tested in zip(limited, is_tested, strict=True)
+    ]
 
 
 def _refuse_few_rows(
@@ -470,7 +491,8 @@ def _refuse_few_rows(
     Only numbers of rows are read. One answer may keep a limit by construction where the rule reads groups or
     defers, so few rows are no reason to refuse there.
     """
-    may_keep = fresh.model.by_group or fresh.answered.strata.defers
+    assert fresh.rule is not None
+    may_keep = fresh.rule.by_group or fresh.answered.strata.defers
     faults = []
     for limit in limits:
         rate = limit.rate
@@ -503,14 +525,14 @@ def _refuse_few_rows(
 
 
 def _refusal(
-    outcome: Outcome, stated: list[Limit], confidence: float, attempts: tuple[Attempt, ...]
+    refused: Refused, stated: list[Limit], confidence: float, attempts: tuple[Attempt, ...]
 ) -> NotCertifiedError:
     """Return the error of an attempt without a certified rule: the bounds of the likeliest rule."""
-    every = tested_bounds(stated, outcome.answered, outcome.level)
+    every = tested_bounds(stated, refused.likeliest, refused.level)
     limited = [bound for bound in every if bound.target is not None]
-    certificate = certificate_of(outcome.answered, limited, confidence)
+    certificate = certificate_of(refused.likeliest, limited, confidence)
     certificate = replace(certificate, attempts=attempts, notes=())
-    reason, table = outcome.words, ""
+    reason, table = refused.words, ""
     if not certificate.certified:
         reason = MISSED
         table = f", or loosen a limit to its bound before new rows are seen\n{certificate}"
@@ -519,25 +541,25 @@ def _refusal(
     )
 
 
-def outcome_of(selection: Any, fresh: Fresh, level: float) -> Outcome:
-    """Return the outcome of the first procedure that applies to a selection."""
-    case = Case(selection, fresh, level)
-    for procedure in PROCEDURES:
-        plan = procedure.applies(case)
-        if plan is not None:
-            break
-    outcome: Outcome = procedure.run(case, plan)
-    if outcome.selection and len(np.unique(outcome.answered.answered.actions)) == 1:
-        return Outcome(outcome.answered, level, ONE_ANSWER)
-    return outcome
+def certified(selection: Selection, fresh: Fresh, level: float) -> Certified | Refused:
+    """Return the result of the first procedure that serves the limits of a selection."""
+    case, found = OneScore.of(selection, fresh), None
+    for procedure in ON_ONE_SCORE if case else ():
+        found = found or procedure.certified(case, level)
+    found = found or tightened.certified(selection, fresh, level)
+    if isinstance(found, Certified) and len(np.unique(found.answered.answered.actions)) == 1:
+        return Refused(found.answered, level, ONE_ANSWER)
+    return found
 
 
-def prices(selection: Any, fresh: Fresh, answered: Fresh, level: float) -> tuple[Price, ...]:
+def prices(
+    selection: Selection, fresh: Fresh, answered: Fresh, level: float
+) -> tuple[Price, ...]:
     """Return by how much answers without all limits, and without each of a few, err less on the same rows.
 
     There is no price of all limits if a score is no probability.
     """
-    table = fresh.table
+    table = fresh.outputs
     without = {}
     models = [getattr(model, "estimator", None) for model in selection.engine.models.fitted]
     if all(getattr(model, "kind", "") != "number" for model in models):
@@ -549,19 +571,19 @@ def prices(selection: Any, fresh: Fresh, answered: Fresh, level: float) -> tuple
     for limit in limits:
         rest = [other for other in limits if other is not limit]
         with suppress(InfeasibleLimitsError):  # errors without deferral, for example: no price
-            outcome = outcome_of(selection.within(rest), fresh, level)
-            if outcome.selection is not None:
-                without[str(limit)] = outcome.answered.answered.actions
+            found = certified(selection.within(rest), fresh, level)
+            if isinstance(found, Certified):
+                without[str(limit)] = found.answered.answered.actions
     counts = answered.answered
-    votes = answered.voters(np.arange(len(answered)))
+    votes = answered.votes.among(np.arange(len(answered)))
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # the number of deferral, which is no error
     own = ((counts.actions != y) & (counts.actions < n_classes))[votes]
-    found = []
+    priced = []
     for name, actions in without.items():
         other = ((actions != y) & (actions < n_classes))[votes]
         differences = own * 1.0 - other
         squares = np.square(differences - differences.mean()).sum()
         noise = np.sqrt(squares + 2.0) / len(differences)  # with two added rows of ±1
-        found.append(Price(name, float(own.mean()), float(other.mean()), float(noise)))
-    return tuple(found)
+        priced.append(Price(name, float(own.mean()), float(other.mean()), float(noise)))
+    return tuple(priced)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain, product
@@ -46,9 +46,10 @@ from tailboost.learners.scores import GivenModel, Scores, as_fitted, only_scores
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs, text
 from tailboost.rows.folds import FIVE_FOLDS_UP_TO, Split
-from tailboost.rows.judged import JudgedModel
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import TRAINED_ON, Ledger, Records, Seen
+from tailboost.selection.answering import Answers
+from tailboost.selection.door import known_within
 from tailboost.selection.outputs import Models
 
 # Classifiers with their names.
@@ -187,6 +188,23 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
             raise ValueError(f"sample_weight, class_weight: {title} takes no weights in fit")
         found.append((name, model))
     return found
+
+
+def own_copy(frozen: FrozenEstimator) -> Any:
+    """Return a copy of a frozen model, so a later fit of the given one changes no rule.
+
+    A model that cannot be copied, such as a client of a server, is taken as it is: that it stays the same is
+    a statement of the caller.
+    """
+    try:
+        return deepcopy(frozen)
+    except (TypeError, NotImplementedError, AttributeError):
+        return frozen
+
+
+def frozen_fit(name: str, frozen: FrozenEstimator, classes: Any) -> Fit:
+    """Return a copy of a frozen model, called ``name``, with the class number of each of its ``classes_``."""
+    return own_copy(frozen), columns_of_frozen(name, frozen, classes)
 
 
 def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
@@ -668,10 +686,16 @@ def records_of_fit(estimators: Sequence[Model], known: Sequence[Hashes] = ()) ->
     ]
     models = _frozen_models(with_a_past)
     # Rows in another form, or of another library, are not known.
-    inner = [model.records_ for model in models if isinstance(model, JudgedModel)]
+    inner = [
+        model.__tailboost__().known[0].records for model in models if isinstance(model, Answers)
+    ]
     complete = len(inner) == len(models) and all(each.complete for each in inner)
     used = dict.fromkeys(chain(*(each.tables for each in inner)))
-    attempts = {each.key: each for records in inner for each in records.ledger.attempts}
+    attempts = {
+        attempt.key: attempt
+        for known in known_within(list(estimators))
+        for attempt in known.records.ledger.attempts
+    }
     return Records(trained, complete, tuple(used), Ledger(tuple(attempts.values())))
 
 
@@ -685,7 +709,7 @@ def _frozen_models(estimator: Model) -> list[Any]:
         model = estimator.estimator
         if isinstance(model, FrozenEstimator):
             return _frozen_models(model)
-        if isinstance(model, JudgedModel):  # its records include models within it
+        if isinstance(model, Answers):  # its records include models within it
             return [model]
         return [model, *_frozen_models(model)]
     if isinstance(estimator, (list, tuple)):

@@ -10,62 +10,47 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import accuracy_score
-from sklearn.pipeline import Pipeline
-from sklearn.utils import Bunch, Tags, check_random_state, get_tags
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import check_is_fitted
 
-from tailboost import rates
 from tailboost.classifiers.fitting import (
     answering,
     checked_table,
-    columns_of_frozen,
     default_estimators,
     estimators_of,
     fit_models,
+    frozen_fit,
     is_pair,
-    marked_if_seen,
-    named_models,
-    records_of_fit,
     refuse_validation,
-    training_data,
     usable,
 )
-from tailboost.classifiers.selected_models import SelectedModels
+from tailboost.classifiers.selected_models import RuleClassifier
 from tailboost.core.array_types import (
     Column,
     Constraints,
-    Floats,
     Groups,
     Seed,
     Stated,
     Table,
 )
 from tailboost.core.checks import (
-    batched,
     check_indexes,
     check_length,
-    plain,
 )
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import fitting_apart
-from tailboost.core.spelling import did_you_mean
-from tailboost.learners.scores import Scores, only_scores
-from tailboost.rates import Limit, Rate, Statistic
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.folds import MOST_FOLDS, N_FOLDS, Split
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import SELECTED_ON, Records, Seen
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.rule import Rule, ThresholdRule, stacked
+from tailboost.selection.rule import stacked
 from tailboost.selection.search import Program
-from tailboost.selection.selection import Selection, counted
-from tailboost.storage.rule_files import RuleOnScores
+from tailboost.selection.selection import counted
 
 
-class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseComposition):
+class RobustMixtureClassifier(MetaEstimatorMixin, RuleClassifier, _BaseComposition):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
     `fit` works in three steps:
@@ -209,10 +194,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
     """
 
     _parameter_constraints: ClassVar[Constraints] = {
+        **RuleClassifier._parameter_constraints,
         "estimators": [list, None],
-        "objective": [str, Rate, Statistic, None],
-        "limits": [list, tuple, str, Limit],
-        "error_budget": [Interval(Real, 0, 1, closed="both"), None],
         "cv": [
             Interval(Real, 0, 1, closed="neither"),
             Interval(Integral, 2, MOST_FOLDS, closed="both"),
@@ -223,9 +206,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             Iterator,
             None,
         ],
-        "confidence": [Interval(Real, 0, 1, closed="left"), None],
-        "by_group": ["boolean", str],
-        "infer_groups": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -299,56 +279,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             self.estimators = estimators
             if isinstance(self.estimators, list):
                 names |= {item[0] for item in self.estimators if is_pair(item)}
-        for name in params:
-            if name.partition("__")[0] not in names:
-                raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; "
-                    f"{did_you_mean(name, names)}parameters are "
-                    f"{', '.join(self.get_params(deep=False))}"
-                )
+        self._refuse_unknown(params, names)
         if params:
             self._set_params("estimators", **params)
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes; the certificate is about this classifier, which is stored once."""
-        state = dict(super().__getstate__())
-        if self.certificate_ is not None:
-            state["certificate_"] = replace(self.certificate_, model=None)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the attributes of `__getstate__`."""
-        super().__setstate__(state)
-        if self.certificate_ is not None:
-            self.certificate_ = replace(self.certificate_, model=self)
-
-    def __str__(self) -> str:
-        """Return limits with their verdict, the overall error and the rule of a fitted classifier.
-
-        They are certified if the rule has a certificate, otherwise measured on the selection data.
-        """
-        if not self.__sklearn_is_fitted__():
-            return repr(self)
-        certificate = self.certificate_
-        if certificate is not None:
-            source = certificate.title
-            limit_lines = certificate.limit_lines()
-            errors = certificate.lines()[:1]
-        else:
-            source = f"measured on {self.rates_.words.partition(' (')[0]}"
-            limit_lines = self.rates_.limit_lines()
-            *_, overall = self.selection_.rates([*self._stated_limits, rates.error()])
-            errors = [overall.texts[2]]
-        limits = [
-            f"{each.name} {each.limit}  {each.verdict} ({each.numbers})" for each in limit_lines
-        ]
-        parts = {"limit": limits, "error": errors, "rule": str(self.rule_).splitlines()}
-        lines = []
-        for name, texts in parts.items():
-            lines += [f"{name:5}  {text.strip()}" for text in texts]
-        models = ", ".join(self.used_models_)
-        return "\n".join([f"{type(self).__name__} of {models}, {source}", *lines])
 
     # -- fitting -------------------------------------------------------------------------------------
 
@@ -436,13 +370,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         if estimators is not None:
             estimators = usable(estimators, given.X, given.labels, weighted=weighted)
             self._validate_names([name for name, _ in estimators])
-        training = training_data(self, given)
+        training = self._training(given, problem)
         if estimators is None:
             estimators = estimators_of(training)
-        if training.names is not None:
-            training.refuse_many_numbers(problem.columns(training.names.titles))
         fits = {
-            name: [(model, columns_of_frozen(name, model, self.classes_))]
+            name: [frozen_fit(name, model, self.classes_)]
             for name, model in estimators
             if isinstance(model, FrozenEstimator)
         }
@@ -472,30 +404,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
             if left_out:
                 words = f"fit was interrupted: {left_out} left out of the mixture"
                 warn_user(words, FitInterruptedWarning)
-        final = [(name, *fits[name][-1]) for name, _ in estimators if name in fits]
-        names, fitted, columns = map(list, zip(*final, strict=True))
-        models = Models(names, len(self.classes_), fitted, columns)
-        of_parts = {name: each[:-1] for name, each in fits.items() if len(each) > 1}
-        models = answering(models, selecting, of_parts, split.fold[split.fold >= 0])
-
-        # Read last: the models have refused an X with other columns.
-        if training_rows is not None:
-            table = checked_table(self, training_rows, "training_rows")
-            known.append(hash_rows(table, rounded=True))
-        records = records_of_fit([model for _, model in estimators], known)
-        # Rows that were held out of the fits are among these training rows.
-        n_own = int(bool(to_fit) and validation is None)
-        others = [*records.used, *map(Seen.of, known[n_own:])]
-        if others:
-            models = marked_if_seen(models, selecting.X, *others)
-        if training_rows is not None:
-            records = replace(records, complete=True)
-        if not to_fit or validation is not None:
-            labels = selecting.labels if only_scores(fitted) else None
-            hashes = models.row_hashes(selecting.X)
-            records = records.using(Seen.of(hashes, SELECTED_ON, labels))
-        self.records_ = records
-        self._select(problem, averaging(models), selecting.X, selecting.costs)
+        are_new = not to_fit or validation is not None
+        fold = split.fold[split.fold >= 0]
+        self._finish(
+            problem,
+            estimators,
+            fits,
+            selecting,
+            fold,
+            known,
+            training_rows=training_rows,
+            are_new=are_new,
+        )
         return self
 
     def _selection_data(
@@ -581,231 +501,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, SelectedModels, _BaseCompositi
         rows = rows.numbered(mix.classes_, mix._group_names, words)
         models = averaging(answering(models, rows))
         seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, rows.labels)
-        mix.records_ = Records(used=(seen,))
-        mix._select(problem, models, costs=rows.costs)
+        mix._select(problem, models, costs=rows.costs, records=Records(used=(seen,)))
         mix.selection_.warn()
         return mix
 
-    def _on_scores(self) -> Any:
-        """Return the rule on a single `Scores`; this classifier for other models."""
-        fitted = self.selection_.engine.models.fitted
-        models = [getattr(each, "estimator", None) for each in fitted]
-        if len(models) > 1 or not isinstance(models[0], Scores):
-            return self
-        model: Any = models[0]
-        certificate = self.certificate_
-        by_group = self.by_group
-        if by_group is True:
-            by_group = self._group_names.titles[0] or True
-        objective = self.objective
-        if isinstance(objective, Rate | Statistic):
-            objective = repr(objective)
-        settings = {
-            "scores": model.column_list,
-            "labels": model.label_list,
-            "kind": model.kind,
-            "missing": model.missing,
-            "group": list(self._groups_by_column),
-            "by_group": by_group or None,
-            "objective": objective,
-            "limits": list(map(repr, self._stated_limits)),
-            "target": None,
-            "cluster": None,
-        }
-        named = {} if certificate is None else certificate.groups_named
-        groups = list(map(plain, self.groups_))
-        rule = RuleOnScores(self.selection_.written, settings, groups, named, self.records_)
-        rule.scores = model
-        rule.certificate_ = certificate and replace(certificate, model=rule)
-        return rule
-
-    # -- answers ---------------------------------------------------------------------------------------
-
-    def predict_proba(self, X: Table) -> Floats:
-        """Return P(y | x): that of a single model of two labels, or the average of models on the log scale.
-
-        The weights of the models and an offset for each class minimise the log loss on the selection data,
-        which the models were not fitted on. They do not depend on objective, limits or groups. `predict`
-        applies the decision rule: its label need not be the most likely one. Of a single model of two labels
-        the rule is a threshold on these probabilities, which are the model's own.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`, or a dict of the models' probabilities of the rows.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of ``classes_``; rows sum to 1.
-        """
-        check_is_fitted(self)
-        models, table = self._read(X)
-        return np.concatenate(
-            [models.transform(rows).probabilities for _, rows in batched(table)]
-        )
-
-    def score(
-        self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
-    ) -> float:
-        """Return the accuracy of `predict`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            As in `predict`.
-        y : array-like of shape (n,)
-            Labels.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
-        groups : array-like of shape (n,), optional
-            As in `predict`. With scikit-learn's metadata routing,
-            ``set_score_request(groups=True)`` has cross-validation pass them.
-
-        Returns
-        -------
-        float
-            From 0 to 1.
-        """
-        answers = self.predict(X, groups=groups)
-        return float(accuracy_score(y, answers, sample_weight=sample_weight))
-
-    # -- the rule and its rates ------------------------------------------------------------------------
-
-    @property
-    def rule_(self) -> Rule | ThresholdRule:
-        """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
-        check_is_fitted(self)
-        return self.selection_.written
-
-    @property
-    def estimators_(self) -> list[Any]:
-        """The fitted models, on class numbers, in the order of `estimators`."""
-        check_is_fitted(self)
-        return self.selection_.engine.models.fitted
-
-    @property
-    def named_estimators_(self) -> Bunch:
-        """The fitted models by name."""
-        names = self.selection_.engine.models.names
-        return Bunch(**dict(zip(names, self.estimators_, strict=False)))
-
-    @property
-    def used_models_(self) -> list[str]:
-        """Names of the models in the rule."""
-        check_is_fitted(self)
-        models = self.selection_.engine.models
-        return [models.names[i] for i in models.used]
-
-    @property
-    def objective_(self) -> Any:
-        """The minimised rate."""
-        return self.selection_.problem.objective
-
-    @property
-    def gap_(self) -> float:
-        """By how much a mixture of the candidates could lower the objective, on the selection data."""
-        check_is_fitted(self)
-        return self.selection_.gap
-
     # -- scikit-learn --------------------------------------------------------------------------------
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return isinstance(getattr(self, "selection_", None), Selection)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        estimators = self.estimators  # not checked yet
-        if not isinstance(estimators, list):
-            estimators = default_estimators()
-        for _, model in filter(is_pair, estimators):
-            if hasattr(model, "__sklearn_tags__"):
-                steps = model.steps if isinstance(model, Pipeline) else [("", model)]
-                reader = next(step for _, step in steps if step != "passthrough")
-                tags.input_tags.sparse &= get_tags(model).input_tags.sparse
-                tags.input_tags.allow_nan &= get_tags(reader).input_tags.allow_nan
-        return tags
-
-
-def tune(
-    models: Any,
-    X: Table,
-    y: Column,
-    *,
-    groups: Groups = None,
-    costs: Table = None,
-    objective: Stated = None,
-    limits: Stated = (),
-    error_budget: float | None = None,
-    confidence: float | None = None,
-    by_group: bool | str = False,
-    infer_groups: bool = False,
-    sample_weight: Column = None,
-    training_rows: Table = None,
-    **params: Any,
-) -> RobustMixtureClassifier:
-    """Select a decision rule for fitted models, for an objective within limits; no model is trained.
-
-    Parameters
-    ----------
-    models : model, list or dict
-        A fitted classifier, an object with ``predict_proba``, a function of the table that returns class
-        probabilities, or `tailboost.Scores`, columns with the scores of an absent model. Several
-        models come as a list, or as a dict by name.
-    X : array-like, sparse matrix or data frame of shape (n, d)
-        Selection data: rows without a part in training.
-    y : array-like of shape (n,)
-        Their labels.
-    groups, costs, sample_weight : optional
-        Of these rows, as in `RobustMixtureClassifier.fit`.
-    training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
-        The rows on which the models were trained, without labels, or fingerprints (``records_.trained``) of a
-        classifier. Selection data among them get a warning and no intervals. `certify` and `calibrate` refuse
-        them, as those of a classifier of tailboost. Only fingerprints are stored.
-    objective, limits, error_budget, confidence, by_group, infer_groups, **params : optional
-        As in `RobustMixtureClassifier`. Limits may be text: ``["miss(1) <= 40%"]``.
-
-    Returns
-    -------
-    RobustMixtureClassifier
-        Fitted, with the rates in ``rates_`` and the rule in ``rule_``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is not as described, or limits contradict each other.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> import tailboost as tb
-    >>> from tailboost import rates
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:300], y[:300])
-    >>> clf = tb.tune(model, X[300:], y[300:], limits=[rates.miss(0) <= 0.1])
-    >>> clf.limits_met_
-    True
-    """
-    if isinstance(limits, (Mapping, Real)):
-        raise TypeError(
-            "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "
-            f"<= 0.4], got {limits!r}"
-        )
-    rows = Rows.read(X, y, groups, sample_weight, costs)
-    classifier = RobustMixtureClassifier(
-        named_models(models),
-        objective=objective,
-        limits=limits,
-        error_budget=error_budget,
-        confidence=confidence,
-        by_group=by_group,
-        infer_groups=infer_groups,
-        **params,
-    )
-    classifier._learn(rows, training_rows=training_rows)
-    classifier.selection_.warn()
-    return classifier
+    @property
+    def _given_models(self) -> Any:
+        if isinstance(self.estimators, list):  # not checked yet
+            return self.estimators
+        return default_estimators()

@@ -1,33 +1,50 @@
-"""A classifier of models and a selected rule: its answers, reports, and other selections without a fit."""
+"""Fitted models and a rule selected on their scores: answers, reports, and other selections without a fit."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from html import escape
+from numbers import Real
 from types import SimpleNamespace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import estimator_html_repr
+from sklearn.metrics import accuracy_score
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Bunch, Tags, estimator_html_repr, get_tags
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost import rates
+from tailboost.classifiers.curve import Curve, bound_of, points_along, traded
 from tailboost.classifiers.fitting import (
+    Columns,
+    Fit,
+    Named,
     answering,
     checked_table,
+    frozen_fit,
+    is_pair,
     marked_if_seen,
+    named_models,
     records_of_fit,
+    training_data,
+    usable,
 )
 from tailboost.core.array_types import (
     Array,
     Column,
+    Constraints,
     Floats,
     Groups,
     Hashes,
     Ints,
+    Labels,
     Mask,
     Stated,
     Table,
@@ -38,61 +55,273 @@ from tailboost.core.checks import (
     group_columns,
     has_named_columns,
     n_rows_of,
+    plain,
     unpack,
 )
 from tailboost.core.exceptions import DeferredRowsWarning, warn_user
+from tailboost.core.long_work import fitting_apart
+from tailboost.core.spelling import did_you_mean
+from tailboost.guarantees.certificates import Certificate
+from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,
+    Rate,
     Statistic,
     error,
 )
-from tailboost.rows.fingerprints import digest, digest_of_rule
-from tailboost.rows.judged import JudgedModel
+from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.rows import GroupNames, Rows
-from tailboost.rows.seen import SELECTED_ON, Ledger, Seen
+from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import warn_of_other_groups
-from tailboost.selection.curve import Curve, bound_of, points_along, traded
-from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.rule import group_numbers, stacked
+from tailboost.selection.answering import Decided, Decision, Known
+from tailboost.selection.door import ByModels, known_within
+from tailboost.selection.outputs import Models, averaging
+from tailboost.selection.rule import Rule, ThresholdRule, group_numbers, stacked
 from tailboost.selection.search import Problem, stated
 from tailboost.selection.selection import Engine, Selection
 from tailboost.selection.table import RateTable
+from tailboost.storage.rule_files import RuleOnScores
 
 
-class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
-    """A classifier of models and a rule that is selected among candidates; nothing is trained here.
+class RuleClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier of fitted models and a rule on their scores, selected within limits on rates.
+
+    `tune` and `calibrate` return it. `fit` selects the rule on given rows and trains nothing; `predict`
+    applies it.
+
+    Parameters
+    ----------
+    models : list of (str, model)
+        The fitted models by name, as `tune` takes them.
+    objective, limits, error_budget, confidence, by_group, infer_groups : optional
+        As in `RobustMixtureClassifier`.
 
     Attributes
     ----------
-    certificate_ : Certificate or None
-        The certificate of `tailboost.calibrate` for this rule.
+    classes_ : ndarray of shape (K,)
+        The labels.
+    rule_ : ThresholdRule or Rule
+        The decision rule.
+    rates_ : RateTable
+        The rates of the objective and of the limits by subgroup, on the selection data.
+    limits_met_ : bool or None
+        Whether all limits are certified, or without a certificate kept on the selection data; None without
+        limits.
+    evidence_ : Evidence
+        The rule with its certificate, and the rows that were used.
     groups_ : sequence
         Names of the groups of the fit; empty without groups.
-    records_ : Records
-        The rows that the classifier has read, by their use, and the attempts to calibrate it.
     """
 
-    selection_: Selection
-    estimators_: Any
-    objective: Any
-    limits: Any
-    error_budget: Any
-    confidence: Any
-    infer_groups: Any
-    groups_: Any = ()
-    _column_read: int | None = None
-    _group_names: Any = None
+    _parameter_constraints: ClassVar[Constraints] = {
+        "objective": [str, Rate, Statistic, None],
+        "limits": [list, tuple, str, Limit],
+        "error_budget": [Interval(Real, 0, 1, closed="both"), None],
+        "confidence": [Interval(Real, 0, 1, closed="left"), None],
+        "by_group": ["boolean", str],
+        "infer_groups": ["boolean"],
+    }
 
-    def _html_repr(self: Any) -> str:
+    classes_: Labels
+    evidence_: Evidence
+    groups_: Any = ()
+    group_combinations_: Any = ()
+    _columns: Columns | None
+    _column_read: int | None = None
+    _group_names: GroupNames | None = None
+
+    def __init__(
+        self,
+        models: Any = None,
+        *,
+        objective: Stated = None,
+        limits: Stated = (),
+        error_budget: float | None = None,
+        confidence: float | None = None,
+        by_group: bool | str = False,
+        infer_groups: bool = False,
+    ) -> None:
+        self.models = models
+        self.objective = objective
+        self.limits = limits
+        self.error_budget = error_budget
+        self.confidence = confidence
+        self.by_group = by_group
+        self.infer_groups = infer_groups
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; a fitted classifier keeps its rule until the next fit."""
+        self._refuse_unknown(params, self.get_params())
+        super().set_params(**params)
+        return self
+
+    def _refuse_unknown(self, params: Iterable[str], known: Collection[str]) -> None:
+        """Raise ValueError for a name that is no parameter."""
+        for name in params:
+            if name.partition("__")[0] not in known:
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}; "
+                    f"{did_you_mean(name, known)}parameters are "
+                    f"{', '.join(self.get_params(deep=False))}"
+                )
+
+    @property
+    def _given_models(self) -> Any:
+        return self.models or []
+
+    def _html_repr(self) -> str:
         """Return the text of a fitted classifier, and scikit-learn's diagram."""
         text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
         return text + estimator_html_repr(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes; the certificate is about this classifier, which is stored once."""
+        return self._with_model(dict(super().__getstate__()), None)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes of `__getstate__`."""
+        super().__setstate__(self._with_model(state, self))
+
+    @staticmethod
+    def _with_model(state: dict[str, Any], model: RuleClassifier | None) -> dict[str, Any]:
+        """Return the attributes with another model in the certificate."""
+        evidence: Evidence | None = state.get("evidence_")
+        if evidence is None or evidence.certificate is None:
+            return state
+        certificate = replace(evidence.certificate, model=model)
+        return {**state, "evidence_": replace(evidence, certificate=certificate)}
+
+    def __str__(self) -> str:
+        """Return limits with their verdict, the overall error and the rule of a fitted classifier.
+
+        They are certified if the rule has a certificate, otherwise measured on the selection data.
+        """
+        if not self.__sklearn_is_fitted__():
+            return repr(self)
+        certificate = self.certificate_
+        if certificate is not None:
+            source = certificate.title
+            limit_lines = certificate.limit_lines()
+            errors = certificate.lines()[:1]
+        else:
+            source = f"measured on {self.rates_.words.partition(' (')[0]}"
+            limit_lines = self.rates_.limit_lines()
+            *_, overall = self.selection_.rates(
+                [*self.selection_.problem.limits, rates.error()]
+            )
+            errors = [overall.texts[2]]
+        limits = [
+            f"{each.name} {each.limit}  {each.verdict} ({each.numbers})" for each in limit_lines
+        ]
+        parts = {"limit": limits, "error": errors, "rule": str(self.rule_).splitlines()}
+        lines = []
+        for name, texts in parts.items():
+            lines += [f"{name:5}  {text.strip()}" for text in texts]
+        models = ", ".join(self.used_models_)
+        return "\n".join([f"{type(self).__name__} of {models}, {source}", *lines])
+
+    # -- selection ---------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        *,
+        sample_weight: Column = None,
+        groups: Groups = None,
+        costs: Table = None,
+        training_rows: Table = None,
+    ) -> Self:
+        """Select the rule on rows that no model was trained on; arguments and errors as of `tune`."""
+        rows = Rows.read(X, y, groups, sample_weight, costs)
+        with fitting_apart(self) as fitted:
+            fitted._learn(rows, training_rows=training_rows)
+        self.selection_.warn()
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _learn(self, given: Rows, *, training_rows: Table = None) -> Self:
+        """Set all attributes of a fit, in a classifier without any, and return the classifier."""
+        problem = self._problem(given.groups)
+        models = usable(named_models(self.models), given.X, given.labels, weighted=False)
+        selecting = self._training(given, problem)
+        words = f"the {len(given):,} given rows (no model was fitted on them, as stated)"
+        selecting = replace(selecting, words=words)
+        fits = {name: [frozen_fit(name, model, self.classes_)] for name, model in models}
+        self._finish(problem, models, fits, selecting, training_rows=training_rows)
+        return self
+
+    def _training(self, given: Rows, problem: Problem) -> Rows:
+        """Return the rows of a fit with checked columns, and set what the classifier learns from them."""
+        training = training_data(self, given)
+        if training.names is not None:
+            training.refuse_many_numbers(problem.columns(training.names.titles))
+        return training
+
+    def _finish(
+        self,
+        problem: Problem,
+        given: Named,
+        fits: Mapping[str, Sequence[Fit]],
+        selecting: Rows,
+        fold: Any = None,
+        known: Sequence[Hashes] = (),
+        *,
+        training_rows: Table = None,
+        are_new: bool = True,
+    ) -> None:
+        """Select the rule on the scores of fitted models, and record the rows.
+
+        Parameters
+        ----------
+        problem : Problem
+            The objective within limits.
+        given : list of (str, model)
+            The models as given.
+        fits : mapping
+            The fits of each model, the one that answers last.
+        selecting : Rows
+            The selection data.
+        fold : ndarray, optional
+            Number of the fit that answers each row.
+        known : sequence of hashes
+            The rows of these fits.
+        training_rows : table, optional
+            Further rows on which the models were trained.
+        are_new : bool
+            Whether the selection data are other rows than those of the fits.
+        """
+        final = [(name, *fits[name][-1]) for name, _ in given if name in fits]
+        names, fitted, columns = map(list, zip(*final, strict=True))
+        models = Models(names, len(self.classes_), fitted, columns)
+        of_parts = {name: each[:-1] for name, each in fits.items() if len(each) > 1}
+        models = answering(models, selecting, of_parts, fold)
+
+        # Read last: the models have refused an X with other columns.
+        known = list(known)
+        n_own = (
+            0 if are_new else len(known)
+        )  # rows held out of the fits are among their training rows
+        if training_rows is not None:
+            table = checked_table(self, training_rows, "training_rows")
+            known.append(hash_rows(table, rounded=True))
+        records = records_of_fit([model for _, model in given], known)
+        others = [*records.used, *map(Seen.of, known[n_own:])]
+        if others:
+            models = marked_if_seen(models, selecting.X, *others)
+        if training_rows is not None:
+            records = replace(records, complete=True)
+        if are_new:
+            labels = selecting.labels if only_scores(fitted) else None
+            hashes = models.row_hashes(selecting.X)
+            records = records.using(Seen.of(hashes, SELECTED_ON, labels))
+        self._select(problem, averaging(models), selecting.X, selecting.costs, records=records)
+
     # -- answers ---------------------------------------------------------------------------------------
 
-    def predict(self: Any, X: Table, *, groups: Groups = None, deferred: Any = None) -> Array:
+    def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> Array:
         """Return the label of each row.
 
         The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
@@ -152,7 +381,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             labels = labels.astype(object)
         return np.where(is_deferred, marks, labels)
 
-    def defers(self: Any, X: Table, *, groups: Groups = None) -> Mask:
+    def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
 
         Parameters
@@ -168,7 +397,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         _, is_deferred = self._answers(X, groups)
         return is_deferred
 
-    def predict_log_proba(self: Any, X: Table) -> Floats:
+    def predict_log_proba(self, X: Table) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
 
         Parameters
@@ -184,6 +413,110 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
+    def predict_proba(self, X: Table) -> Floats:
+        """Return P(y | x): that of a single model of two labels, or the average of models on the log scale.
+
+        The weights of the models and an offset for each class minimise the log loss on the selection data,
+        which the models were not fitted on. They do not depend on objective, limits or groups. `predict`
+        applies the decision rule: its label need not be the most likely one. Of a single model of two labels
+        the rule is a threshold on these probabilities, which are the model's own.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`, or a dict of the models' probabilities of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of ``classes_``; rows sum to 1.
+        """
+        check_is_fitted(self)
+        models, table = self._read(X)
+        return np.concatenate(
+            [models.transform(rows).probabilities for _, rows in batched(table)]
+        )
+
+    def score(
+        self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
+    ) -> float:
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            As in `predict`.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        groups : array-like of shape (n,), optional
+            As in `predict`. With scikit-learn's metadata routing,
+            ``set_score_request(groups=True)`` has cross-validation pass them.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+        """
+        answers = self.predict(X, groups=groups)
+        return float(accuracy_score(y, answers, sample_weight=sample_weight))
+
+    # -- the rule and its rates ------------------------------------------------------------------------
+
+    @property
+    def rule_(self) -> Rule | ThresholdRule:
+        """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
+        check_is_fitted(self)
+        return self.selection_.written
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted models, on class numbers, in the order of `estimators`."""
+        check_is_fitted(self)
+        return self.selection_.engine.models.fitted
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted models by name."""
+        names = self.selection_.engine.models.names
+        return Bunch(**dict(zip(names, self.estimators_, strict=False)))
+
+    @property
+    def used_models_(self) -> list[str]:
+        """Names of the models in the rule."""
+        check_is_fitted(self)
+        models = self.selection_.engine.models
+        return [models.names[i] for i in models.used]
+
+    @property
+    def objective_(self) -> Any:
+        """The minimised rate."""
+        return self.selection_.problem.objective
+
+    @property
+    def gap_(self) -> float:
+        """By how much a mixture of the candidates could lower the objective, on the selection data."""
+        check_is_fitted(self)
+        return self.selection_.gap
+
+    # -- the evidence ----------------------------------------------------------------------------------
+
+    @property
+    def selection_(self) -> Selection:
+        """The selected rule among its candidates."""
+        return self.evidence_.selection
+
+    @property
+    def certificate_(self) -> Certificate | None:
+        """The certificate of `tailboost.calibrate` for this rule; None without one."""
+        return self.evidence_.certificate
+
+    @property
+    def records_(self) -> Records:
+        """The rows that the classifier has read, by their use, and the attempts to calibrate it."""
+        return self.evidence_.records
+
     # -- the rows of the fit ---------------------------------------------------------------------------
 
     @property
@@ -191,7 +524,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         """The attempts to calibrate this fit."""
         return self.records_.ledger
 
-    def seen_share(self: Any, X: Table) -> float:
+    def seen_share(self, X: Table) -> float:
         """Return the share of rows equal to training rows; errors on such rows are too small.
 
         Rows are compared by content, without labels, with the fingerprints in the model and its file
@@ -229,15 +562,15 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
     # -- errors on the selection data ------------------------------------------------------------------
 
     @property
-    def rates_(self: Any) -> RateTable:
+    def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data."""
         check_is_fitted(self)
         if self.certificate_ is None:
             return self.selection_.estimates
-        return self.selection_.stated_within(self._stated_limits).estimates
+        return self.selection_.stated_within(self.selection_.problem.limits).estimates
 
     @property
-    def limits_met_(self: Any) -> bool | None:
+    def limits_met_(self) -> bool | None:
         """Whether all limits are certified, or without a certificate kept on the selection data.
 
         It is about `predict`, and None without limits.
@@ -250,13 +583,13 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         return program.keeps(self.selection_.counts) if is_limited else None
 
     @property
-    def subgroup_errors_(self: Any) -> dict[Any, float]:
+    def subgroup_errors_(self) -> dict[Any, float]:
         """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
         check_is_fitted(self)
         return {line.subgroup: line.value for line in self.selection_.errors}
 
     @property
-    def subgroup_intervals_(self: Any) -> Floats:
+    def subgroup_intervals_(self) -> Floats:
         """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
         check_is_fitted(self)
         lines = self.selection_.errors
@@ -319,7 +652,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         ResubstitutionWarning
             If models were fitted on the given rows.
         """
-        if not hasattr(self, "selection_"):  # `InfeasibleLimitsError.unselected` has one
+        if not hasattr(self, "evidence_"):  # `InfeasibleLimitsError.unselected` has one
             check_is_fitted(self)
         X, y = unpack(X, y)
         if (X is None) != (y is None):
@@ -327,7 +660,6 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         if X is None and not (sample_weight is costs is None):
             raise ValueError("sample_weight and costs belong to rows: give X and y too")
         new = copy.copy(self)
-        new.certificate_ = None  # of another rule
         restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
         for name, value in restated.items():
             if value is not None:
@@ -341,7 +673,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         models = engine.models
         if X is None and groups is None:
             problem = new._problem(models.rows.groups)
-            new.selection_ = engine.on(problem).select(problem)
+            new.evidence_ = new.evidence_.by(engine.on(problem).select(problem))
             new.selection_.warn()
             return new
         given = Rows.read(X, y, groups, sample_weight, costs)
@@ -357,12 +689,12 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             words = f"the {len(given):,} rows given to reweight"
             rows = replace(given, X=table).numbered(new.classes_, new._group_names, words)
             models = answering(models, rows)
-            known = records_of_fit([new]).used
+            known: tuple[Seen | None, ...] = records_of_fit([new]).used
             if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
                 known = (new.records_.trained, *known)
             models = marked_if_seen(models, rows.X, *known)
             # `certify` refuses these rows from now on.
-            new.records_ = new.records_.using(new._reading(given.X, given.labels))
+            new.evidence_ = new.evidence_.using(new._reading(given.X, given.labels))
             features = None if only_scores(models.fitted) else rows.X
             new._select(problem, models, features, rows.costs)
         else:
@@ -380,7 +712,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         new.selection_.warn()
         return new
 
-    def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9) -> Any:
+    def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
         """Return the trade-off curve of two rates, without training.
 
         Parameters
@@ -415,7 +747,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         engine = self.selection_.engine
         problem = loosest._problem(engine.models.rows.groups).within(others)
 
-        def at(limit: Limit, point: Any) -> Any:
+        def at(limit: Limit, point: RuleClassifier | None) -> RuleClassifier:
             limits = (*others, limit)
             if point is None:  # no point of the curve is within the limit
                 tighter = problem.within(limits)
@@ -456,8 +788,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         new = copy.copy(self)
         if limits is not None:
             new.limits = list(limits)
-        new.selection_ = selection
-        new.certificate_ = None  # of another rule
+        new.evidence_ = self.evidence_.by(selection)
         return new
 
     def _selection_within(self, limits: Sequence[Limit]) -> Selection:
@@ -469,7 +800,12 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         return self.selection_.engine.on(problem).select(problem)
 
     def _select(
-        self, problem: Problem, models: Models, X: Table = None, costs: Floats | None = None
+        self,
+        problem: Problem,
+        models: Models,
+        X: Table = None,
+        costs: Floats | None = None,
+        records: Records | None = None,
     ) -> None:
         """Select the rule: only this step makes a fitted classifier.
 
@@ -485,9 +821,11 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             Features of the selection data, from which a group may be estimated.
         costs : ndarray of shape (n, K), optional
             Cost of each answer in each row.
+        records : Records, optional
+            The used rows; by default those of the selection before.
         """
-        self._reads_scores = only_scores(models.fitted)
-        lacks_features = self._reads_scores and not models.are_given
+        records = records or self.records_
+        lacks_features = only_scores(models.fitted) and not models.are_given
         if self.infer_groups and lacks_features:
             raise ValueError(
                 "infer_groups=True: scores have no other columns from which a group could be "
@@ -498,9 +836,10 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         names = self._group_names
         engine = Engine(problem, models, self.classes_, names, column, may_infer, X, costs)
         try:
-            self.selection_ = engine.select(problem)
+            self.evidence_ = Evidence(engine.select(problem), records)
         except InfeasibleLimitsError as failure:
-            self.selection_ = cast("Selection", SimpleNamespace(engine=engine, problem=problem))
+            unselected = cast("Selection", SimpleNamespace(engine=engine, problem=problem))
+            self.evidence_ = Evidence(unselected, records)
             failure.unselected = self
             failure.add_note(
                 "The models are kept in the attribute unselected of this error: its "
@@ -548,7 +887,7 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         assert rows.groups is not None
         self._group_names = names
         self.groups_ = names.names
-        self.group_combinations_: Any = ()
+        self.group_combinations_ = ()
         if len(names.titles) > 1:
             columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
             occurring = [values[numbers].tolist() for values, numbers in columns]
@@ -588,14 +927,13 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
             )
         return models, checked_table(self, X)
 
-    def _read_by(self, X: Table, groups: Groups) -> tuple[Models, Any, Ints]:
-        """Return models and table, and the number of each row's group, 0 for a group-blind rule.
+    def _places(self, X: Table, groups: Groups) -> Ints:
+        """Return the number of each row's group, 0 for a group-blind rule.
 
         Raises
         ------
         ValueError
-            If the table is none of the fit, ``by_group`` was changed after the selection, or groups are
-            missing, unknown or not used.
+            If ``by_group`` was changed after the selection, or groups are missing, unknown or not used.
         """
         check_is_fitted(self)
         engine = self.selection_.engine
@@ -607,21 +945,12 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
         check_indexes(X=X, groups=groups)
         groups = group_columns(groups, "groups", X)
         values, title = engine.groups_read
-        numbers = group_numbers(groups, values, n_rows_of(X), title)
-        return *self._read(X), numbers
-
-    def _opened(self, X: Table, groups: Groups = None) -> LogProbabilities:
-        """Return the models' log-probabilities of rows, computed once for all rules."""
-        models, table, numbers = self._read_by(X, groups if self.by_group else None)
-        opened = models.transform(table)
-        opened.groups = numbers
-        return opened
+        return group_numbers(groups, values, n_rows_of(X), title)
 
     def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
-        """Return the number of each row's label, and which rows are deferred; the rows may be opened."""
-        if isinstance(X, LogProbabilities):
-            return self.selection_.answers(X)
-        models, table, numbers = self._read_by(X, groups)
+        """Return the number of each row's label, and which rows are deferred."""
+        numbers = self._places(X, groups)
+        models, table = self._read(X)
         found = []
         for place, rows in batched(table):
             opened = models.transform(rows)
@@ -632,56 +961,196 @@ class SelectedModels(ClassifierMixin, JudgedModel, BaseEstimator):
 
     # -- what other parts of the library read ----------------------------------------------------------
 
-    @property
-    def _stated_limits(self) -> tuple[Limit, ...]:
-        """The limits of the rule."""
+    def __tailboost__(self) -> Decided:
+        """Return the rule with the models that make its scores, and all rows that are known to them."""
         check_is_fitted(self)
-        return self.selection_.problem.limits
+        selection = self.selection_
+        models = selection.engine.models
+        of_scores = only_scores(models.fitted)
+        made_by: Any = models.logs
+        if of_scores and not models.are_given:
+            scores = [model.estimator for model in models.fitted]
+            made_by = [[s.column_list, s.label_list, s.kind, s.missing] for s in scores]
+        names = self._names
+        each = zip(names.titles, (values.tolist() for values in names.values), strict=True)
+        rule = Decision(
+            selection.written,
+            selection.program.strata.defers,
+            self.by_group,
+            dict(each),
+            self.group_combinations_,
+            of_scores,
+            made_by,
+        )
+        return Decided(
+            self.classes_,
+            rule,
+            selection.problem.limits,
+            (Known(self.records_), *known_within(models.fitted)),
+            self._scored,
+            lambda: self.certificate_,
+        )
 
     @property
-    def _groups_by_column(self) -> dict[Any, list[Any]]:
-        """The groups of the fit by column, None for a column without a name; empty without groups."""
-        names = self._group_names or GroupNames((), ())
-        return dict(zip(names.titles, (each.tolist() for each in names.values), strict=True))
+    def _names(self) -> GroupNames:
+        """The names of the groups of the fit; none without groups."""
+        return self._group_names or GroupNames((), ())
 
-    @property
-    def _can_defer(self) -> bool:
-        """Whether the rule may defer rows."""
-        return self.selection_.program.strata.defers
+    def _scored(self, X: Table, groups: Groups = None) -> ByModels:
+        """Return rows with the models' log-probabilities, computed once for all rules."""
+        places, lacking = partial(self._places, X), partial(self._without_score, X)
+        of_rule = groups if self.by_group else None
+        return ByModels(
+            self.selection_, groups, partial(self._read, X), partial(places, of_rule), lacking
+        )
 
     def _without_score(self, X: Table) -> Mask:
         """Return which rows lack a score that the rule reads; given probabilities are no scores."""
         lacking = np.zeros(n_rows_of(X), dtype=np.bool_)
         if not has_named_columns(X):
-            for model in self.estimators_:
+            for model in self.selection_.engine.models.fitted:
                 if isinstance(getattr(model, "estimator", None), Scores):
                     lacking |= model.estimator.without_score(X)
         return lacking
 
-    @property
-    def _rule_digest(self) -> str:
-        """Digest of the rule and its models: of columns of scores, or of outputs on the selection data."""
-        models = self.selection_.engine.models
-        if self._reads_scores and not models.are_given:
-            scores = [model.estimator for model in models.fitted]
-            columns = [
-                [each.column_list, each.label_list, each.kind, each.missing] for each in scores
-            ]
-            return digest_of_rule(self.selection_.written, columns)
-        return digest(
-            digest_of_rule(self.selection_.written).encode(),
-            *(log.tobytes() for log in models.logs),
-        )
-
     def _row_hashes(self, X: Table) -> Hashes:
-        """Return the hashes of rows, which may be opened: of the scores that the rule reads, or features."""
-        if isinstance(X, LogProbabilities):
-            return X.models.row_hashes(X.X)
-        if not hasattr(self, "selection_"):
+        """Return the hashes of rows: of the scores that the rule reads, or features."""
+        if not hasattr(self, "evidence_"):
             check_is_fitted(self)
         models, table = self._read(X)
         return models.row_hashes(table)
 
     def _reading(self, X: Table, y: Any) -> Seen:
         """Return rows on which a rule is selected, to recognise them later; labels count for scores alone."""
-        return Seen.of(self._row_hashes(X), SELECTED_ON, y if self._reads_scores else None)
+        of_scores = only_scores(self.selection_.engine.models.fitted)
+        return Seen.of(self._row_hashes(X), SELECTED_ON, y if of_scores else None)
+
+    def _on_scores(self) -> Any:
+        """Return the rule on a single `Scores`; this classifier for other models."""
+        fitted = self.selection_.engine.models.fitted
+        models = [getattr(each, "estimator", None) for each in fitted]
+        if len(models) > 1 or not isinstance(models[0], Scores):
+            return self
+        model: Any = models[0]
+        certificate = self.certificate_
+        by_group, titles = self.by_group, self._names.titles
+        if by_group is True:
+            by_group = titles[0] or True
+        objective = self.objective
+        if isinstance(objective, Rate | Statistic):
+            objective = repr(objective)
+        settings = {
+            "scores": model.column_list,
+            "labels": model.label_list,
+            "kind": model.kind,
+            "missing": model.missing,
+            "group": list(titles),
+            "by_group": by_group or None,
+            "objective": objective,
+            "limits": list(map(repr, self.selection_.problem.limits)),
+            "target": None,
+            "cluster": None,
+        }
+        named = {} if certificate is None else certificate.groups_named
+        groups = list(map(plain, self.groups_))
+        rule = RuleOnScores(self.selection_.written, settings, groups, named, self.records_)
+        rule.scores = model
+        rule.certificate_ = certificate and replace(certificate, model=rule)
+        return rule
+
+    # -- scikit-learn ----------------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return isinstance(getattr(self, "selection_", None), Selection)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        for _, model in filter(is_pair, self._given_models):
+            if hasattr(model, "__sklearn_tags__"):
+                steps = model.steps if isinstance(model, Pipeline) else [("", model)]
+                reader = next(step for _, step in steps if step != "passthrough")
+                tags.input_tags.sparse &= get_tags(model).input_tags.sparse
+                tags.input_tags.allow_nan &= get_tags(reader).input_tags.allow_nan
+        return tags
+
+
+def tune(
+    models: Any,
+    X: Table,
+    y: Column,
+    *,
+    groups: Groups = None,
+    costs: Table = None,
+    objective: Stated = None,
+    limits: Stated = (),
+    error_budget: float | None = None,
+    confidence: float | None = None,
+    by_group: bool | str = False,
+    infer_groups: bool = False,
+    sample_weight: Column = None,
+    training_rows: Table = None,
+) -> RuleClassifier:
+    """Select a decision rule for fitted models, for an objective within limits; no model is trained.
+
+    Parameters
+    ----------
+    models : model, list or dict
+        A fitted classifier, an object with ``predict_proba``, a function of the table that returns class
+        probabilities, or `tailboost.Scores`, columns with the scores of an absent model. Several
+        models come as a list, or as a dict by name.
+    X : array-like, sparse matrix or data frame of shape (n, d)
+        Selection data: rows without a part in training.
+    y : array-like of shape (n,)
+        Their labels.
+    groups, costs, sample_weight : optional
+        Of these rows, as in `RobustMixtureClassifier.fit`.
+    training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
+        The rows on which the models were trained, without labels, or fingerprints (``records_.trained``) of a
+        classifier. Selection data among them get a warning and no intervals. `certify` and `calibrate` refuse
+        them, as those of a classifier of tailboost. Only fingerprints are stored.
+    objective, limits, error_budget, confidence, by_group, infer_groups : optional
+        As in `RobustMixtureClassifier`. Limits may be text: ``["miss(1) <= 40%"]``.
+
+    Returns
+    -------
+    RuleClassifier
+        Fitted, with the rates in ``rates_`` and the rule in ``rule_``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not as described, or limits contradict each other.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> import tailboost as tb
+    >>> from tailboost import rates
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:300], y[:300])
+    >>> clf = tb.tune(model, X[300:], y[300:], limits=[rates.miss(0) <= 0.1])
+    >>> clf.limits_met_
+    True
+    """
+    if isinstance(limits, (Mapping, Real)):
+        raise TypeError(
+            "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "
+            f"<= 0.4], got {limits!r}"
+        )
+    rows = Rows.read(X, y, groups, sample_weight, costs)
+    classifier = RuleClassifier(
+        named_models(models),
+        objective=objective,
+        limits=limits,
+        error_budget=error_budget,
+        confidence=confidence,
+        by_group=by_group,
+        infer_groups=infer_groups,
+    )
+    classifier._learn(rows, training_rows=training_rows)
+    classifier.selection_.warn()
+    return classifier

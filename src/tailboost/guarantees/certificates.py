@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
+from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.checks import (
     check_indexes,
     check_number,
@@ -30,7 +30,8 @@ from tailboost.core.tables import (
     filled_columns,
     text_table,
 )
-from tailboost.guarantees.fresh import Fresh, all_pairs_pass
+from tailboost.guarantees.exact_tests import all_pairs_pass
+from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import (
     Limit,
     Rate,
@@ -47,10 +48,10 @@ from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pears
 from tailboost.rates.rate import EACH
 from tailboost.rates.strata import GROUP, groups_in
 from tailboost.rows.fingerprints import digest
-from tailboost.rows.judged import judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, EqualRows, Seen, checked_equal_rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.selection.door import answering
 from tailboost.selection.rule import Rule, ThresholdRule
 
 ERROR = error()
@@ -260,43 +261,37 @@ def _tuples(name: Any) -> Any:
 # -- bounds on means ---------------------------------------------------------------------------------------
 
 
-def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
-    """Return an upper bound on E top / E bottom, with 0 ≤ top ≤ bottom ≤ 1 in each row.
-
-    If the ratio is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at least t.
-    The bound is the smallest t of a grid with a rejection at t and at all larger t. It fails only if the
-    test rejects at the largest t of the grid up to the true ratio.
-    """
-    smallest_rejected = 1.0
-    for t in (np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS).tolist():
-        numbers = np.clip(top - t * bottom + t, 0.0, 1.0)
-        if betting_p_value(numbers, t, level) > level:
-            break
-        smallest_rejected = t
-    return smallest_rejected
-
-
 def _upper(sample: Sample, level: float, *, counts: bool) -> float:
-    """Return an upper bound on the mean of a subgroup, or of a precision on its ratio of sums."""
+    """Return an upper bound on the mean of a subgroup, or of an F score on its ratio of sums.
+
+    Shares of rows have Clopper–Pearson bounds, other means betting bounds. If a ratio E top / E bottom, with
+    0 ≤ top ≤ bottom ≤ 1, is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at
+    least t. The bound is the smallest t of a grid with a rejection at t and at all larger t. It fails only if
+    the test rejects at the largest t of the grid up to the true ratio.
+    """
     width = sample.high - sample.low
     # The bounds are for numbers in [0, 1]; rounding may exceed them.
     scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
-    if (sample.among < 1.0).any():
-        share = _ratio_upper(scaled, sample.among, level)
-    elif counts:
+    if counts:
         share = clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
-    else:
+    elif (sample.among == 1.0).all():
         share = betting_upper(scaled, level)
+    else:
+        share = 1.0
+        for t in (np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS).tolist():
+            numbers = np.clip(scaled - t * sample.among + t, 0.0, 1.0)
+            if betting_p_value(numbers, t, level) > level:
+                break
+            share = t
     return sample.low + width * share
 
 
 def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
     """Return the bounds of a rate or limit on each subgroup, each side at the level, then on a gap or ratio.
 
-    Shares of rows have Clopper–Pearson bounds, other means and ratios of sums betting bounds. Without a level
-    nothing but possible values bounds a rate, and what an answer keeps by construction.
+    Without a level nothing but possible values bounds a rate, and what an answer keeps by construction.
     """
-    rate, sides = stated.rate, stated.sides
+    rate, strata = stated.rate, fresh.answered.strata
     limit = stated if isinstance(stated, Limit) else None
     samples = fresh.samples(rate)
     names = [sample.name for sample in samples]
@@ -305,37 +300,33 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
         targets = limit.bounds(names).tolist()
     counts = rate.is_share  # or costs of two values
     if rate.matrix is not None:
-        costs, _ = rate.tables(fresh.answered.strata)
+        costs, _ = rate.tables(strata)
         counts = bool(np.isin(costs, [samples[0].low, samples[0].high]).all())
-    template = CertifiedBound(
-        rate,
-        sense=stated.sense if len(sides) == 1 else "",
-        in_percent=limit is not None and limit.in_percent,
-    )
     shares: dict[Any, float] = {}
-    if fresh.n_deferred and not rate.counts_deferral:
-        shares = {
-            sample.name: sample.mean for sample in fresh.samples(deferred_rate(by=rate.by))
-        }
+    if fresh.is_deferred.any() and not rate.counts_deferral:
+        of_deferral = fresh.samples(deferred_rate(by=rate.by))
+        shares = {sample.name: sample.mean for sample in of_deferral}
     bounds = []
     for sample, target in zip(samples, targets, strict=True):
         n = len(sample.rows)
         lower, upper = sample.low, sample.high
         if n and level is not None and lower < upper:
-            if "≥" in sides:  # an upper bound on the complement
+            if "≥" in stated.sides:  # an upper bound on the complement
                 lower += sample.high - _upper(sample.mirrored, level, counts=counts)
-            if "≤" in sides:
+            if "≤" in stated.sides:
                 upper = _upper(sample, level, counts=counts)
         method = EXACT if counts else BETTING
-        bound = replace(
-            template,
-            subgroup=sample.name,
-            target=number_or_none(target),
-            estimate=number_or_none(sample.mean),
-            lower=lower,
-            upper=upper,
-            n=n,
-            method=method if n else "no rows",
+        bound = CertifiedBound(
+            rate,
+            sample.name,
+            stated.sense if len(stated.sides) == 1 else "",
+            number_or_none(target),
+            number_or_none(sample.mean),
+            lower,
+            upper,
+            n,
+            method if n else "no rows",
+            in_percent=limit is not None and limit.in_percent,
             deferred=number_or_none(shares.get(sample.name, np.nan)),
         )
         if bound.target is not None and kept_by_construction(bound, fresh):
@@ -348,17 +339,18 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
     lower, upper = limit.interval(*ends.T)
     # NaN without rows, and so is the estimate.
     means = np.array([sample.mean for sample in samples])
-    compared = replace(
-        template,
-        subgroup=limit.form,
-        sense=limit.sense,
-        target=limit.bound,
-        estimate=number_or_none(limit.value(means) + 0.0 * means.sum()),
-        lower=lower,
-        upper=upper,
-        n=min(bound.n for bound in bounds),
-        method=f"bounds of {len(bounds)} subgroups",
-        subgroups=tuple(names),
+    compared = CertifiedBound(
+        rate,
+        limit.form,
+        limit.sense,
+        limit.bound,
+        number_or_none(limit.value(means) + 0.0 * means.sum()),
+        lower,
+        upper,
+        min(bound.n for bound in bounds),
+        f"bounds of {len(bounds)} subgroups",
+        tuple(names),
+        limit.in_percent,
     )
     return [*bounds, compared]
 
@@ -374,11 +366,11 @@ def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[C
     for limit in limits:
         bounds += bounds_of(limit, fresh, level / len(limit.sides))
         samples = fresh.samples(limit.rate)
-        if not (limit.compares and limit.rate.is_share and fresh.are_apart(samples)):
+        if not (limit.compares and limit.rate.is_share and fresh.votes.are_apart(samples)):
             continue
         counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
         bound = bounds[-1].at_target(PAIRS)
-        if not all_pairs_pass(counts, limit.pair, level):
+        if not all_pairs_pass(counts, limit.pair, level):  # beyond the limit, as printed
             lower = min(bounds[-1].lower, limit.bound - VISIBLE)
             upper = max(bounds[-1].upper, limit.bound + VISIBLE)
             bound = replace(bound, lower=lower, upper=upper)
@@ -411,14 +403,13 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     precision of this label, because no row counts.
     """
     rate = bound.rate
-    rule = judged(fresh.model).rule_
-    if rule is None or rate.kind == "representation" or rate.kind == "cost":
+    if fresh.rule is None or rate.kind == "representation" or rate.kind == "cost":
         return False
     column, group = rate.by, bound.subgroup
     # Of any column: pairs of column and group, or groups of a column without a name.
     if column == GROUP:
         column, group = group if isinstance(group, tuple) else (None, group)
-    given = rule.actions_in(column, group)
+    given = fresh.rule.written.actions_in(column, group)
     counted, among = rate.tables(fresh.answered.strata)
     answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
     counts = (among > 0) & np.array([answer in given for answer in answers])
@@ -540,6 +531,7 @@ class Certificate:
     date: str = field(default="", repr=False, compare=False)
     model: Model = field(default=None, repr=False, compare=False)
     used: Seen | None = field(default=None, repr=False, compare=False)
+    columns: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def certified(self) -> bool | None:
@@ -555,12 +547,11 @@ class Certificate:
     @property
     def groups_named(self) -> dict[Any, list[Any]]:
         """The groups that limits by group cover, by column; None is the name of a column without one."""
-        titles = [*judged(self.model)._groups_by_column]
         named: dict[Any, dict[Any, None]] = {}
         for bound in self._limited:
             if bound.rate.needs_groups and (bound.n or bound.certified):
                 for subgroup in bound.subgroups or (bound.subgroup,):
-                    for column, group in groups_in(subgroup, bound.rate.by, titles):
+                    for column, group in groups_in(subgroup, bound.rate.by, self.columns):
                         named.setdefault(column, {})[group] = None
         return {column: list(groups) for column, groups in named.items()}
 
@@ -795,30 +786,39 @@ def certify(
     """
     refuse_rule_alone(model)
     check_number(confidence, "confidence", 0, 1, below=True)
+    answers = answering(model) if hasattr(model, "predict") else None
     if rates is None and limits is None:
-        limits = judged(model)._stated_limits
+        limits = () if answers is None else answers.limits
     expressions = as_statistics(rates or ())
     for each in expressions:
         if not isinstance(each, Limit) and getattr(each, "form", None) != EACH:
             raise TypeError(f"{each!r} is no rate or limit; a gap or ratio needs a bound")
     if limits is not None:  # a limit alone has no truth value
         expressions += checked_limits(limits)
-    if X is not None and not hasattr(model, "predict"):
+    if X is not None and answers is None:
         raise ValueError(
             f"X must be None if model is an array of answers, got {type(model).__name__}. Of "
             "a classifier the order is (model, X, y)"
         )
     check_indexes(X=X, y=y, model=model, deferred=deferred)
-    groups = judged(model)._groups_of(X, group_columns(groups, "groups", X))
-    fresh = Fresh.of(
-        model,
-        Rows.read(X, y, groups, costs=costs, clusters=clusters),
-        [expression.rate for expression in expressions],
-        equal_rows=checked_equal_rows(equal_rows),
-        training_rows=training_rows,
-        cost_range=cost_range,
-        deferred=deferred,
-    )
+    groups = group_columns(groups, "groups", X)
+    if answers is not None:
+        groups = answers.score(X, groups).groups
+    given = Rows.read(X, y, groups, costs=costs, clusters=clusters)
+    counted = [expression.rate for expression in expressions]
+    options: Any = {"equal_rows": checked_equal_rows(equal_rows), "cost_range": cost_range}
+    if answers is not None:
+        if deferred is not None:
+            raise ValueError(
+                "deferred goes with an array of answers: a classifier knows its deferred rows"
+            )
+        fresh = Fresh.of_model(answers, given, counted, training_rows=training_rows, **options)
+    else:
+        if training_rows is not None:
+            raise ValueError(
+                "training_rows: model is an array of answers, so there are no rows to compare"
+            )
+        fresh = Fresh.of_answers(model, given, counted, deferred=deferred, **options)
     parts = [expressions]
     if not expressions:  # the kinds of errors divide the level evenly
         kinds = (None, "class", "group", "cell")[: 4 if fresh.answered.strata.columns else 2]
@@ -826,32 +826,33 @@ def certify(
     level = (1.0 - confidence) / len(parts)
     bounds = [*chain(*(joint_bounds(part, fresh, level) for part in parts))]
     certificate = certificate_of(fresh, bounds, confidence)
-    return replace(certificate, model=model if hasattr(model, "predict") else None)
+    return certificate if answers is None else replace(certificate, model=model)
 
 
 def certificate_of(
     fresh: Fresh, bounds: Sequence[CertifiedBound], confidence: float
 ) -> Certificate:
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
-    strata = fresh.answered.strata
-    if not fresh.compared and fresh.used is not None and not fresh.only_scores:
+    rule = fresh.rule
+    only_scores = rule is not None and rule.of_scores
+    if fresh.scored is not None and not fresh.compared and not only_scores:
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look "
             "easier than new ones and certify nothing; pass training_rows="
         )
     assumption, deferred = ASSUMED, None
-    if fresh.clusters is not None:
-        assumption = BY_CLUSTERS.format(fresh.n_clusters)
-    if strata.defers:
+    if fresh.votes.n_clusters is not None:
+        assumption = BY_CLUSTERS.format(fresh.votes.n_clusters)
+    if fresh.answered.strata.defers:
         assumption += (
-            f" {fresh.n_deferred:,} of the {len(fresh):,} rows are deferred. A deferred row "
-            "is no error and no miss, and stays among the rows of a class or group; the error "
-            "among answered rows and precisions exclude it."
+            f" {fresh.is_deferred.sum():,} of the {len(fresh):,} rows are deferred. A deferred "
+            "row is no error and no miss, and stays among the rows of a class or group; the "
+            "error among answered rows and precisions exclude it."
         )
-        votes = fresh.voters(np.arange(len(fresh)))
-        deferred = float(np.mean(fresh.answered.actions[votes] == strata.n_classes))
+        votes = fresh.votes.among(np.arange(len(fresh)))
+        deferred = float(np.mean(fresh.is_deferred[votes]))
     compared = COMPARED
-    if fresh.only_scores:
+    if only_scores:
         compared = ONLY_SCORES
     elif fresh.equal_rows == "natural":
         compared = EQUAL_BY_NATURE
@@ -864,8 +865,9 @@ def certificate_of(
         notes=(assumption, compared),
         compared=fresh.compared,
         deferred=deferred,
-        rule=judged(fresh.model)._rule_digest,
-        n_clusters=fresh.n_clusters,
+        rule=None if rule is None else rule.digest,
+        columns=() if rule is None else tuple(rule.groups),
+        n_clusters=fresh.votes.n_clusters,
         equal_rows=fresh.equal_rows,
         date=datetime.now(UTC).date().isoformat(),
         used=fresh.used,

@@ -48,13 +48,7 @@ from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Sample
 from tailboost.rates.bounds import STAKES
 from tailboost.rates.rate import GAP
-from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs, random_numbers
-from tailboost.rows.judged import (
-    group_arguments,
-    judged,
-    predicted_labels,
-    row_hashes,
-)
+from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Seen, first_repeated
 from tailboost.rows.subgroups import (
@@ -63,6 +57,8 @@ from tailboost.rows.subgroups import (
     unit_name,
     warn_of_other_groups,
 )
+from tailboost.selection.answering import Decision, Scored
+from tailboost.selection.door import answering
 
 MONITOR_FORMAT = 12  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
@@ -289,13 +285,14 @@ class Monitor:
     def __post_init__(self) -> None:
         rule = self.rule
         refuse_rule_alone(rule)
-        certificate = self.certificate or judged(rule).certificate_
+        answers = answering(rule)
+        certificate = self.certificate or answers.certificate
         if not isinstance(certificate, Certificate):
             raise ValueError(
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
                 "give that of certify: Monitor(rule, certificate)"
             )
-        digests = {certificate.rule, judged(rule)._rule_digest}
+        digests = {certificate.rule, answers.rule and answers.rule.digest}
         if None not in digests and len(digests) > 1:
             raise ValueError(
                 "the certificate of this monitor is about another rule than that of this "
@@ -342,9 +339,10 @@ class Monitor:
         ValueError
             If an argument is not as described.
         """
-        reader = judged(self.rule)
+        answers = answering(self.rule)
         check_indexes(X=X, y=y, groups=groups, clusters=clusters, id=id)
-        groups = reader._groups_of(X, group_columns(groups, "groups", X)) or None
+        scored = answers.score(X, group_columns(groups, "groups", X))
+        groups = scored.groups or None
         n = n_rows_of(X)
         if not n:
             raise ValueError("X has no rows")
@@ -352,15 +350,15 @@ class Monitor:
         for argument, column in given.items():
             if column is not None:
                 check_length(column, argument, n)
-        lacks_score = reader._without_score(X)
+        lacks_score = scored.lacking
         n_lacking = int(np.count_nonzero(lacks_score))
         if n_lacking == n:
             raise ValueError(f"X: none of {how_many(n, 'row')} has a score")
         if n_lacking:
             warn_user(f"{n_lacking:,} rows of {n:,} are not tested: they have no score")
         is_answered = ~lacks_score
-        if reader.by_group and groups is not None:
-            is_answered &= _answered_rows(reader, groups)
+        if answers.rule is not None and answers.rule.by_group and groups is not None:
+            is_answered &= _answered_rows(answers.rule, groups)
         given = _part(given, is_answered)
         id = given.pop("id")
         values = [None] * int(is_answered.sum())
@@ -370,7 +368,9 @@ class Monitor:
         has_label = np.array([not is_missing(value) and value == value for value in values])
         if id is None and not has_label.any():
             raise ValueError("y: no row has a label; give id= with rows whose labels come late")
-        classes = np.asarray(self.rule.classes_)
+        classes = answers.classes
+        if classes is None:
+            raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
         labels = positions(list(compress(values, has_label)), classes, "y")
 
         names = {batch.name for batch in self.batches}
@@ -378,14 +378,14 @@ class Monitor:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
         is_new = name not in names
-        is_tested, ids, seen = self._unused(name, is_new, given, has_label, id)
+        read = answers.score(given["X"], given["groups"])
+        is_tested, ids, seen = self._unused(name, is_new, given, has_label, id, read)
         bets = self.bets
         if is_tested.any():
             y = classes[labels[is_tested[has_label]]]
             bets = self._bets_after(Rows.read(**{**_part(given, is_tested), "y": y}))
         else:  # unreadable rows are refused now, not with their late labels
-            of_groups = group_arguments(self.rule, given["groups"])
-            predicted_labels(self.rule, given["X"], **of_groups)
+            read.numbers(classes)
         if is_new:
             named = self.certificate.groups_named
             warn_of_other_groups(named, given["X"], given["groups"])
@@ -401,7 +401,13 @@ class Monitor:
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
 
     def _unused(
-        self, name: str, is_new: bool, given: dict[str, Any], has_label: Mask, id: Any
+        self,
+        name: str,
+        is_new: bool,
+        given: dict[str, Any],
+        has_label: Mask,
+        id: Any,
+        read: Scored,
     ) -> tuple[Mask, Hashes, tuple[Seen, ...]]:
         """Return which rows of a look are tested, and what `ids` and `seen` are after it.
 
@@ -414,8 +420,8 @@ class Monitor:
                     f"id is needed for batch {name!r}: another batch has ids, or this one was "
                     "given before. Give id= with each look at each batch"
                 )
-            rows = Seen.of(row_hashes(self.rule, given["X"]), name)
-            by_chance = judged(self.rule)._reads_scores
+            rows, rule = Seen.of(read.given, name), answering(self.rule).rule
+            by_chance = rule is not None and rule.of_scores
             known = first_repeated(rows, self.seen, "natural" if by_chance else "copies")
             if known is not None and self.certificate.equal_rows != "natural":
                 raise LeakageError(
@@ -456,22 +462,21 @@ class Monitor:
         """Return the bets after rows with new labels."""
         rates = [bound.rate for bound in self.certificate.bounds]
         # Later rows may equal earlier ones.
-        fresh = Fresh.of(self.rule, given, rates, equal_rows="natural")
+        fresh = Fresh.of_model(answering(self.rule), given, rates, equal_rows="natural")
         used = self.certificate.used
         if used is not None and fresh.used.repeats(used, self.certificate.equal_rows):
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
         bets = []
-        draws = random_numbers(fresh.content, fresh.clusters)
         for bound, before in zip(self.certificate.bounds, self.bets, strict=True):
             samples = {sample.name: sample for sample in fresh.samples(bound.rate)}
             absent = next(iter(samples.values())).taken([])
             named = [samples.get(each, absent) for each in bound.subgroups or (bound.subgroup,)]
-            if fresh.clusters is not None and not fresh.are_apart(named):
+            if not fresh.votes.are_apart(named):
                 raise ValueError(
                     "clusters: some have rows in several of the subgroups that a gap or ratio "
                     "compares, so these are not independent. Give one row of each cluster"
                 )
-            in_order = [each.taken(np.argsort(draws[each.rows])) for each in named]
+            in_order = [each.taken(np.argsort(fresh.votes.draws[each.rows])) for each in named]
             bets.append(before.add(bound, in_order))
         return tuple(bets)
 
@@ -605,14 +610,14 @@ class Monitor:
             )
 
 
-def _answered_rows(view: Any, groups: Groups) -> Mask:
+def _answered_rows(rule: Decision, groups: Groups) -> Mask:
     """Return a mask of the rows whose groups a rule knows, shape (n,); a warning counts the others.
 
-    ``view`` is the view of the classifier. Raise ValueError if the rule knows the groups of no row.
+    Raise ValueError if the rule knows the groups of no row.
     """
-    known = view._groups_by_column
+    known = rule.groups
     for name, column in named_columns(groups, None, known).items():
-        if name in known and view.by_group in (True, name):
+        if name in known and rule.by_group in (True, name):
             names = list(map(unit_name, known[name]))
             is_other, others = other_groups(column, names)
             if not is_other.any():

@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from tailboost.core.array_types import Floats, Ints, Mask, Stated
 from tailboost.core.checks import check_number
-from tailboost.guarantees.fresh import most_reached
+from tailboost.guarantees.exact_tests import most_reached
 from tailboost.rates import Limit, checked_limits
 from tailboost.rows.seen import SPENT_EACH
 from tailboost.rows.subgroups import unit_name

@@ -7,15 +7,26 @@ or several columns of scores are read.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Document, FilePath, Groups, Model, Table
+from tailboost.core.array_types import (
+    Array,
+    Document,
+    FilePath,
+    Groups,
+    Hashes,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Table,
+)
 from tailboost.core.checks import (
     as_pandas,
     check_format,
@@ -24,9 +35,10 @@ from tailboost.core.checks import (
 )
 from tailboost.core.files import write_output
 from tailboost.rates import checked_limits
-from tailboost.rows.fingerprints import digest_of_rule, hash_rows
+from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, warn_of_other_groups
+from tailboost.selection.answering import Decided, Decision, Known
 from tailboost.selection.rule import Rule, ThresholdRule, with_missing_group
 
 RULE_FILE_FORMAT = 7
@@ -87,7 +99,7 @@ def load_rule(path: FilePath) -> Any:
         records = Records(used=used, ledger=ledger)
         loaded = RuleOnScores(rule, content["selection"], groups, named, records)
         loaded.stored = (certificate, attempts)
-        if certificate and certificate["rule"] != loaded._rule_digest:
+        if certificate and certificate["rule"] != loaded.decision.digest:
             raise ValueError(
                 "its certificate is about another rule: the rule was edited after the "
                 "calibration. "
@@ -125,10 +137,6 @@ class RuleOnScores:
         The certificate.
     """
 
-    # What certificates and monitors read of a model, see `tailboost.rows.judged.JudgedModel`.
-    _reads_scores = True
-    group_combinations_ = ()
-    _rule_digest = ""
     stored: Any  # certificate of a file, not yet read, and its attempts
 
     def __init__(
@@ -147,16 +155,20 @@ class RuleOnScores:
         self.ledger_ = records.ledger
         self.classes_ = np.asarray(rule.classes)
         self.by_group = settings["by_group"]
-        self.limits = self._stated_limits = list(checked_limits(settings["limits"]))
-        self._groups_by_column: dict[Any, list[Any]] = {}
+        self.limits = list(checked_limits(settings["limits"]))
+        self._scores = [settings[name] for name in ("scores", "labels", "kind", "missing")]
+        by_column: dict[Any, list[Any]] = {}
         for name in groups:
             column, group = name if isinstance(name, tuple) else (None, name)
-            self._groups_by_column.setdefault(column, []).append(group)
-        self._can_defer = rule.defers or any(
-            limit.rate.counts_deferral for limit in self.limits
+            by_column.setdefault(column, []).append(group)
+        self.decision = Decision(
+            rule,
+            rule.defers or any(limit.rate.counts_deferral for limit in self.limits),
+            self.by_group or False,
+            by_column,
+            of_scores=True,
+            made_by=[self._scores],
         )
-        self._scores = [settings[name] for name in ("scores", "labels", "kind", "missing")]
-        self._rule_digest = digest_of_rule(rule, [self._scores])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self).get("rule_"), name)  # a copy has no rule at first
@@ -240,31 +252,64 @@ class RuleOnScores:
             group = group or self.by_group
         return self.rule_.to_sql(column, group, table=table)
 
-    # -- what certificates and monitors read -----------------------------------------------------------
+    def __tailboost__(self) -> Decided:
+        """Return the rule with the columns that have its scores, and the rows that are known."""
+        return Decided(
+            self.classes_,
+            self.decision,
+            tuple(self.limits),
+            (Known(self.records_),),
+            partial(ByColumns, self),
+            lambda: self.certificate_,
+        )
 
-    def _numbered_answers(self, X: Table, groups: Groups, classes: Any, *, defers: bool) -> Any:
-        """Return the answers as numbers of labels; deferral has the number of labels."""
-        answers = self.predict(X, groups if self.by_group else None).tolist()
-        actions = [*self.rule_.classes, HUMAN_REVIEW]
-        return np.array([*map(actions.index, answers)], dtype=np.intp)
 
-    def _row_hashes(self, X: Table) -> Any:
-        """Return the hashes of rows by their scores."""
-        return hash_rows(self.scores.values(X), rounded=True)
+@dataclass(frozen=True, eq=False)
+class ByColumns:
+    """Rows with columns of scores, which the rule of a file answers."""
 
-    def _without_score(self, X: Table) -> Any:
-        """Return which rows lack a score that the rule reads, shape (n,)."""
-        return self.scores.without_score(X)
+    rule: RuleOnScores
+    X: Table
+    stated: Groups = None
+    outputs: None = None
 
-    def _groups_of(self, X: Table, groups: Groups) -> Groups:
-        """Return the groups of rows, by default the columns of the table that the limits and the rule read.
+    @cached_property
+    def groups(self) -> Groups:
+        """The stated groups, by default the columns of the table that the limits and the rule read.
 
         Empty cells are the group 'missing' if the rule has it.
         """
+        groups, known = self.stated, self.rule.decision.groups
         if not groups:
-            columns = getattr(X, "columns", ())
-            groups = {name: X[name] for name in self._groups_by_column if name in columns}
-        return with_missing_group(groups, [*chain(*self._groups_by_column.values())])
+            columns = getattr(self.X, "columns", ())
+            groups = {name: self.X[name] for name in known if name in columns}
+        return with_missing_group(groups, [*chain(*known.values())])
+
+    @cached_property
+    def given(self) -> Hashes:
+        """Hashes of the scores."""
+        return hash_rows(self.rule.scores.values(self.X), rounded=True)
+
+    @property
+    def content(self) -> Hashes:
+        """Hashes of the scores."""
+        return self.given
+
+    @property
+    def lacking(self) -> Mask:
+        """Which rows lack a score that the rule reads, shape (n,)."""
+        found: Mask = self.rule.scores.without_score(self.X)
+        return found
+
+    @cached_property
+    def answers(self) -> Array:
+        """The answers, "human review" for deferred rows."""
+        return self.rule.predict(self.X, self.groups if self.rule.by_group else None)
+
+    def numbers(self, classes: Labels) -> Ints:
+        """Return the places of the answers."""
+        actions = [*self.rule.rule_.classes, HUMAN_REVIEW]
+        return np.array([*map(actions.index, self.answers.tolist())], dtype=np.intp)
 
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:

@@ -12,8 +12,8 @@ import tailboost as tb
 from tailboost.app.cli.tables import Roles, Rows
 from tailboost.core.checks import label_column
 from tailboost.core.files import held, write_output
-from tailboost.rows.judged import row_hashes
 from tailboost.rows.seen import Attempt, Ledger, Seen
+from tailboost.selection.door import answering
 from tailboost.storage.models import read_notes
 from tailboost.storage.rule_files import RuleOnScores, rule_text
 
@@ -81,7 +81,7 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
     with held(path, _PATIENCE):
         entries = _read_ledger(path)
         if selected or entries:
-            hashes = row_hashes(model, X)
+            hashes = answering(model).score(X).given
             # As rows with features are recorded, and as scores are.
             given = [Seen.of(hashes), Seen.of(hashes, labels=label_column(y, "y"))]
         if any(each.repeats(known) for each in given for known in selected):
@@ -98,6 +98,7 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
         except tb.NotCertifiedError as error:
             _record(path, entries, error.attempts, target, certified=False)
             raise
+        assert rule.certificate_ is not None
         _record(path, entries, rule.certificate_.attempts, target, certified=True)
     return rule
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
+from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
 from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.tables import html_table, text_table
 from tailboost.rates import (
@@ -22,10 +22,14 @@ from tailboost.rates import (
 )
 from tailboost.rates.rate import AT_MOST, EACH, GAP, LARGEST, RATIO
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
+from tailboost.selection.selection import Engine, Selection
 from tailboost.solvers.tradeoff import undominated
 
+if TYPE_CHECKING:
+    from tailboost.classifiers.selected_models import RuleClassifier
+
 # A point: the limited and the minimised rate on the selection data, and the classifier with these rates.
-Point = tuple[float, float, Model]
+Point = tuple[float, float, "RuleClassifier"]
 # The statistic of the rates that a limit of each form limits.
 FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
 # Points of a printed table.
@@ -70,8 +74,10 @@ class Curve:
     bound: float | None
     # ``at(limit, classifier)`` returns the classifier within a limit: that of a point, or a new one if no
     # point is within the limit; or raises.
-    _at: Callable[[Limit, Any], Any] = field(repr=False)
-    _source: Model = field(repr=False)  # the classifier of which ``tradeoff`` was called
+    _at: Callable[[Limit, RuleClassifier | None], RuleClassifier] = field(repr=False)
+    _source: RuleClassifier = field(
+        repr=False
+    )  # the classifier of which ``tradeoff`` was called
 
     def __iter__(self) -> Iterator[Point]:
         return iter(self.points)
@@ -87,7 +93,7 @@ class Curve:
         """The limited and the minimised rate of each point on the selection data, shape (2, B)."""
         return np.array([point[:2] for point in self]).reshape(-1, 2).T
 
-    def at(self, level: float | str) -> Any:
+    def at(self, level: float | str) -> RuleClassifier:
         """Return the classifier with the least objective if the other rate is limited to ``level``.
 
         Parameters
@@ -118,7 +124,7 @@ class Curve:
                 last = within
         classifier = self._at(limit, last)
         for _, _, measured in self.points[:1]:  # has all rows on which curves were measured
-            classifier.records_ = classifier.records_.using(*measured.records_.used)
+            classifier.evidence_ = classifier.evidence_.using(*measured.records_.used)
         return classifier
 
     def predicted(
@@ -145,12 +151,12 @@ class Curve:
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
         record = self._source._reading(X, y)
-        rows = self._source._opened(X, groups)
+        rows = self._source._scored(X, groups).outputs
         classes = self._source.classes_
         numbers = []
         for _, _, classifier in self:
-            classifier.records_ = classifier.records_.using(record)
-            labels, is_deferred = classifier._answers(rows, None)
+            classifier.evidence_ = classifier.evidence_.using(record)
+            labels, is_deferred = classifier.selection_.answers(rows)
             deferred = is_deferred if is_deferred.any() else None
             answered = Counts.answered(
                 y, classes[labels], groups, deferred, None, sample_weight, classes
@@ -227,8 +233,8 @@ def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Any, P
 
 
 def points_along(
-    engine: Any, problem: Problem, limited: Stated, n_points: int
-) -> list[tuple[float, float, Any]]:
+    engine: Engine, problem: Problem, limited: Stated, n_points: int
+) -> list[tuple[float, float, Selection]]:
     """Return the undominated rules from the tightest limit on a rate to the least objective of a problem.
 
     Rules are searched for ``n_points`` limits on the rate, and all others within the limits of the problem

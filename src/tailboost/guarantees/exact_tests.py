@@ -1,0 +1,268 @@
+"""Exact tests of limits, and the power that selecting rows predict for them.
+
+A test reads numbers of rows by stratum and answer: first label, second label, deferred. So the tests of one
+limit are two tables over strata and answers, of wrong rows and of the rows among which they count. The test
+passes if so few wrong rows have a probability of at most the level where the limit is just broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import bdtr, ndtr, ndtri
+from scipy.stats import binom
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.guarantees.fresh import Fresh
+from tailboost.rates import Limit, Strata
+from tailboost.rates.bounds import pair_p_value
+
+#: Numbers of the answers of two labels.
+FIRST, SECOND, DEFERRED = range(3)
+# Probits of a limit that is kept by construction, and of one with too few rows for a test.
+ALWAYS, NEVER = 9.0, -9.0
+# Rows at the rate of all subgroups that join those of each one: small subgroups resemble the others.
+PRIOR = 3.0
+# Quantiles of the number of fresh rows: otherwise the fewest rows of any passing test look like enough.
+QUANTILES = ndtri(np.arange(0.1, 1.0, 0.2))[:, None, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """A limited subgroup that ranks can keep: a fixed number of rows, of which few may get one answer.
+
+    Attributes
+    ----------
+    strata : ndarray of bool, shape (S,)
+        The strata of these rows.
+    places : tuple of int
+        The numbers of their thresholds.
+    answer : int
+        The answer.
+    allowed : float
+        The largest allowed share of the rows with this answer; NaN if shares are compared.
+    """
+
+    strata: Mask
+    places: tuple[int, ...]
+    answer: int
+    allowed: float
+
+
+@dataclass(frozen=True, eq=False)
+class LimitTests:
+    """The tests of a limit: one for each limited subgroup, or one for all pairs of a gap or ratio.
+
+    Attributes
+    ----------
+    limit : Limit
+        The limit.
+    wrong, among : ndarray of shape (m, S, 3)
+        1 for strata and answers that count against the limit in each of m subgroups, and among which.
+    allowed : ndarray of shape (m,)
+        The largest allowed share of wrong rows; NaN for a gap or ratio.
+    """
+
+    limit: Limit
+    wrong: Floats
+    among: Floats
+    allowed: Floats
+
+    @classmethod
+    def of(cls, limit: Limit, strata: Strata) -> Self | None:
+        """Return the tests of a limit; None for more than three answers, and rows that do not count whole."""
+        if limit.rate.needs_costs or strata.n_actions > 3:
+            return None
+        terms = limit.rate.terms(strata)
+        counted, among = terms.top, terms.bottom
+        if not np.isin([counted, among], [0.0, 1.0]).all():
+            return None
+        is_counted = limit.from_above or limit.compares
+        padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))  # an answer that is never wrong
+        wrong = np.pad(counted if is_counted else among - counted, padding)
+        among = np.pad(among, padding, mode="edge")
+        allowed = np.full(len(among), np.nan)
+        is_tested = among.any(axis=(1, 2))
+        if not limit.compares:
+            allowed = limit.against(limit.bounds(terms.names))
+            is_tested &= ~np.isnan(allowed)
+        return cls(limit, wrong[is_tested], among[is_tested], allowed[is_tested])
+
+    # -- which rows they read --------------------------------------------------------------------------
+
+    @property
+    def strata(self) -> Mask:
+        """The strata with rows that may count in each subgroup, shape (m, S)."""
+        return np.asarray(self.among.any(axis=2))
+
+    def reading(self, strata: Mask) -> list[Self]:
+        """Return the tests of the subgroups that read some strata, as a list, which is empty without any."""
+        reads = (self.strata & strata).any(axis=1)
+        parts = (part[reads] for part in (self.wrong, self.among, self.allowed))
+        return [type(self)(self.limit, *parts)] if reads.any() else []
+
+    def shares(self, place: Ints) -> list[Share]:
+        """Return the limited subgroups as shares of fixed rows with one answer; empty for another form.
+
+        ``place`` has the number of the thresholds of each stratum.
+        """
+        answers = self.wrong.any(axis=1)  # (m, 3)
+        is_fixed = (self.among == self.among[..., :1]).all()
+        all_wrong = (self.wrong.max(axis=2) == self.among[..., 0]).all()
+        if not (is_fixed and all_wrong and (answers.sum(axis=1) == 1).all()):
+            return []
+        each = zip(
+            self.strata, answers.argmax(axis=1).tolist(), self.allowed.tolist(), strict=True
+        )
+        return [
+            Share(strata, tuple(np.unique(place[strata]).tolist()), answer, allowed)
+            for strata, answer, allowed in each
+        ]
+
+    # -- tests -----------------------------------------------------------------------------------------
+
+    def counts(self, answered: Floats) -> tuple[Floats, Floats]:
+        """Return wrong rows and all rows by rule and subgroup, (K, m) each, of rows by stratum and answer."""
+        over = ((1, 2), (1, 2))
+        return np.tensordot(answered, self.wrong, over), np.tensordot(
+            answered, self.among, over
+        )
+
+    def kept(self, possible: Floats) -> Mask:
+        """Return which tests rules pass by construction, (K, m), or (K, 1) for pairs.
+
+        No possible answer is wrong; of compared shares all are 0, or all are 1.
+        """
+        wrong, among = self.counts(possible)
+        if not self.limit.compares:
+            return wrong == 0
+        equal = (wrong == 0).all(axis=1) | (wrong == among).all(axis=1)
+        return np.asarray(equal[:, None])
+
+    def passes(self, wrong: Floats, rows: Floats, kept: Mask, level: float) -> Mask:
+        """Return which rules pass all tests at a level, shape (K,), by numbers of rows of shape (K, m).
+
+        A claim about several subgroups needs no correction: if it is false, one of them breaks its limit, and
+        this test alone errs with a probability of at most the level (intersection–union, Berger 1982).
+        """
+        counts = np.rint(np.stack([wrong, rows], axis=2)).astype(np.intp)
+        if not self.limit.compares:
+            is_within = (rows > 0) & (counts[..., 0] <= self.most(counts[..., 1], level))
+            return np.asarray((kept | is_within).all(axis=1))
+        return np.array(
+            [
+                is_kept or all_pairs_pass(each, self.limit.pair, level)
+                for is_kept, each in zip(kept[:, 0].tolist(), counts.tolist(), strict=True)
+            ]
+        )
+
+    def pass_on(self, fresh: Fresh, possible: Floats, level: float) -> bool:
+        """Return whether answered fresh rows pass; ``possible`` are answers by stratum, (1, S, 3).
+
+        A cluster has one vote in a test.
+        """
+        answers = fresh.answered.stratum, fresh.answered.actions
+        counts = []
+        for wrong, among in zip(self.wrong, self.among, strict=True):
+            rows = fresh.votes.among(np.flatnonzero(among[answers]))
+            counts.append((wrong[answers][rows].sum(), len(rows)))
+        n_wrong, n_rows = np.array(counts, dtype=np.float64).T[:, None]
+        return bool(self.passes(n_wrong, n_rows, self.kept(possible), level)[0])
+
+    def most(self, rows: Ints, level: float) -> Ints:
+        """Return the most wrong rows of passing tests, −1 for none; ``rows`` has the shape (..., m)."""
+        by_test = [
+            most_reached(rows[..., j].ravel(), share, level).reshape(rows.shape[:-1])
+            for j, share in enumerate(self.allowed.tolist())
+        ]
+        return np.stack(by_test, axis=-1)
+
+    # -- predicted power -------------------------------------------------------------------------------
+
+    def probits(self, answered: Floats, possible: Floats, ratio: float, level: float) -> Floats:
+        """Return the probit of the predicted probability of passing each test, shape (K, m) or (K, 1).
+
+        ``ratio`` times as many fresh rows will be tested. The noise of both tables counts.
+        """
+        predicted = self._probits_of_pairs if self.limit.compares else self._probits_of_shares
+        probits = predicted(*self.counts(answered), ratio, level)
+        return np.where(self.kept(possible), ALWAYS, probits.clip(NEVER, ALWAYS))
+
+    def _probits_of_pairs(
+        self, wrong: Floats, rows: Floats, ratio: float, level: float
+    ) -> Floats:
+        shares = (wrong + 0.5) / (rows + 1.0)
+        deviations = self.limit.deviations(shares * (1.0 - shares) / np.maximum(rows, 1.0))
+        on_fresh = deviations / np.sqrt(ratio)
+        rooms = self.limit.rooms(shares, shares) + ndtri(level) * on_fresh
+        probits = rooms / np.maximum(np.hypot(deviations, on_fresh), 1e-12)
+        probits[..., np.eye(rows.shape[1], dtype=bool)] = np.inf
+        return np.asarray(probits.min(axis=(-2, -1))[:, None])
+
+    def _probits_of_shares(
+        self, wrong: Floats, rows: Floats, ratio: float, level: float
+    ) -> Floats:
+        shares = (wrong.sum(axis=1, keepdims=True) + 0.5) / (
+            rows.sum(axis=1, keepdims=True) + 1.0
+        )
+        if rows.shape[1] > 1:
+            shares = (wrong + PRIOR * shares) / (rows + PRIOR)
+        expected = ratio * rows
+        fresh = expected + QUANTILES * np.sqrt(expected * (1.0 + ratio))
+        fresh = np.maximum(fresh, 0.0).astype(np.intp)
+        most = self.most(fresh, level)
+        spread = np.sqrt(np.maximum(fresh * shares * (1.0 - shares) * (1.0 + ratio), 1e-12))
+        passes = np.where(most < 0, 0.0, ndtr((most + 0.5 - fresh * shares) / spread))
+        return np.asarray(ndtri(passes.mean(axis=0)))
+
+
+def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
+    """Return the largest number of scores that may reach a threshold with a rate certified to be small.
+
+    Parameters
+    ----------
+    n : int, or array-like
+        Numbers of scores.
+    bound : float in [0, 1]
+        The largest rate allowed.
+    level : float in (0, 1)
+        Probability of a false certificate.
+
+    Returns
+    -------
+    ndarray of int
+        By number of scores, the largest k with P(Bin(n, bound) ≤ k) ≤ level: a threshold that at most k
+        scores reach then has a rate of at most ``bound``, except with a probability of at most ``level``. −1
+        if no threshold among the scores has this property; n for a bound of 1.
+
+    Examples
+    --------
+    >>> from tailboost.guarantees.exact_tests import most_reached
+    >>> most_reached([59, 58], 0.05, 0.05).tolist(), int(most_reached(500, 0.25, 0.05))
+    ([0, -1], 108)
+    """
+    if bound >= 1.0:
+        return np.asarray(n)
+    sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
+    counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
+    return (counts - (bdtr(counts, sizes, bound) > level)).astype(np.intp)[size_number]
+
+
+def all_pairs_pass(
+    counts: Sequence[Sequence[int]], pair: tuple[float, float], level: float
+) -> bool:
+    """Return whether the exact tests of a gap or ratio pass for all pairs of subgroups.
+
+    ``counts`` has the counted rows and all rows of each subgroup, ``pair`` the numbers of `Limit.pair`. All
+    pairs must pass, so each is tested at the whole level.
+    """
+    factor, gap = pair
+    return all(
+        pair_p_value((x1, x2), (n1, n2), factor=factor, gap=gap, level=level) <= level
+        for (x1, n1), (x2, n2) in permutations(counts, 2)
+    )

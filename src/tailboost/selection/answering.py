@@ -1,0 +1,173 @@
+"""What answers rows, as certificates, monitors and model files read it.
+
+An `Answering` scores rows (`Scored`), has a `Decision` if a rule on scores answers, and names the rows that
+it and models inside it have read (`Known`). `tailboost.selection.door` makes it of any model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from tailboost.core.array_types import Array, Groups, Hashes, Ints, Labels, Mask, Table
+from tailboost.rates import Limit
+from tailboost.rows.fingerprints import digest, digest_of_rule
+from tailboost.rows.seen import Records
+from tailboost.selection.rule import Rule, ThresholdRule
+
+if TYPE_CHECKING:  # the rule of a file answers without scikit-learn
+    from tailboost.selection.outputs import LogProbabilities
+    from tailboost.selection.selection import Selection
+
+#: Names of groups by column; None is the name of a column without one.
+GroupsByColumn = Mapping[Any, Sequence[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The decision function of a classifier, on scores and groups.
+
+    Attributes
+    ----------
+    written : ThresholdRule or Rule
+        The rule alone.
+    defers : bool
+        Whether it may defer rows.
+    by_group : bool or str
+        Whether it reads the group: that of a column, or of the only one.
+    groups : mapping
+        The groups of the selection data by column.
+    combinations : sequence of tuple
+        The combinations of several columns that occur.
+    of_scores : bool
+        Whether it reads scores alone: then equal rows count as different rows.
+    made_by : sequence
+        What makes its scores: columns of `Scores`, or outputs of the models on the selection data.
+    """
+
+    written: ThresholdRule | Rule
+    defers: bool
+    by_group: bool | str = False
+    groups: GroupsByColumn = field(default_factory=dict)
+    combinations: Sequence[tuple[Any, ...]] = ()
+    of_scores: bool = False
+    made_by: Sequence[Any] = ()
+
+    def by(self, selection: Selection) -> Decision:
+        """Return another rule on the same scores."""
+        defers = selection.program.strata.defers
+        return replace(self, written=selection.written, defers=defers)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the rule and of what makes its scores; copies, pickles and files keep it."""
+        if all(isinstance(each, np.ndarray) for each in self.made_by):
+            outputs = (each.tobytes() for each in self.made_by)
+            return digest(digest_of_rule(self.written).encode(), *outputs)
+        return digest_of_rule(self.written, self.made_by)
+
+
+class Scored(Protocol):
+    """Rows as rules and certificates read them: n rows; each part is computed when it is first read."""
+
+    @property
+    def groups(self) -> Groups:
+        """The groups of the rows by column; a rule of a file reads them from the table."""
+
+    @property
+    def given(self) -> Hashes:
+        """Hashes of the rows as the caller gave them, shape (n,)."""
+
+    @property
+    def content(self) -> Hashes:
+        """Hashes of what the classifier behind the steps of a pipeline reads, shape (n,)."""
+
+    @property
+    def lacking(self) -> Mask:
+        """Which rows lack a score that the rule reads, shape (n,)."""
+
+    @property
+    def outputs(self) -> LogProbabilities | None:
+        """The outputs of the models, which other rules read; None if answers alone are known."""
+
+    @property
+    def answers(self) -> Array:
+        """The answered labels, shape (n,); of a rule on scores the numbers of `numbers`."""
+
+    def numbers(self, classes: Labels) -> Ints:
+        """Return the place of each answer among K labels, shape (n,); K for a deferred row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Rows that a model inside another one has read, and how it reads rows given to the outer one.
+
+    ``hashes`` returns their hashes, as the model reads them; None if these are the `Scored.content`.
+    """
+
+    records: Records
+    hashes: Callable[[Table], Hashes] | None = None
+
+
+class Answering(Protocol):
+    """A thing that answers rows.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (K,) or None
+        The labels; None if they show only in answers.
+    rule : Decision or None
+        The rule on scores that answers; None for other classifiers.
+    limits : tuple of Limit
+        The limits that the rule was selected within.
+    known : tuple of Known
+        The rows that this thing has read, first, and those that models inside it have read.
+    certificate : object
+        The certificate of the rule; None without one. A file's is read here.
+    """
+
+    @property
+    def classes(self) -> Labels | None: ...  # noqa: D102
+    @property
+    def rule(self) -> Decision | None: ...  # noqa: D102
+    @property
+    def limits(self) -> tuple[Limit, ...]: ...  # noqa: D102
+    @property
+    def known(self) -> tuple[Known, ...]: ...  # noqa: D102
+    @property
+    def certificate(self) -> object: ...  # noqa: D102
+    def score(self, X: Table, groups: Groups = None) -> Scored:
+        """Return rows as this thing reads them; nothing is computed yet."""
+
+
+@runtime_checkable
+class Answers(Protocol):
+    """A classifier of tailboost with a selected rule."""
+
+    def __tailboost__(self) -> Decided:
+        """Return what certificates read of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """A rule with what makes its scores: an `Answering`."""
+
+    classes: Labels
+    rule: Decision
+    limits: tuple[Limit, ...]
+    known: tuple[Known, ...]
+    read: Callable[[Table, Groups], Scored]
+    stored: Callable[[], object]
+
+    @property
+    def certificate(self) -> object:
+        """The certificate of the rule."""
+        return self.stored()
+
+    def score(self, X: Table, groups: Groups = None) -> Scored:
+        """Return rows with their scores."""
+        return self.read(X, groups)

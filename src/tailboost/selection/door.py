@@ -1,0 +1,298 @@
+"""The door: any model as an `Answering`, and the rows that are known to the models inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from types import MethodType
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from tailboost.core.array_types import Array, Groups, Hashes, Ints, Labels, Mask, Model, Table
+from tailboost.core.checks import as_table, check_length, label_column, n_rows_of, positions
+from tailboost.learners.scores import Scores
+from tailboost.rates import Limit
+from tailboost.rows.fingerprints import hash_rows
+from tailboost.rows.judged import inside, predicted_labels
+from tailboost.rows.seen import Records
+from tailboost.selection.answering import Answering, Answers, Decided, Known, Scored
+from tailboost.selection.outputs import LogProbabilities, Models
+from tailboost.selection.selection import Selection
+
+
+def answering(model: Model) -> Answering:
+    """Return a model of any library as certificates read it.
+
+    Raises
+    ------
+    NotFittedError
+        If it is a classifier of tailboost without a fit.
+    """
+    final, steps = inside(model)
+    if not isinstance(final, Answers):
+        return OtherModel(model)
+    found = final.__tailboost__()
+    if final is model:
+        return found
+    return Decided(
+        found.classes,
+        found.rule,
+        found.limits,
+        tuple(_behind(each, steps) for each in found.known),
+        partial(Behind, model, steps, found),
+        lambda: found.certificate,
+    )
+
+
+def known_within(
+    model: Any, steps: tuple[Any, ...] = (), passed: tuple[Any, ...] = ()
+) -> Iterator[Known]:
+    """Yield the known rows of each fitted classifier of tailboost inside a model, at any depth.
+
+    ``steps`` are the transformers that the rows pass before, ``passed`` the models around this one.
+    """
+    if isinstance(model, MethodType):  # as clf.predict_proba; other functions show no model
+        model = model.__self__
+    model, of_model = inside(model)
+    passed = (*passed, model)
+    for pipeline in of_model:
+        for place, (_, step) in enumerate(pipeline.steps):
+            yield from known_within(
+                step, (*steps, pipeline[:place]) if place else steps, passed
+            )
+        steps = (*steps, pipeline)
+    if any(model is each for each in passed[:-1]):
+        return
+    if isinstance(model, Answers):
+        try:
+            found = model.__tailboost__()
+        except NotFittedError:  # a template
+            return
+        for each in found.known:
+            hashes = each.hashes or partial(_content, found)
+            yield _behind(Known(each.records, hashes), steps)
+        return
+    parts = model
+    if not isinstance(model, (list, tuple)):
+        parts = (model if isinstance(model, dict) else getattr(model, "__dict__", {})).values()
+    for part in parts:
+        holds_models = isinstance(part, (BaseEstimator, list, tuple, dict, MethodType))
+        if holds_models or hasattr(type(part), "predict_proba"):
+            yield from known_within(part, steps, passed)
+
+
+def _content(found: Answering, X: Table) -> Hashes:
+    """Return the hashes of rows as a model reads them; none if they are no rows of this model.
+
+    A model may stand on outputs of other models, or on some of the columns.
+    """
+    try:
+        return found.score(X).content
+    except (TypeError, ValueError):
+        return np.zeros(0, dtype=np.uint64)
+
+
+def _behind(known: Known, steps: tuple[Any, ...]) -> Known:
+    """Return known rows of a model behind transformers."""
+    read = known.hashes
+    if read is None or not steps:
+        return known
+    return Known(known.records, lambda X: read(_transformed(X, steps)))
+
+
+def _transformed(X: Table, steps: Sequence[Any]) -> Any:
+    for step in steps:
+        X = step.transform(X)
+    return X
+
+
+# -- a model of another library ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class OtherModel:
+    """A model of another library, or columns of scores without a rule: an `Answering`."""
+
+    model: Model
+    rule: None = None
+    limits: tuple[Limit, ...] = ()
+    certificate: None = None
+
+    @property
+    def classes(self) -> Labels | None:
+        """The labels; raise ValueError for columns of scores, which have no thresholds."""
+        if isinstance(self.model, Scores):
+            raise ValueError(
+                f"{self.model!r} has no thresholds yet: give the rule of tune or calibrate, as in "
+                "certify(tune(scores, X, y, limits=…), X_fresh, y_fresh)"
+            )
+        classes = getattr(self.model, "classes_", None)
+        return None if classes is None else label_column(classes, "classes_")
+
+    @cached_property
+    def known(self) -> tuple[Known, ...]:
+        """The training rows are not known, those of models inside may be."""
+        return (Known(Records()), *known_within(self.model))
+
+    def score(self, X: Table, groups: Groups = None) -> Scored:
+        """Return rows with the answers of ``predict``."""
+        return Predicted(self.model, X, groups)
+
+
+# -- rows --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """Rows with the answers of a model of another library."""
+
+    model: Model
+    X: Table
+    groups: Groups
+    outputs: None = None
+
+    @cached_property
+    def given(self) -> Hashes:
+        """Hashes of the rows."""
+        return hashes_of_table(self.model, self.X)
+
+    @property
+    def content(self) -> Hashes:
+        """Hashes of the rows."""
+        return self.given
+
+    @property
+    def lacking(self) -> Mask:
+        """No row."""
+        return np.zeros(n_rows_of(self.X), dtype=np.bool_)
+
+    @cached_property
+    def answers(self) -> Array:
+        """The labels that ``predict`` answers."""
+        return predicted_labels(self.model, self.X)
+
+    def numbers(self, classes: Labels) -> Ints:
+        """Return the places of the labels."""
+        answers = self.answers
+        check_length(answers, f"predict of {type(self.model).__name__}", n_rows_of(self.X))
+        if answers.shape[1:] == (1,):  # CatBoost: shape (n, 1)
+            answers = answers[:, 0]
+        return positions(label_column(answers, "answers"), classes, "answers")
+
+
+@dataclass(frozen=True, eq=False)
+class Behind:
+    """Rows of a pipeline or search around a rule, which reads them after the steps."""
+
+    model: Model
+    steps: tuple[Any, ...]
+    inner: Decided
+    X: Table
+    groups: Groups
+
+    @cached_property
+    def _read(self) -> Scored:
+        return self.inner.score(_transformed(self.X, self.steps), self.groups)
+
+    @cached_property
+    def given(self) -> Hashes:
+        """Hashes of the rows before the steps."""
+        return hashes_of_table(self.model, self.X)
+
+    @property
+    def content(self) -> Hashes:
+        """Hashes of the rows after the steps."""
+        return self._read.content
+
+    @property
+    def lacking(self) -> Mask:
+        """Which rows lack a score."""
+        return self._read.lacking
+
+    @property
+    def outputs(self) -> LogProbabilities | None:
+        """The outputs of the models."""
+        return self._read.outputs
+
+    @property
+    def answers(self) -> Array:
+        """The answers."""
+        return self._read.answers
+
+    def numbers(self, classes: Labels) -> Ints:
+        """Return the places of the answers."""
+        return self._read.numbers(classes)
+
+
+@dataclass(frozen=True, eq=False)
+class ByModels:
+    """Rows with the outputs of models, which a selection answers.
+
+    ``reading`` returns the models and the rows as they read them, ``places`` the number of the group of each
+    row, and ``without_score`` the rows without one.
+    """
+
+    selection: Selection
+    groups: Groups
+    reading: Callable[[], tuple[Models, Any]]
+    places: Callable[[], Ints]
+    without_score: Callable[[], Mask]
+
+    @cached_property
+    def _read(self) -> tuple[Models, Any]:
+        return self.reading()
+
+    @cached_property
+    def given(self) -> Hashes:
+        """Hashes of the scores that the rule reads, or of the features."""
+        models, table = self._read
+        return models.row_hashes(table)
+
+    @property
+    def content(self) -> Hashes:
+        """Hashes of the scores that the rule reads, or of the features."""
+        return self.given
+
+    @property
+    def lacking(self) -> Mask:
+        """Which rows lack a score."""
+        return self.without_score()
+
+    @cached_property
+    def outputs(self) -> LogProbabilities:
+        """The outputs of the models."""
+        places = self.places()
+        models, table = self._read
+        opened = models.transform(table)
+        opened.groups = places
+        return opened
+
+    @cached_property
+    def answers(self) -> Ints:
+        """Places of the answered labels, K for deferral."""
+        labels, is_deferred = self.selection.answers(self.outputs)
+        return np.where(is_deferred, self.selection.program.strata.n_classes, labels)
+
+    def numbers(self, classes: Labels) -> Ints:
+        """Return the places of the answers: the labels are those of the selection."""
+        return self.answers
+
+
+def hashes_of_table(model: Model, X: Table) -> Hashes:
+    """Return the hashes of rows as a caller gives them to a model of another library, shape (n,).
+
+    The order of the columns of a data frame has no effect: they are in the order of the model or, if the
+    model has no order, of their names.
+    """
+    table = as_table(X)
+    if len(table.shape) == 1:  # texts
+        table = np.asarray(table, dtype=object)[:, None]
+    names = getattr(model, "feature_names_in_", None)
+    # Without a number of features the model reads columns by name.
+    if names is None and not hasattr(model, "n_features_in_"):
+        names = sorted(getattr(table, "columns", ()), key=str)
+    return hash_rows(as_table(table, names), rounded=True)

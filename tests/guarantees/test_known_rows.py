@@ -1,0 +1,107 @@
+"""Rows that models inside a model have read, at any depth, and models that are fitted again."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import StackingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+
+LIMITS = ["miss(1) <= 25%"]
+LOOSE = ["miss(1) <= 60%"]
+TREE = DecisionTreeClassifier(random_state=0)
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
+
+
+def drawn(n, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    return rng.normal(size=(n, 5)) + 0.5 * y[:, None], y
+
+
+X, Y = drawn(1200, 0)
+OTHER, OTHERS = drawn(1200, 1)
+FRESH, LABELS = drawn(2000, 2)
+
+
+def fitted():
+    return tb.RobustMixtureClassifier([("tree", TREE)], random_state=0).fit(X, Y)
+
+
+def in_pipeline():
+    inner = tb.RobustMixtureClassifier([("tree", TREE)], random_state=0)
+    return make_pipeline(StandardScaler(), inner).fit(X, Y)
+
+
+class Router:
+    def __init__(self, models):
+        self.models, self.classes_ = models, np.array([0, 1])
+
+    def predict_proba(self, X):
+        return self.models["all"].predict_proba(X)
+
+    def predict(self, X):
+        return self.models["all"].predict(X)
+
+
+WRAPPED = {
+    "itself in a list": lambda: [fitted()],
+    "frozen": lambda: [FrozenEstimator(fitted())],
+    "last step of a pipeline": in_pipeline,
+    "frozen pipeline": lambda: [FrozenEstimator(in_pipeline())],
+    "search": lambda: GridSearchCV(in_pipeline(), {"robustmixtureclassifier__cv": [3]}, cv=2).fit(X, Y),
+    "calibrated": lambda: CalibratedClassifierCV(FrozenEstimator(in_pipeline())).fit(OTHER, OTHERS),
+    "calibrated clones": lambda: CalibratedClassifierCV(
+        tb.RobustMixtureClassifier([("tree", TREE)], random_state=0), ensemble=False, cv=2
+    ).fit(X, Y),
+    "method": lambda: [fitted().predict_proba],
+    "own class": lambda: Router({"all": fitted()}),
+    "tuned again": lambda: tb.tune([fitted()], OTHER, OTHERS),
+}
+
+
+@pytest.mark.parametrize("form", WRAPPED)
+def test_rows_that_trained_a_model_inside_certify_nothing(form):
+    model = WRAPPED[form]()
+    with pytest.raises(tb.LeakageError, match="trained"):
+        tb.calibrate(model, X, Y, limits=LIMITS)
+    if not isinstance(model, list):
+        with pytest.raises(tb.LeakageError, match="trained"):
+            tb.certify(model, X, Y)
+    if form != "tuned again":  # calibrated as it is, within limits that its rule may miss
+        assert tb.calibrate(model, FRESH, LABELS, limits=LOOSE).certificate_.certified
+
+
+def test_rows_that_selected_a_rule_inside_certify_nothing():
+    tuned = tb.tune(TREE.fit(X, Y), OTHER, OTHERS, training_rows=X)
+    with pytest.raises(tb.LeakageError, match="selected"):
+        tb.calibrate([tuned], OTHER, OTHERS, limits=LOOSE)
+
+
+def test_a_classifier_on_outputs_of_others_is_passed_over():
+    final = tb.RobustMixtureClassifier([("tree", TREE)], random_state=0)
+    stacked = StackingClassifier([("lr", LogisticRegression())], final, cv=2).fit(X, Y)
+    assert not tb.certify(stacked, FRESH, LABELS).compared
+
+
+def test_attempts_of_a_classifier_in_a_pipeline_count():
+    inner = tb.tune(LogisticRegression().fit(X, Y), OTHER, OTHERS, limits=LOOSE)
+    first = tb.calibrate(inner, *drawn(1000, 5))
+    again = tb.calibrate(make_pipeline(StandardScaler().fit(X), first), FRESH, LABELS, limits=LOOSE)
+    assert len(first.certificate_.attempts) == 1
+    assert len(again.certificate_.attempts) == 2
+
+
+def test_a_later_fit_of_a_given_model_changes_no_rule():
+    model = LogisticRegression().fit(X, Y)
+    rule = tb.calibrate(model, FRESH, LABELS, limits=LOOSE, training_rows=X)
+    before = rule.predict(OTHER)
+    model.fit(X, 1 - Y)
+    np.testing.assert_array_equal(rule.predict(OTHER), before)
