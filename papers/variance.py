@@ -184,13 +184,23 @@ def boost(parts: list[Sample], make: Callable[..., Any], rounds: int) -> tuple[f
 
 
 def soft_margins(parts: list[Sample], clf: Any, loss: str) -> float:
-    """Return the test error in percent of RLP or RQP on the hypotheses of AdaBoost."""
-    answers = [np.array([h.predict(X) for h in clf.estimators_]) for X, _ in parts]
+    """Return the test error in percent of RLP or RQP on the hypotheses of AdaBoost.
+
+    If the vote errs on as many training rows as the best constant, with ties as errors, this constant
+    answers: two opposite hypotheses of weight ½ decide nothing, and rounding would.
+    """
+    signs = [np.array([2.0 * h.predict(X) - 1 for h in clf.estimators_]) for X, _ in parts]
+    truth = [2 * y - 1 for _, y in parts]
+    wrong = signs[0] != truth[0]
+    n = wrong.shape[1]
     found = []
     for cost in COSTS[loss]:
-        wrong = answers[0] != parts[0][1]
-        mix = soft_margin_weights(wrong, cost / wrong.shape[1], loss=loss).mixture
-        voted = [(mix @ of > mix.sum() / 2) != y for of, (_, y) in zip(answers[1:], parts[1:], strict=True)]
+        mix = soft_margin_weights(wrong, cost / n, loss=loss).mixture
+        votes = [mix @ of for of in signs]
+        right = (truth[0] * votes[0] > 1e-9 * mix.sum()).sum()
+        if right <= (n + abs(truth[0].sum())) / 2:
+            votes = [np.full(len(of), truth[0].sum()) for of in truth]
+        voted = [(vote > 0) != (y > 0) for vote, y in zip(votes[1:], truth[1:], strict=True)]
         found.append([100 * float(of.mean()) for of in voted])
     return min(found, key=lambda errors: errors[0])[1]
 

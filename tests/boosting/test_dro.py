@@ -46,6 +46,7 @@ def test_radius_zero_is_scikit_learns_adaboost(load):
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
 
 
+@pytest.mark.filterwarnings("ignore:no hypothesis:UserWarning")
 def test_the_radius_is_about_distinct_rows():
     X, y = noisy(0, n=400)
     tree = DecisionTreeClassifier(max_depth=2)
@@ -62,6 +63,7 @@ def test_the_radius_is_about_distinct_rows():
     assert stated.fit(X[twice], y[twice]).radius_ == pytest.approx(chi2.ppf(0.9, 30) / 800)
 
 
+@pytest.mark.filterwarnings("ignore:no hypothesis:UserWarning")
 def test_a_first_hypothesis_without_a_step_leaves_the_best_constant():
     X, y = noisy(0, n=200)
     for learner, radius in ((STUMP, 5.0), (DummyClassifier(), 0.0)):

@@ -20,6 +20,7 @@ def objective(margins, p, radius):
     return worst_case_weights(np.exp(-margins), radius=radius, base=p).value
 
 
+@pytest.mark.filterwarnings("ignore:no hypothesis:UserWarning")
 def test_a_hypothesis_that_is_nowhere_wrong_gets_the_longest_step():
     """A pure leaf, and one with as many rows of each class, where h = 0: F falls for ever with the step."""
     X, y = np.repeat([[0.0], [1.0]], 4, axis=0), np.array([0, 0, 1, 1, 1, 1, 1, 1])

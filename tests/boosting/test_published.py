@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 from conftest import noisy
 from scipy.optimize import brentq, linprog, minimize, minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
@@ -283,6 +286,31 @@ def test_rqp_boost_is_its_program():
     assert value == pytest.approx(program.fun, abs=1e-6)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 3, 15])
+def test_a_soft_margin_errs_on_no_more_training_rows_than_the_best_constant(seed):
+    """In these games opposite stumps with weights of about ½ are optimal: rounding decided the vote."""
+    X, y = make_classification(300, 8, n_informative=3, flip_y=0.15, random_state=seed)
+    for T, C in ((12, 10), (30, 20)):
+        clf = published.rlp_boost("stump", C / len(y), T=T, random_state=0)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            clf.fit(X, y)
+        if np.ptp(clf.predict(X)) == 0:
+            assert "constant" in str(said[0].message)
+        assert (clf.predict(X) != y).sum() <= np.bincount(y).min()
+
+
+@pytest.mark.parametrize("name", ["adaboost", "vadaboost", "rlp_boost", "rqp_boost", "dro_boost"])
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_at_chance_the_best_constant_answers(name, K):
+    y = np.arange(30) % K
+    clf = getattr(published, name)(DummyClassifier(), T=4, **{"vadaboost": {"lambda_": 0.5}}.get(name, {}))
+    with pytest.warns(UserWarning, match="constant"):
+        clf.fit(np.zeros((30, 1)), y)
+    assert clf.n_iter_ == 0
+    assert np.ptp(clf.predict(np.zeros((3, 1)))) == 0
+
+
 @pytest.mark.parametrize("lam", [0.2, 0.7])
 def test_ebboost_is_algorithm_3_over_all_stumps(lam):
     X, y = binary(7, n=40)
@@ -455,6 +483,7 @@ def test_dro_boost_is_algorithm_1(delta):
 
 
 @pytest.mark.filterwarnings("ignore:radius")
+@pytest.mark.filterwarnings("ignore:no hypothesis:UserWarning")
 def test_the_radius_of_dro_boost_is_that_of_empirical_likelihood():
     from scipy.stats import chi2
 

@@ -15,7 +15,11 @@ from tailboost.boosting.game import Bound, Hypothesis, Player
 from tailboost.boosting.learning import Boosting, Learner, coded
 from tailboost.core.array_types import Array, Column, Floats, Table, UnitLosses
 from tailboost.core.checks import check_length, positions
+from tailboost.core.exceptions import warn_user
 from tailboost.learners.foreign import predict_models
+
+# Shorter steps count as none: at chance, and at a kink, rounding gives a tiny one.
+LEAST_STEP = 1e-10
 
 
 class Steps(NamedTuple):
@@ -81,7 +85,7 @@ class Additive(Player[Steps], ABC):
             a = max(state.steps, default=1.0)
         else:
             a = self.step(z, state)
-        if not 0 < a < np.inf:
+        if not LEAST_STEP < a < np.inf:
             return state._replace(steps=(*state.steps, 0.0))
         margins = state.margins + a * z
         u, log_cost = self.weigh(margins, state.p)
@@ -140,6 +144,7 @@ class AdditiveClassifier(Boosting):
         self.estimators_ = [rounds[t].model for t in used.tolist()]
         self.estimator_weights_ = np.array(weights)[used]
         if not len(used):
+            warn_user("no hypothesis is better than the best constant, which answers instead")
             rows = learn.rows
             self.estimators_ = [DummyClassifier().fit(rows.X, rows.y, rows.weight)]
             self.estimator_weights_ = np.ones(1)

@@ -27,9 +27,6 @@ from tailboost.core.checks import check_length, positions
 from tailboost.core.long_work import fitting_apart
 from tailboost.solvers import worst_case_weights
 
-# Shorter steps count as none: root finding returns a tiny step at a kink.
-LEAST_STEP = 1e-10
-
 
 @dataclass(frozen=True)
 class WorstCaseKL(Additive):
@@ -63,8 +60,7 @@ class WorstCaseKL(Additive):
         while descent(high) > 0:
             low = high
             high *= 2
-        a = float(brentq(descent, low, high, xtol=1e-14, maxiter=500))
-        return a if a > LEAST_STEP else 0.0
+        return float(brentq(descent, low, high, xtol=1e-14, maxiter=500))
 
 
 class DROBoostClassifier(AdditiveClassifier):

@@ -300,7 +300,10 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
     def _weights(
         self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner
     ) -> Sequence[float] | Floats:
-        """Return the weights of the program."""
+        """Return the weights of the program; none if their vote errs as often as the best constant.
+
+        Rows with equal scores count as errors: rounding alone would decide them.
+        """
         weight = learn.rows.weight
         self.C_: Any = self.C
         if self.C is None:
@@ -308,8 +311,15 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         if not rounds:
             return ()
         wrong = np.array([h.losses for h in rounds])
+        y = learn.rows.y
         K = len(self.classes_)
-        return soft_margin_weights(wrong, self.C_, weight, loss=self.loss, n_classes=K).mixture
+        a = soft_margin_weights(wrong, self.C_, weight, loss=self.loss, n_classes=K).mixture
+        answers = (learn.session.predict(h.model) for h in rounds)
+        f: Any = sum(step * coded(h, K) for step, h in zip(a, answers, strict=True))
+        is_right = np.arange(K) == y[:, None]
+        lead = f[is_right] - np.where(is_right, -np.inf, f).max(axis=1)
+        right = weight @ (lead > 1e-9 * a.sum())
+        return a if right > np.bincount(y, weight).max() else ()
 
 
 def empirical_bernstein_bound(
