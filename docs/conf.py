@@ -10,32 +10,84 @@ from inspect import ismodule
 from pathlib import Path
 from typing import Any
 
-#: The modules of the reference; a name that two of them offer stands in the first.
-MODULES = (
-    "tailboost metrics rates published learners torch solvers robustness plotting datasets dask exceptions"
+#: The reference by job: pages with sections, each with names of a module; "all" are the others of the module.
+REFERENCE = {
+    "Boosting": {
+        "Classifiers": "tailboost: AdaLPBoostClassifier LPBoostClassifier WorstClassBoostClassifier "
+        "DROBoostClassifier VadaBoostClassifier EBBoostClassifier SoftMarginBoostClassifier "
+        "GroupDROBoostClassifier AdaBoostClassifier AverageBoostClassifier OCOBoostClassifier Player Bound",
+        "Algorithms as published": "tailboost.published: all",
+        "Weak learners": "tailboost.learners: all",
+        "Nets": "tailboost.torch: all",
+        "Programs": "tailboost.solvers: all",
+    },
+    "Limits": {
+        "Rules within limits": "tailboost: tune calibrate RobustMixtureClassifier RuleClassifier Scores "
+        "Curve",
+        "Certificates": "tailboost: certify rows_needed Certificate CertifiedBound Price RowsNeeded",
+        "Rates and limits": "tailboost.rates: all",
+    },
+    "Production": {
+        "Files and rules": "tailboost: save_model load_model save_rule load_rule ThresholdRule Rule",
+        "Monitor and card": "tailboost: Monitor ModelCard",
+        "Large tables": "tailboost.dask: all",
+    },
+    "Metrics, plots and data": {
+        "Metrics": "tailboost.metrics: all",
+        "Plots": "tailboost.plotting: all",
+        "Data sets": "tailboost.datasets: all",
+    },
+    "Errors and warnings": {"": "tailboost.exceptions: all"},
+}
+
+#: What the pages of `REFERENCE` are for.
+JOBS = (
+    "the classifiers of the four papers, their learners and programs",
+    "rules within limits, certificates, rates",
+    "files, rules in other systems, the monitor, the card of a model, large tables",
+    "errors by class and group, the tail, displays, bundled tables",
+    "what is raised and warned, with the cure",
 )
 
 
+def heading(title: str, line: str) -> str:
+    """Return a heading of reStructuredText."""
+    return f"{title}\n{line * len(title)}\n\n" if title else ""
+
+
 def write_reference(folder: Path) -> None:
-    """Write a page of the public names of each module, and ``index.rst``."""
+    """Write a page for each job, and ``index.rst``; raise ValueError for a public name without a place."""
     folder.mkdir(exist_ok=True)
     listed: set[int] = set()
     pages = []
-    for name in MODULES.split():
-        path = "tailboost" if name == "tailboost" else f"tailboost.{name}"
-        if find_spec(path) is None:
-            continue
-        module = import_module(path)
-        things = {of: getattr(module, of) for of in module.__all__}
-        new = sorted(of for of, thing in things.items() if id(thing) not in listed and not ismodule(thing))
-        listed |= {id(thing) for thing in things.values()}
-        table = "\n".join(f"   {of}" for of in new)
-        head = f"{path}\n{'=' * len(path)}\n\n.. currentmodule:: {path}\n\n"
-        text = f"{head}.. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n{table}\n"
+    for job, sections in REFERENCE.items():
+        text = heading(job, "=")
+        for title, content in sections.items():
+            path, _, names = content.partition(": ")
+            if find_spec(path) is None:
+                continue
+            module = import_module(path)
+            shown = names.split()
+            if names == "all":
+                shown = [of for of in module.__all__ if not ismodule(getattr(module, of))]
+                shown = sorted(of for of in shown if id(getattr(module, of)) not in listed)
+            listed |= {id(getattr(module, of)) for of in shown}
+            text += heading(title, "-") + f".. currentmodule:: {path}\n\n.. autosummary::\n"
+            table = "\n".join(f"   {of}" for of in shown)
+            text += f"   :toctree: generated\n   :nosignatures:\n\n{table}\n\n"
+        name = job.split()[0].strip(",").lower()
         (folder / f"{name}.rst").write_text(text, encoding="utf-8")
         pages.append(f"   {name}")
-    head = "API reference\n=============\n\n.. toctree::\n   :maxdepth: 2\n\n"
-    (folder / "index.rst").write_text(head + "\n".join(pages) + "\n", encoding="utf-8")
+    public = import_module("tailboost")
+    things = {of: getattr(public, of) for of in public.__all__}
+    lost = [of for of, thing in things.items() if id(thing) not in listed and not ismodule(thing)]
+    if lost:
+        raise ValueError(f"REFERENCE in conf.py has no place for {', '.join(lost)}")
+    head = "Reference\n=========\n\nEach public name stands on the page of its job.\n\n"
+    lines = "".join(f"* :doc:`{page.strip()}`: {line}\n" for page, line in zip(pages, JOBS, strict=True))
+    further = "   How it works <../how>\n   ../evidence\n   ../glossary\n   Gallery <../gallery/index>\n"
+    tree = "\n.. toctree::\n   :hidden:\n\n" + "\n".join(pages) + "\n" + further
+    (folder / "index.rst").write_text(head + lines + tree, encoding="utf-8")
 
 
 write_reference(Path(__file__).parent / "api")
@@ -73,10 +125,13 @@ numpydoc_class_members_toctree = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "tailboost"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {
-    "show_nav_level": 2,
+    "show_nav_level": 1,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
+    "navigation_depth": 3,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
 }
