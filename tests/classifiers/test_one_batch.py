@@ -15,7 +15,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers.calibrating import drawn_part, selected_on_part
 from tailboost.rates import checked_limits
-from tailboost.rows.fingerprints import hash_rows, selecting_numbers
+from tailboost.rows.fingerprints import hash_rows, random_numbers
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import CALIBRATED_ON
 
@@ -62,7 +62,7 @@ def test_certified_counts_pass_the_exact_test_at_their_part_of_the_level(name):
     """Counted by hand on the certifying rows."""
     limits, objective, largest_level = EXACT[name]
     scores, edges = tb.Scores("s", 1, kind="logit"), 0
-    for seed in range(3):
+    for seed in range(5):
         T, y, g = Population().draw(1200, np.random.default_rng(seed))
         given = {"limits": limits, "objective": objective, "by_group": True}
         rest = T.index.isin(on_part(scores, Rows.read(T, y, g), **given)[1].X.index)
@@ -123,7 +123,7 @@ def test_the_best_of_equal_thresholds_is_rarely_certified():
 
 def numbers(n, seed):
     """Return the numbers of n different rows for another hash in each draw."""
-    return selecting_numbers(hash_rows(np.arange(float(n))[:, None], seed=seed), np.zeros(n, np.uint64))
+    return random_numbers(hash_rows(np.arange(float(n))[:, None], seed=seed))
 
 
 def test_rows_are_drawn_independently():
@@ -471,6 +471,27 @@ def test_a_contradiction_on_the_selecting_rows_of_a_batch_is_an_attempt():
         tb.calibrate(scores, *batch(0), **asked)
     attempts = tb.calibrate(scores, *batch(1), **asked).certificate_.attempts
     assert [each.spent for each in attempts] == pytest.approx([0.9, 0.09])
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_split_is_the_same_for_every_order_of_rows_and_columns(clustered):
+    """Half of the rows are equal, also in their groups; numbers name the rows of one content alike."""
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"p": rng.integers(1, 6, size=300) / 7.0, "other": rng.integers(2, size=300)})
+    y, groups = rng.integers(2, size=300), pd.DataFrame(rng.integers(2, size=(300, 2)), columns=list("gh"))
+    homes = np.sort(rng.integers(60, size=300)) if clustered else None
+    found = []
+    for k in range(20):
+        order = rng.permutation(300) if k else np.arange(300)
+        given = Rows.read(
+            X.iloc[order, [k % 2, 1 - k % 2]], y[order], groups=groups.iloc[order, [k % 2, 1 - k % 2]],
+            clusters=homes[order] if clustered else None,
+        )  # fmt: skip
+        rest = on_part(tb.Scores("p", 1), given, limits=["error(by=g) <= .6"], selection_share=0.3)[1]
+        names = pd.concat([rest.X[["p", "other"]], pd.DataFrame(rest.columns, index=rest.X.index)], axis=1)
+        names = names.assign(y=rest.y, home=rest.clusters)[["p", "other", "g", "h", "y", "home"]]
+        found.append(sorted(names.fillna(0).to_numpy().tolist()))
+    assert all(each == found[0] for each in found)
 
 
 @pytest.mark.parametrize("clustered", [False, True])

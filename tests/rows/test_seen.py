@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 import tailboost as tb
-from tailboost.rows.fingerprints import hash_rows, selecting_numbers
+from tailboost.rows.fingerprints import hash_rows, random_numbers, selecting_numbers, voting_numbers
 from tailboost.rows.seen import MOST_DIGESTS, Seen
 
 
@@ -85,25 +85,37 @@ def test_rows_are_the_same_in_other_types():
     assert len(np.unique(hashes)) == 200
 
 
-def test_a_row_stays_on_its_side_in_a_larger_table():
-    hashes = hash_rows(np.random.default_rng(0).integers(40, size=(500, 1)))
-    ties = hash_rows(np.arange(500.0)[:, None])
-    numbers = selecting_numbers(hashes, ties)
-    assert len(np.unique(numbers)) == 500
-    order = np.random.default_rng(1).permutation(500)
-    np.testing.assert_array_equal(selecting_numbers(hashes[order], ties[order]), numbers[order])
-    half = selecting_numbers(hashes[:250], ties[:250])
-    assert set(half) <= set(numbers)
-    clusters = np.arange(500) // 5
-    by_cluster = selecting_numbers(hashes, ties, clusters).reshape(100, 5)
-    assert (by_cluster == by_cluster[:, :1]).all()
+def test_numbers_are_the_same_in_every_order_and_others_in_another_table():
+    rng = np.random.default_rng(0)
+    hashes = hash_rows(rng.integers(40, size=(500, 1)))
+    clusters = rng.permutation(np.arange(500) // 5)
+    for numbers_of in (random_numbers, selecting_numbers, voting_numbers):
+        for of_clusters in (None, clusters)[: 1 if numbers_of is random_numbers else 2]:
+            given = [each for each in (hashes, of_clusters) if each is not None]
+            numbers = numbers_of(*given)
+            order = rng.permutation(500)
+            again = numbers_of(*(each[order] for each in given))
+            for content in np.unique(hashes):
+                assert sorted(numbers[hashes == content]) == sorted(again[hashes[order] == content])
+            without_one = numbers_of(*(each[1:] for each in given))
+            assert not set(without_one) & set(numbers)  # no row stays on its side
+    by_cluster = selecting_numbers(hashes, clusters)
+    assert all(len(set(by_cluster[clusters == k])) == 1 for k in range(100))
     assert len(np.unique(by_cluster)) == 100
 
 
-def test_numbers_are_uniform():
-    numbers = selecting_numbers(hash_rows(np.arange(20_000.0)[:, None] % 7), np.zeros(20_000, np.uint64))
-    shares = np.histogram(numbers, 10, (0, 1))[0] / 20_000
-    assert abs(shares - 0.1).max() < 4 * np.sqrt(0.09 / 20_000)
+def test_numbers_of_equal_rows_are_uniform_and_new_in_each_table():
+    """Of seven contents, the numbers below .3 in tables of one population are binomial, each time anew."""
+    rng, counts = np.random.default_rng(0), []
+    for _ in range(400):
+        content = rng.integers(7, size=100)
+        numbers = random_numbers(hash_rows(content[:, None]))
+        counts += [(np.sum(numbers[content == k] < 0.3), np.sum(content == k)) for k in range(7)]
+    selected, n = np.array(counts, dtype=float).reshape(400, 7, 2).transpose(2, 0, 1)
+    z = (selected - 0.3 * n).sum(axis=0) / np.sqrt(0.21 * n.sum(axis=0))
+    assert abs(z).max() < 4
+    variance = np.square(selected - 0.3 * n).sum(axis=0) / (0.21 * n.sum(axis=0))
+    assert abs(variance - 1).max() < 4 * np.sqrt(2 / 400)
 
 
 def test_scores_that_selected_or_certified_are_refused_and_others_are_not():

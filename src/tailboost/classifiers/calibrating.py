@@ -57,8 +57,6 @@ from tailboost.rates import Limit, Statistic, Strata, checked_limits, error
 from tailboost.rows.fingerprints import (
     digest,
     hash_rows,
-    hashes_of_names,
-    hashes_of_pairs,
     selecting_numbers,
 )
 from tailboost.rows.rows import Rows
@@ -273,14 +271,11 @@ def selected_on_part(
     names: set[Any] = {by_group}.union(*(limit.rate.crossed for limit in limits))
     every = not names.isdisjoint((True, "group", "cell"))
     needed = [given.y]
-    ties = np.zeros(len(given), dtype=np.uint64)
     if given.names is not None and given.groups is not None:
         titles = given.names.titles
         used = [j for j, title in enumerate(titles) if every or title in names]
         given.refuse_many_numbers(used)
         needed += [given.groups[:, j] for j in used]
-        for values, numbers in zip(given.names.values, given.groups.T, strict=True):
-            ties = hashes_of_pairs(ties, hashes_of_names(values)[numbers])
 
     def tuned(rows: Rows, within: Sequence[Limit]) -> RuleClassifier:
         classifier = RuleClassifier(models, limits=within, by_group=by_group, **params)
@@ -299,14 +294,13 @@ def selected_on_part(
         table = CountTable.selecting(selection)
         if table and ranks.serve(table):
             return everything._answering(selection), given  # ranks alone replace its rule
-    # A hash of each row with its label, whatever the order of the columns, and one of its groups.
+    # The order of the columns has no effect.
     table = as_table(given.X, sorted(getattr(given.X, "columns", ()), key=str))
-    contents = hashes_of_pairs(hash_rows(table), hashes_of_names(given.classes)[given.y])
+    hashes = given.hashes(hash_rows(table))
     if given.clusters is None:
-        refuse_copied("X", hashes_of_pairs(contents, ties))
-    selects = drawn_part(
-        selecting_numbers(contents, ties, given.clusters), share, needed=needed
-    )
+        refuse_copied("X", hashes)
+    numbers = selecting_numbers(hashes, given.clusters)
+    selects = drawn_part(numbers, share, needed=needed)
     selecting, certifying = given.part(selects).occurring(), given.part(~selects)
     try:
         return tuned(selecting, limits), certifying
@@ -337,9 +331,10 @@ def default_share(limits: Sequence[Limit], classes: Labels) -> float:
 def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:
     """Return a mask of the selecting rows, shape (n,): those with a number below the share.
 
-    If the rows are independent draws of a population, so are both parts, given their sizes. A draw evenly
-    from each class or group would make the counts of both parts proportional. Then a rule with a good rate
-    on one part, because a group is rare there, would have a good rate on the other part too.
+    If the rows are independent draws of a population, so are both parts, given their sizes: the numbers are
+    independent of the rows, if the hash function is ideal (`random_numbers`). A draw evenly from each class
+    or group would make the counts of both parts proportional. Then a rule with a good rate on one part,
+    because a group is rare there, would have a good rate on the other part too.
 
     Further rows are drawn, in the order of their numbers, until each group of ``needed`` columns has a row,
     up to `LARGEST_SHARE`. The drawn rows alone decide whether one more is drawn, if the groups of the batch

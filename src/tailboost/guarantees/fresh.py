@@ -32,7 +32,7 @@ from tailboost.core.checks import (
     positions,
 )
 from tailboost.rates import Counts, Rate, Sample, Strata
-from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs, random_numbers
+from tailboost.rows.fingerprints import hash_rows, voting_numbers
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import (
     CALIBRATED_ON,
@@ -56,8 +56,8 @@ class Votes:
     clusters : ndarray of shape (n,) or None
         Cluster of each row; None if each row has a vote.
     draws : ndarray of shape (n,)
-        A random number of each row; that with the smallest one has the vote of its cluster. It depends on the
-        contents of the rows alone, so their order has no effect.
+        A random number of each row; that with the smallest one has the vote of its cluster. It is an ideal
+        hash of all rows in any order, so votes are independent draws within the clusters.
     same_everywhere : bool
         Whether only one row of a cluster may ever have its vote. Otherwise it is drawn anew in each subgroup.
         If rules may defer, rows with votes are then independent for limits on errors and deferral together.
@@ -203,13 +203,12 @@ class Fresh:
                     "rule that may"
                 )
         rows = _counted(given, rates, rule, classes, cost_range, defers=defers)
-        stratum = rows.stratum.astype(np.uint64)
         is_compared = compared(model, scored, given, equal_rows, training_rows)
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         if equal_rows != "natural" and given.clusters is None:
-            refuse_copied("X", hashes_of_pairs(scored.given, stratum))
+            refuse_copied("X", given.hashes(scored.given))
         of_scores = rule is not None and rule.of_scores
-        draws = random_numbers(hashes_of_pairs(scored.content, stratum), given.clusters)
+        draws = voting_numbers(given.hashes(scored.content), given.clusters)
         return cls(
             replace(rows, actions=scored.numbers(classes)),
             Votes(given.clusters, draws, defers),
@@ -244,10 +243,8 @@ class Fresh:
         labels, classes = _given_answers(answers, given)
         rows = _counted(given, rates, None, classes, cost_range, defers=defers)
         rows = _with_actions(rows, positions(labels, classes, "model"), is_deferred)
-        content = hashes_of_pairs(
-            hash_rows(rows.actions[:, None]), rows.stratum.astype(np.uint64)
-        )
-        votes = Votes(given.clusters, random_numbers(content, given.clusters), defers)
+        hashes = given.hashes(hash_rows(rows.actions[:, None]))
+        votes = Votes(given.clusters, voting_numbers(hashes, given.clusters), defers)
         return cls(rows, votes, equal_rows=equal_rows)
 
 

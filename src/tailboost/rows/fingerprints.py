@@ -1,4 +1,4 @@
-"""Hashes of rows by their content, digests of rules, and draws that depend on the values of rows alone."""
+"""Hashes of rows by their content, digests of rules, and draws by the values of all rows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from tailboost.core.checks import (
 # computed by another machine, is the same number. Of a single column it keeps more, to tell rows apart.
 KEPT_BITS = 16
 KEPT_BITS_ALONE = 20
-# Seed of `random_numbers` and `selects`, fixed so nobody can choose among draws.
-DRAWS_SEED = 20_260_704
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -145,34 +143,14 @@ def digest_of_rule(rule: Any, columns: Sequence[Any] = ()) -> str:
 # -- draws ---------------------------------------------------------------------------------------------------
 
 
-def selecting_numbers(hashes: Hashes, ties: Hashes, clusters: Ints | None = None) -> Floats:
-    """Return a number in [0, 1) for each row, uniform over ideal hashes: rows with small numbers select.
+def random_numbers(hashes: Hashes, ties: Ints | None = None) -> Floats:
+    """Return an independent uniform number in [0, 1) for each hash, shape (n,).
 
-    A row decides by its own content and by its place among equal rows. So it stays on its side when the table
-    grows, shrinks or is sorted, and no draw has to be remembered.
-
-    Parameters
-    ----------
-    hashes : ndarray of shape (n,)
-        Hash of each row with its label.
-    ties : ndarray of shape (n,)
-        Hashes that order equal rows, as of their groups.
-    clusters : ndarray of int, shape (n,), optional
-        Number of each row's cluster, from 0: its rows have one number, of their contents together.
-    """
-    seed = np.uint64(DRAWS_SEED)
-    if clusters is None:
-        return _numbers(hashes, ties, seed)
-    return _numbers(_sums(_mix(hashes), clusters), _sums(ties, clusters), seed)[clusters]
-
-
-def random_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
-    """Return an independent uniform random number for each row, shape (n,).
-
-    Over ideal hashes, which a proof may treat as drawn after the rows, the numbers of different rows are
-    independent, and those of equal rows are by their place among them. The order of the table has no effect,
-    except that equal rows may exchange their numbers. With ``clusters``, the number from 0 of each row's
-    cluster, a number depends on the contents of the cluster and not on its name.
+    A number depends on the hash, on its place among equal ones, in the order of ``ties``, and on the sum of
+    all hashes. Proofs take the hash function as ideal: given the rows in any order, numbers are independent
+    and uniform, and so independent of the draw of the rows. This holds for few different rows, too, since a
+    table with other counts of equal rows has another sum. Two calls on the same rows, in any order, have the
+    same numbers, so nobody can choose among draws.
 
     Examples
     --------
@@ -181,15 +159,37 @@ def random_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
     >>> numbers = random_numbers(content)
     >>> len(np.unique(numbers))
     4
-    >>> sorted(numbers[order][content[order] == 7]) == sorted(numbers[content == 7])
+    >>> sorted(numbers[order]) == sorted(numbers) == sorted(random_numbers(content[order]))
     True
     """
-    ties = np.zeros(len(hashes), dtype=np.uint64)
-    if clusters is not None:
-        hashes = hashes_of_pairs(hashes, _sums(_mix(hashes), clusters)[clusters])
-        ties = clusters.astype(np.uint64)
-    # With the sum in the seed, two tables with different rows have unrelated numbers.
-    return _numbers(hashes, ties, hashes.sum(dtype=np.uint64))
+    order = np.argsort(hashes, kind="stable") if ties is None else np.lexsort((ties, hashes))
+    in_order = hashes[order]
+    first = np.searchsorted(in_order, in_order)  # place of the first row with this content
+    place_among_equal = np.empty(len(hashes), dtype=np.uint64)
+    place_among_equal[order] = np.arange(len(hashes)) - first
+    words = hashes_of_pairs(hashes, place_among_equal + _mix(hashes).sum(dtype=np.uint64))
+    return (words >> np.uint64(11)).astype(np.float64) / 2.0**53
+
+
+def selecting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
+    """Return the random number of each row, or of its cluster: rows with small numbers select, shape (n,).
+
+    ``hashes`` have rows with labels and groups, ``clusters`` the number from 0 of each row's cluster.
+    """
+    if clusters is None:
+        return random_numbers(hashes)
+    return random_numbers(_sums(_mix(hashes), clusters))[clusters]
+
+
+def voting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
+    """Return a random number for each row: that with the smallest one votes for its cluster, shape (n,).
+
+    A number depends on the contents of the cluster and not on its name.
+    """
+    if clusters is None:
+        return random_numbers(hashes)
+    of_clusters = _sums(_mix(hashes), clusters)[clusters]
+    return random_numbers(hashes_of_pairs(hashes, of_clusters), clusters)
 
 
 def _sums(hashes: Hashes, kind: Ints) -> Hashes:
@@ -197,17 +197,6 @@ def _sums(hashes: Hashes, kind: Ints) -> Hashes:
     sums = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.uint64)
     np.add.at(sums, kind, hashes)
     return sums
-
-
-def _numbers(hashes: Hashes, ties: Hashes, seed: np.uint64) -> Floats:
-    """Return a number in [0, 1) for each hash and its place among equal ones, ordered by ``ties``."""
-    order = np.lexsort((ties, hashes))
-    in_order = hashes[order]
-    first = np.searchsorted(in_order, in_order)  # place of the first row with this content
-    place_among_equal = np.empty(len(hashes), dtype=np.uint64)
-    place_among_equal[order] = np.arange(len(hashes)) - first
-    words = hashes_of_pairs(hashes, place_among_equal + seed)
-    return (words >> np.uint64(11)).astype(np.float64) / 2.0**53
 
 
 def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:

@@ -34,7 +34,7 @@ from tailboost.core.checks import (
     take,
     unpack,
 )
-from tailboost.rows.fingerprints import hash_rows
+from tailboost.rows.fingerprints import hash_rows, hashes_of_names, hashes_of_pairs
 
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
@@ -253,6 +253,19 @@ class Rows:
             return {}
         each = zip(self.names.titles, self.names.values, self.groups.T, strict=True)
         return {title: values[numbers] for title, values, numbers in each}
+
+    def hashes(self, contents: Hashes) -> Hashes:
+        """Return the hashes of the rows with their labels and groups, shape (n,).
+
+        ``contents`` are hashes of their values. The order of the columns of groups has no effect.
+        """
+        hashes = hashes_of_pairs(contents, hashes_of_names(self.classes)[self.y])
+        if self.names is not None and self.groups is not None:
+            each = zip(self.names.titles, self.names.values, self.groups.T, strict=True)
+            for title, values, numbers in each:
+                of_title = hashes_of_names(np.array([str(title)]))
+                hashes = hashes + hashes_of_pairs(hashes_of_names(values), of_title)[numbers]
+        return hashes
 
     @property
     def places(self) -> Ints:
